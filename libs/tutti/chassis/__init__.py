@@ -1,1 +1,1 @@
-"""What every service is made of: lifecycle, unit of work, tasks, loops, gRPC, health, telemetry, simulation."""
+"""The framework of every service: lifecycle, unit of work, tasks, loops, gRPC, health, telemetry, simulation."""

@@ -205,12 +205,12 @@ _TRANSIENT = (BlobsUnavailable, StoreFull, Contention, DatabaseUnavailable, Stor
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same may succeed later: what we stand on could not be reached, or was full."""
+    """True if the same call may succeed later: a store or service could not be reached, or was full."""
     return isinstance(error, _TRANSIENT) or (isinstance(error, Problem) and error.transient)
 
 
 def problem_of(error: Exception) -> Problem:
-    """What a caller is told of an error: itself, Unavailable when it is transient, else Internal without details."""
+    """The problem to report for an error: itself, Unavailable when it is transient, else Internal without details."""
     if isinstance(error, Problem):
         return error
     if is_transient(error):

@@ -1,4 +1,4 @@
-"""How far long work is: said where it is done, heard where it is waited for.
+"""The progress of long work, reported by the worker and read by waiters.
 
 Promises: saying it costs nothing worth mentioning, however often; where nobody listens it is lost.
 """

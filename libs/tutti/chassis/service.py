@@ -93,8 +93,9 @@ class Front(Protocol):
 
 @dataclass(frozen=True)
 class FrontHost:
-    """What a front is given. `secret` is known to every host of the platform and to nobody else; `reasons` says why
-    each service of this host does not serve, empty where it does."""
+    """The host of a front. `secret` is known only to the hosts of the platform; `reasons` gives for each service of
+    this host the reason why it does not serve, empty if it serves.
+    """
 
     settings: WebSettings
     secret: bytes
@@ -132,7 +133,7 @@ class Service:
 
 
 class Host(Protocol):
-    """What a service may use of the world."""
+    """Everything that a service may use from outside."""
 
     @property
     def service(self) -> str: ...

@@ -75,7 +75,7 @@ class CancellablePool(Pool, Protocol):
 
 
 class TaskContext:
-    """What `run` is given. Long work calls `check()` now and then."""
+    """The context of `run`. Long work calls `check()` now and then."""
 
     def __init__(self, task: Task, host: "Host", worker: "TaskWorker") -> None:
         self.task, self.host = task, host
@@ -105,7 +105,7 @@ class TaskContext:
             _log.debug("%s: its progress is not told: %s", self.task.resource, error)
 
     def cancelled(self) -> bool:
-        """Whether nothing that is computed from here on can be recorded."""
+        """True if no result of further computation can be recorded."""
         if not self.over and self.host.clock.monotonic() - self._renewed_at >= self._worker.ttl / 3:
             self.renew()
         return self.over
@@ -119,7 +119,7 @@ class TaskContext:
 
     @property
     def over(self) -> bool:
-        """Whether the claim is known to be lost."""
+        """True if the claim is known to be lost."""
         return self._cancelled or self._lost
 
     def renew(self) -> None:

@@ -1,4 +1,4 @@
-"""How far a stage is, and how fast: asked of its owner now and then, and said in words."""
+"""Progress and speed of a stage, polled from its owner, as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CALLS: dict[str, Callable[[Client], Callable[[GetRequest], Any]]] = {
 
 
 class Rate:
-    """How fast a count grows, over the newest seconds in which it was looked at."""
+    """The growth rate of a count, over the most recent seconds in which it was polled."""
 
     def __init__(self, seconds: float = RATE_SECONDS) -> None:
         self._seconds, self._seen = seconds, deque[tuple[float, int]]()
@@ -40,7 +40,7 @@ class Rate:
 
 
 class Advance:
-    """How far the stages of a run are, each asked about every ASK_SECONDS at most."""
+    """Progress of the stages of a run; each is polled every ASK_SECONDS at most."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

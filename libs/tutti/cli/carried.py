@@ -22,7 +22,7 @@ FILES = (".yaml", ".yml", ".json")
 
 
 def files_in(text: str, overrides: Sequence[str]) -> list[str]:
-    """What the recipe of a run names, where files are among it; empty otherwise."""
+    """Names of files in the recipe of a run; empty if it has none."""
 
     def change(tree: recipetext.Tree, override: str) -> None:
         recipetext.override(tree, override, {KEY: list[str]})
@@ -79,7 +79,7 @@ def _trained_before(platform: Platform, path: Path) -> str:
 
 @contextmanager
 def _of(path: Path) -> Iterator[None]:
-    """What is wrong is told with the file that it is in."""
+    """Add the name of the file to errors raised inside."""
     try:
         yield
     except InvalidField as problem:

@@ -62,7 +62,7 @@ def of_options(folder: Path, overrides: Sequence[str] = (), **values: str | floa
 
 
 def spec_of(recipe: ClassifierRecipe, directory: Path) -> ClassifierSpec:
-    """What is asked for, the folder of the recipe starting from a directory. Raises InvalidField."""
+    """The spec that the recipe asks for; its folder is relative to a directory. Raises InvalidField."""
     path, keeps, field = recipe.input.path, recipe.keeps, recipe.input.text_field
     if "\0" in path or not os.path.isdir(folder := (directory / path).resolve()):
         raise InvalidField("input.path", seen=path, expected="a folder whose folders are labels")

@@ -1,4 +1,4 @@
-"""Where the platform is: by data directory, or by address and token."""
+"""The connection to the platform: by data directory, or by address and token."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What a crawl knows of its URLs."""
+"""Commands that show the URLs of a crawl."""
 
 import itertools
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def status(name: str, hosts: int, urls: int, output: str, **where: Any) -> None:
-        """Where a crawl stands: URLs by what became of them, hosts with their rules and delays, what comes next.
+        """Show the state of a crawl: URLs by outcome, hosts with their rules and delays, and the next URLs.
 
         \b
         tutti crawls status                     # the newest crawl
@@ -102,7 +102,7 @@ def lines(found: ShowCrawlResponse) -> list[str]:
 
 
 def expected(found: ShowCrawlResponse) -> str:
-    """What a crawl has before it, in words."""
+    """A text about the remaining work of a crawl."""
     slow = max(found.hosts, key=lambda each: of_host(each, "waiting") * each.delay_seconds, default=None)
     words = f"{waiting(found.crawl):,} URLs, {found.level} links away from a seed and more"
     if slow is None or not found.least_seconds:
@@ -111,7 +111,7 @@ def expected(found: ShowCrawlResponse) -> str:
 
 
 def of_host(host: CrawledHost, beginning: str) -> int:
-    """How many URLs of a host are so."""
+    """The number of URLs of a host in this state."""
     return sum(each.pages for each in host.counts if f"{each.what}/".startswith(f"{beginning}/"))
 
 

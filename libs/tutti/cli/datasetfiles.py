@@ -48,7 +48,7 @@ def written(
 
 
 def bar(total: int) -> Progress:
-    """How far it is, on a terminal."""
+    """A progress bar, on a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("documents"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=console, disable=not console.is_terminal)

@@ -1,4 +1,4 @@
-"""What a dataset is: how much of which languages, how its tokenizer tells them, and where it came from."""
+"""Commands that describe a dataset: its languages, bytes per token, and its origin."""
 
 import contextlib
 from typing import Any
@@ -74,7 +74,7 @@ def bytes_a_token(languages: list[Plain]) -> float | None:
 
 
 def ancestry(client: Client, name: str) -> list[str]:
-    """What was made on the way to a dataset, and the runs that asked for it; as far as lineage has heard of it."""
+    """The results from which a dataset was made, and the runs that asked for it, as far as lineage knows."""
     made = list_all(client, "tokenizations", fields=("name", "state", "dataset"))
     found = set[str]()
     for each in [each.name for each in made if each.state == STATE_DONE and each.dataset == name]:

@@ -25,7 +25,7 @@ _STANDS = re.compile(r"\bof documents/[0-9a-f]+(, )?")
 
 @click.group()
 def documents() -> None:
-    """What became of each page that was read.
+    """Show the outcome of each page that was read.
 
     \b
     tutti documents rejected                          # of the newest run, each with its rule
@@ -69,7 +69,7 @@ def show(document: str, output: str, **where: Any) -> None:
 
 
 def retracted(client: Client, document: Plain) -> str:
-    """What is to become of a document that every run kept so far, where it is retracted; else ""."""
+    """A text that says what a retraction does to a document that every run kept so far; else ""."""
     for each in list_all(client, "retractions"):
         if not each.withdrawn and (each.spec.document or each.spec.source) in (document["name"], document["source"]):
             return f"retracted, so every run since {shown(plain(each)['retracted_at'])} leaves it out"
@@ -77,7 +77,7 @@ def retracted(client: Client, document: Plain) -> str:
 
 
 def listing_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What every list of documents can be asked for."""
+    """The options of every list of documents."""
     for option in (
         connection_options,
         output_option,
@@ -103,7 +103,7 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @listing_options
 def find(what: str, **options: Any) -> None:
-    """What became of the pages that a run read, by URL or path.
+    """Find the pages that a run read by URL or path, with their outcomes.
 
     \b
     tutti documents find --url library/os
@@ -169,7 +169,7 @@ def in_short(row: Plain) -> Plain:
 
 
 def none(client: Client, run: str, what: str, source: str) -> str:
-    """What to say where nothing was found: what was looked for, and what there is."""
+    """The message if nothing was found: the query, and what exists."""
     looked = ([f"is {what}"] if what else []) + ([f"has {source!r} in its URL or path"] if source else [])
     there = Counter(each.what for each in listed(client, run, "", ""))
     kind = f"{what.partition('/')[0]}/"

@@ -1,4 +1,4 @@
-"""How the command ends: one line of words and an exit code, whatever went wrong.
+"""The end of a command: one line of text and an exit code, whatever went wrong.
 
 Promises: a traceback is printed only when TUTTI_DEBUG asks for it; else it is in a file that the line names.
 """
@@ -95,7 +95,7 @@ def end(message: str, code: int) -> NoReturn:
 
 
 def _others(name: str) -> str:
-    """How to see which there are, for a kind of resource that can be listed."""
+    """A hint how to list the resources of a kind that can be listed."""
     kind = name.partition("/")[0]
     return f"; `tutti {kind} ls` lists those that do" if kind in BY_PLURAL else ""
 

@@ -37,7 +37,7 @@ def of_kind(tree: click.Group, name: str) -> click.Group:
 
 
 def titles(noun: Kind, client: Client) -> dict[str, str]:
-    """Of a job the title of the newest run that made or reused it; other nouns need none."""
+    """Titles of jobs: that of the newest run that made or reused each; other nouns have none."""
     if noun.plural != "jobs":
         return {}
     runs = sorted(list_all(client, "runs"), key=lambda run: run.started_at.ToNanoseconds())
@@ -66,7 +66,7 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
 
 
 def for_people(noun: Kind, value: Plain) -> Plain:
-    """What a person reads of a resource: the recipe of a run last, a line a key; a job's history with its times."""
+    """Format a resource for people: the recipe of a run last, one line per key; the history of a job with its times."""
     if noun.plural == "jobs":
         told = zip(value.pop("history_times"), value.pop("history"), strict=True)
         return value | {"history": [f"{shown(at) if at > ZERO_TIME else '-':20}  {line}" for at, line in told]}

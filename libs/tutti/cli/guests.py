@@ -28,7 +28,9 @@ def guest(data_dir: Path) -> Iterator[None]:
 
 
 class Door:
-    """What the command that started a platform closes before it stops the platform; leaving the context opens it."""
+    """The door that the command that started a platform closes before it stops the platform; leaving the context opens
+    it.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE

@@ -21,7 +21,7 @@ def unfinished(client: Client) -> set[str]:
 
 
 def needs(look: Callable[[], set[str]], left_over: Collection[str], door: Door) -> set[str]:
-    """What needs the platform yet: the runs that `look` finds, but for those `left_over`, or else other commands.
+    """The commands that still need the platform: the runs that `look` finds except `left_over`, or else other commands.
 
     The door is closed once nothing does.
     """

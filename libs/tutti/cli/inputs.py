@@ -1,4 +1,4 @@
-"""What a sample of a recipe's folders becomes, as lines for people."""
+"""The result of reading a sample of a recipe's folders, as lines for people."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,5 +34,5 @@ def warnings(inputs: Sequence[InputReport]) -> Iterator[str]:
 
 
 def rejections(sample: InputSample) -> int:
-    """How many records of a sample are rejected."""
+    """The number of rejected records of a sample."""
     return sum(each.records for each in sample.rejections)

@@ -59,7 +59,9 @@ def read(data: bytes, service: str, before: Line | None) -> Line:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which lines are wanted: `names` that one of must stand in it, the least level, the earliest time (ISO, UTC)."""
+    """The filter of lines: `names` of which a line must contain one, the minimum level, the earliest time (ISO,
+    UTC).
+    """
 
     names: Sequence[str] = ()
     level: str = "debug"
@@ -88,7 +90,7 @@ class Choice:
 
 
 def service_of(path: Path) -> str:
-    """Whose log a file is."""
+    """The service that writes a log file."""
     return path.name.removesuffix(ROTATED).removesuffix(".log")
 
 
@@ -197,11 +199,11 @@ class Followed:
 
     @property
     def begins(self) -> dict[Path, int]:
-        """Where the news of each log begin, in bytes."""
+        """The byte offset of the new lines of each log."""
         return {path: tail.offset for path, tail in self._tails.items()}
 
     def news(self) -> list[Line]:
-        """What came since the last look, by time."""
+        """The new lines since the last call, by time."""
         found: list[Line] = []
         for path in files(self.folder):
             tail = self._tails.setdefault(path, Tail(path))

@@ -49,7 +49,8 @@ def moment(context: click.Context, parameter: click.Parameter, text: str) -> str
 def logs(
     resource: str, follow: bool, newest: int, begin: str, level: str, output: str, data_dir: Path, address: str | None
 ) -> None:
-    """What the services, agents and ranks wrote about RESOURCE, such as runs/NAME or jobs/NAME; without one, all of it.
+    """Show the logs of services, agents and ranks about RESOURCE, such as runs/NAME or jobs/NAME; without one, all
+    logs.
 
     \b
     tutti logs runs/0f5c2d3e4a5b-1           # its stages, job and checkpoints too
@@ -120,7 +121,7 @@ def names(resource: str, data_dir: Path) -> list[str]:
 
 
 def beneath(client: Client, kind: str, resource: str) -> list[str]:
-    """What belongs to a resource: of a run the resources of its stages. Raises NotFound."""
+    """The resources that belong to a resource: for a run those of its stages. Raises NotFound."""
     found: Any = get_one(client, kind, resource) if kind in BY_PLURAL else None
     return [stage.resource for stage in found.stages if stage.resource] if kind == "runs" else []
 

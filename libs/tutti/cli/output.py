@@ -1,4 +1,4 @@
-"""What is printed: tables for people, JSON for scripts, on standard output; everything else goes to standard error."""
+"""Output of commands: tables for people and JSON for scripts on standard output; everything else on standard error."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ def say(text: str) -> None:
 
 
 def say_versions(others: Sequence[str]) -> None:
-    """Of a page that was read with several texts: that the newest is shown, and which documents the others are."""
+    """Tell that the newest text of a page with several texts is shown, and name the other documents."""
     if others:
         more = f" and {len(others) - NAMED:,} more" if len(others) > NAMED else ""
         named = ", ".join(map(brief, others[:NAMED]))
@@ -126,7 +126,7 @@ def print_one(row: Plain, output: str) -> None:
 
 
 def print_cancelled(row: Plain, output: str) -> None:
-    """What became of a thing that was to be cancelled."""
+    """Print the outcome of a cancellation."""
     if output == JSON:
         print_json(row)
         return

@@ -1,4 +1,4 @@
-"""What of a text stands word for word in what a model was trained on: asked for, and shown."""
+"""Verbatim passages of a text in the training data of a model: the search and its output."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def continued(client: Client, continuations: Sequence[Plain], checkpoint: str) -
 
 
 def nothing(continuation: Plain) -> str:
-    """What is said of a continuation without passages; "" where nobody looked for them."""
+    """The text for a continuation without passages; "" if they were not searched."""
     if not continuation["text"]:
         return "the model wrote nothing"
     if continuation["passages"] is None:
@@ -66,7 +66,7 @@ def nothing(continuation: Plain) -> str:
 
 
 def unsearched(continuations: Sequence[Plain]) -> str:
-    """Of which datasets of a training nothing is known, in a sentence; "" where all were searched."""
+    """A sentence that names the datasets of a training that were not searched; "" if all were."""
     names = list(dict.fromkeys(name for each in continuations for name in each["unindexed"]))
     if not names:
         return ""

@@ -50,22 +50,22 @@ class Platform:
     resumed_by: str = "the same command"
 
     def ended(self) -> bool:
-        """Whether its supervisor is gone, so that nothing is left to wait for."""
+        """True if its supervisor has ended, so that there is nothing left to wait for."""
         if self.supervisor is None:
             return self.data_dir is not None and stopped(self.data_dir)
         return self.supervisor.poll() is not None
 
     def stopped(self) -> bool:
-        """Whether somebody stopped it, or is about to have stopped it, now that nobody answers."""
+        """True if it was stopped, or is about to be stopped, now that it does not answer."""
         return self.data_dir is not None and ends(self.data_dir)
 
     @property
     def own(self) -> bool:
-        """Whether this command started it, and so stops it."""
+        """True if this command started it, and therefore stops it."""
         return self.supervisor is not None
 
     def trouble(self) -> str:
-        """What a run may be waiting for, seen from here; empty when there is nothing."""
+        """A problem that a run may be waiting for, as seen from here; empty if there is none."""
         return "" if self.data_dir is None else little_left(self.data_dir)
 
 
@@ -144,7 +144,7 @@ def serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
 def _together(
     data_dir: Path, turn: Callable[[], contextlib.AbstractContextManager[None]], *arguments: str
 ) -> Iterator[Platform]:
-    """Of commands that start a platform at the same time one has it; the others wait for it, and are guests.
+    """Let one of several commands start the platform; the others wait for it and are guests.
 
     It is started in the `turn` of the command.
     """
@@ -315,7 +315,7 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
 
 
 def last_words(process: subprocess.Popen[bytes]) -> Failure:
-    """What a supervisor that ended said last."""
+    """The failure with the last output of a supervisor that ended."""
     assert process.stderr is not None
     if process.returncode == 0:
         return put_down()
@@ -332,7 +332,7 @@ def put_down(then: str = "the same command goes on where it was") -> Failure:
 
 
 def stopped(data_dir: Path) -> bool:
-    """Whether the last platform of the directory was stopped, not killed."""
+    """True if the last platform of the directory was stopped, not killed."""
     supervisor = owner_of(data_dir)
     return supervisor is not None and stopping(data_dir) and not supervisor.alive()
 

@@ -67,7 +67,7 @@ def follow(client: Client, name: str, *, quiet: bool, ended: Callable[[], bool],
 
 
 class Past:
-    """What happened to a job, told once: why an epoch ended, where the next one began."""
+    """Past events of a job, each told once: why an epoch ended, where the next one began."""
 
     def __init__(self) -> None:
         self.newest = ""
@@ -199,7 +199,7 @@ class LiveView:
         self.footing = self._footing(run, job)
 
     def _footing(self, run: Run, job: Job | None) -> str:
-        """What there is so far: documents kept, checkpoints, the loss as a curve."""
+        """The results so far: documents kept, checkpoints, the loss as a curve."""
         kept = next((stage.summary for stage in run.stages if stage.kind == "dedup" and stage.summary), "")
         told = [printable(kept)] if kept else []
         if job is not None:
@@ -253,7 +253,7 @@ def tokens_of_step(job: Job) -> int:
 
 
 def training_words(job: Job, speed: float, *, reason: bool = True) -> str:
-    """What a job does, or what it waits for; `reason`: also why it does not go on."""
+    """A text about the activity of a job, or what it waits for; `reason`: also the reason why it does not continue."""
     if not job.step:
         return job.reason or "waits"
     ranks = job.shape.data_parallel
@@ -331,12 +331,12 @@ def line(stage: Stage) -> str:
 
 
 def taken(seconds: float, resumptions: int) -> str:
-    """How long a stage took, and that nobody may have worked on it all the time, in words."""
+    """The duration of a stage, as text, with a note if it includes idle time."""
     return f"{duration(seconds)}{' with a stop in between' if resumptions else ''}"
 
 
 def seconds(stage: Stage) -> float:
-    """How long a stage took; 0 for one that was reused."""
+    """The duration of a stage in seconds; 0 for one that was reused."""
     if not stage.HasField("started_at") or not stage.HasField("ended_at"):
         return 0.0
     return (stage.ended_at.ToNanoseconds() - stage.started_at.ToNanoseconds()) / 1e9

@@ -80,7 +80,7 @@ def _quoted(text: str) -> str:
 
 
 def source_options(command: click.decorators.FC) -> click.decorators.FC:
-    """Where texts come from, for commands that need no recipe."""
+    """Options that name the source of texts, for commands that need no recipe."""
     for option in (
         click.option("--contact", default="", help="For --site: a URL or a mail address for those who are visited."),
         click.option("--site", default="", metavar="URL", help="Begin at this web site."),
@@ -92,7 +92,7 @@ def source_options(command: click.decorators.FC) -> click.decorators.FC:
 
 @click.group(short_help="What to make: begin one, check it, see what it takes.")
 def recipes() -> None:
-    """What to make, as a text: docs/recipes.md has every key.
+    """Recipes: texts that describe what to make. docs/recipes.md lists every key.
 
     \b
     tutti recipes new --data ./folder > mine.yaml

@@ -28,7 +28,7 @@ Words = Mapping[str, str]
 
 
 def plans(client: Client, reach: Reach, *, dry_run: bool) -> Iterator[Plain]:
-    """Of every recipe that used the page the command that carries it out again, and what that does."""
+    """For every recipe that used the page, the command that runs it again, and its effect."""
     by_name = {each.run: each for each in reach.runs}
     every = sorted(list_all(client, "runs"), key=lambda run: run.started_at.ToNanoseconds())
     datasets = list_all(client, "datasets", fields=("name", "tokenizer"))
@@ -107,7 +107,7 @@ def _changes(
 
 
 def taken(run: Run, changed: Mapping[str, str]) -> Words:
-    """What becomes of the stages of a run by what it takes of others, once these were made again.
+    """The effect on the stages of a run that depend on other runs, once those were run again.
 
     What a dataset is compared with may leave it as it was.
     """
@@ -133,7 +133,9 @@ def surest(*words: str) -> str:
 
 
 def taker_plan(run: Run, words: Words, read: ReachedRun | None) -> Plain:
-    """What carrying out again a run does that takes of others, once these were made again; `read`: the page too."""
+    """The effect of running again a run that depends on other runs, once those were run again; `read`: it read the page
+    too.
+    """
     own = decided(run.stages, read) if read else {}
     stages = [{"name": name, "what": surest(word, own.get(name, REUSED))} for name, word in words.items()]
     return {
@@ -147,7 +149,7 @@ def taker_plan(run: Run, words: Words, read: ReachedRun | None) -> Plain:
 
 
 def decided(stages: Sequence[Stage], found: ReachedRun) -> Words:
-    """What becomes of the stages that follow the reading, by what became of the page in them."""
+    """The effect on the stages after reading, by the outcome of the page in them."""
     later = AGAIN if found.kept or found.duplicates else REUSED
     trained = AGAIN if found.kept else PERHAPS if found.duplicates else REUSED
     chosen = AGAIN if found.kept or found.duplicates or found.rejected else REUSED
@@ -156,7 +158,7 @@ def decided(stages: Sequence[Stage], found: ReachedRun) -> Words:
 
 
 def plan(run: str, found: ReachedRun, checked: CheckRecipeResponse, *, dry_run: bool) -> Plain:
-    """What carrying a run out again does: each stage with a word, the steps that are trained at most, and the command.
+    """The effect of running a run again: a word for each stage, the maximum number of steps to train, and the command.
 
     There is none where everything would be reused.
     """

@@ -64,7 +64,7 @@ def read_recipe(path: Path) -> str:
 
 @contextlib.contextmanager
 def naming(recipe: str) -> Iterator[None]:
-    """What is wrong with the text as a whole is told with the name of its file."""
+    """Add the name of the file to errors about the text as a whole."""
     try:
         yield
     except InvalidField as error:
@@ -178,7 +178,7 @@ def created(platform: Platform, wanted: CreateRunRequest) -> Run:
 
 
 def left(platform: Platform, name: str) -> str:
-    """What becomes of a run that nobody looks on at any more."""
+    """A sentence that says what happens to a run that is no longer watched."""
     if platform.own:
         return f"interrupted; the same command resumes {name}"
     return (

@@ -50,7 +50,7 @@ class Status:
     remedy: str
 
     def problems(self) -> Iterator[str]:
-        """What keeps work from being done, with the remedy."""
+        """Problems that keep work from being done, with their remedies."""
         for service in self.described.services:
             if not service.ready:
                 yield f"{service.name} does not serve: `tutti doctor` says why"

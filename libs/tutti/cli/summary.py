@@ -1,4 +1,4 @@
-"""What came of a run: counts, bits per byte beside the baselines, checkpoints, times."""
+"""The summary of a run: counts, bits per byte compared with the baselines, checkpoints, times."""
 
 import contextlib
 import json
@@ -186,7 +186,7 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
 
 
 def times(found: Plain) -> str:
-    """How long each stage took."""
+    """The duration of each stage."""
     return ", ".join(
         f"{name} {'reused' if stage['reused'] else taken(found['seconds'][name], stage['resumptions'])}"
         for stage in found["run"]["stages"]
@@ -200,13 +200,13 @@ def ranks(job: Plain) -> str:
 
 
 def left_out(counts: list[Plain]) -> str:
-    """How many pages and records were left out for each reason, the most frequent first."""
+    """The number of pages and records left out for each reason, the most frequent first."""
     most = sorted(counts, key=lambda each: -each["pages"])
     return ", ".join(f"{each['pages']:,} {each['reason']}" for each in most)
 
 
 def cut_out(dedup: Plain) -> str:
-    """What the texts of documents that stay have lost."""
+    """The text that was cut from documents that were kept."""
     asked = dedup["spec"]
     what = [f"{dedup['cut_units']:,} {asked['lines']['unit']}s that are repeated"] if asked["lines"] else []
     what += [f"{dedup['cleaned_lines']:,} lines that C4 removes"] if asked["clean"] else []
@@ -243,7 +243,7 @@ def show_continuations(continuations: list[Plain]) -> None:
 
 
 def unchanged(crawl: Plain) -> str:
-    """What an earlier crawl saved, in words."""
+    """The savings from an earlier crawl, in words."""
     return (
         f"{crawl['not_modified']:,} answers not modified, {crawl['bytes_saved']:,} bytes not sent; "
         f"{crawl['identical']:,} sent and identical; {crawl['spec']['since']}"
@@ -251,7 +251,7 @@ def unchanged(crawl: Plain) -> str:
 
 
 def visited(counts: list[Plain]) -> str:
-    """What became of the URLs of a crawl, in words."""
+    """The outcomes of the URLs of a crawl, in words."""
     of = {each["what"]: each["pages"] for each in counts}
     seen = sum(pages for what, pages in of.items() if what.startswith("visited/"))
     others = sorted(((pages, what) for what, pages in of.items() if what != "visited/page"), reverse=True)

@@ -1,4 +1,4 @@
-"""Where a command writes what somebody asked for: a file or a folder of theirs.
+"""Output files and folders that a user named.
 
 Promises: what cannot be written there is told by the name that they gave, and not by that of a part of it.
 """
@@ -32,7 +32,7 @@ def written_to(target: Path, option: str) -> Iterator[None]:
 
 
 def _below(name: object, target: Path) -> bool:
-    """Whether it is about something beside the target, above it, or in it."""
+    """True if the error is about a path beside the target, above it, or in it."""
     if not isinstance(name, str):
         return False
     path, parent = Path(name).absolute(), target.absolute().parent

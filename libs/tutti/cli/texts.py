@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from tutti.corpus.samples import Sample
 
 SAMPLE_BYTES = 8 << 20
-"""Of the texts of a sample so many are read, in the order of their names."""
+"""Maximum bytes of a sample of texts, which are read in the order of their names."""
 CODE = "Python code"
 LANGUAGE_BYTES, LEAST_BYTES = 1 << 20, 1000
-"""Of each language of a dataset so much text counts at most; one with less than that tells nothing."""
+"""Maximum and minimum amount of text per language; a language with less than the minimum is left out."""
 LOOKED_BYTES = 256 << 20
 """So many bytes of document shards are looked at, or one shard."""
 UNDETERMINED = "und"
 NEEDED = ("decisions", "duplicates", "cuts")
-"""What is read whole before any document is: what was left out."""
+"""Files that are read completely before any document: what was left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,14 +44,14 @@ class ClassifierRequest:
 
 
 def of_file(path: Path, overrides: Sequence[str] = ()) -> ClassifierRequest:
-    """What the recipe in a file asks for. Raises click.UsageError, InvalidField, Failure."""
+    """The request in a recipe file. Raises click.UsageError, InvalidField, Failure."""
     with naming(str(path)):
         recipe = read(read_recipe(path), overrides)
     return ClassifierRequest(recipe.name, spec_of(recipe, path.resolve().parent))
 
 
 def of_folder(folder: Path, overrides: Sequence[str], **options: str | float | None) -> ClassifierRequest:
-    """What a folder with options asks for. Raises InvalidField."""
+    """The request for a folder with options. Raises InvalidField."""
     recipe = of_options(folder, overrides, **options)
     return ClassifierRequest(recipe.name, spec_of(recipe, Path.cwd()))
 
@@ -82,7 +82,9 @@ def trained_before(client: Client, wanted: ClassifierRequest) -> Classifier | No
 
 
 def _begun(client: Client, wanted: ClassifierRequest) -> Classifier | None:
-    """What is trained, or will be, as is wanted; None where nothing is, or where nothing came of it. Raises Failure."""
+    """The classifier that is being trained or will be, as requested; None if there is none, or if it failed. Raises
+    Failure.
+    """
     try:
         judged = client.ingest.CreateClassifier(wanted.request(only_judge=True)).classifier
     except InvalidField as problem:

@@ -7,7 +7,7 @@ JOBS = "jobs/"
 
 
 def trains(stage: Stage) -> bool:
-    """Whether a stage of a run is a training that has begun."""
+    """True if a stage of a run is a training that has begun."""
     return stage.resource.startswith(JOBS)
 
 

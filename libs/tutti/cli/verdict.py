@@ -24,14 +24,14 @@ def loss(job: Plain) -> tuple[float, str]:
 
 
 def beside_bigram(job: Plain, dataset: Plain) -> str:
-    """How far the model lies from a bigram model of the tokens, in bits a byte of the text that was held out."""
+    """A sentence that compares the model with a bigram model of the tokens, in bits per byte of the held-out text."""
     apart = 100 * (1 - job["bits_per_byte"] / dataset["bigram_bits_per_byte"])
     return f"{abs(apart):.1f} % {'below' if apart > 0 else 'above'}"
 
 
 def advice(job: Plain, dataset: Plain, mixture: Sequence[Plain] = ()) -> str:
-    """What to change of a model that is worse than a bigram model; "" where it is not. `mixture`: what it read of which
-    dataset, where it read several.
+    """Advice for a model that is worse than a bigram model; "" if it is not. `mixture`: the share of each dataset that
+    it read, if there are several.
     """
     if job["bits_per_byte"] < dataset["bigram_bits_per_byte"]:
         return ""
@@ -46,7 +46,7 @@ def advice(job: Plain, dataset: Plain, mixture: Sequence[Plain] = ()) -> str:
 
 
 def rough(dataset: Plain) -> str:
-    """Why the figures say little; "" where they do not."""
+    """The reason why the figures are not reliable; "" if they are."""
     held = dataset["validation_tokens"]
     return f"only {held:,} tokens were held out: the figures are rough" if held < LITTLE else ""
 

@@ -32,7 +32,7 @@ W = TypeVar("W", bound=Work)
 
 
 def answers(look: Callable[[], T], gone: Callable[[], bool], every: float = LOOK_SECONDS) -> Iterator[T]:
-    """What `look` gives, so many seconds apart, for as long as it is asked for.
+    """Call `look` every so many seconds, and yield its results as long as the caller iterates.
 
     `gone` says that nobody will answer any more. Raises the Problem of a look that is no hiccup.
     """

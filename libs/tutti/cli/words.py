@@ -28,7 +28,7 @@ class Words(click.Group):
 
 
 def misuse(error: click.ClickException) -> str:
-    """What click refused, in the one line that every failure has."""
+    """The error of click in one line, as every failure has."""
     words = " ".join(error.format_message().split()).rstrip(".")
     words = f"{words[:1].lower()}{words[1:]}"
     context = getattr(error, "ctx", None)

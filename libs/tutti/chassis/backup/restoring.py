@@ -80,7 +80,7 @@ def _require_empty(archive: Archive, target: Target) -> None:
 
 
 def _marked(archive: Archive, target: Target) -> bool:
-    """Whether a restore of this archive began and did not end. Raises BackupError for another archive's."""
+    """True if a restore of this archive began and did not end. Raises BackupError for another archive's."""
     try:
         mark = target.blobs.get(MARK)
     except BlobMissing:

@@ -49,7 +49,7 @@ class DiskFull(DataDirError):
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock, as written into it."""
+    """The holder of a lock, as written into it."""
 
     pid: int
     since: str
@@ -136,7 +136,7 @@ class DataDir:
                 target.unlink()
 
     def endpoint(self, service: str | None = None) -> str | None:
-        """Where a service answers: its own address if it runs alone, else the one port of the directory."""
+        """The address of a service: its own if it runs alone, else the one port of the directory."""
         return endpoint_in(self.path, service)
 
     def announce_pages(self, url: str, service: str | None = None) -> None:
@@ -266,7 +266,7 @@ def tokens_at(file: Path, roles: Iterable[Role] = HELD) -> Tokens:
 
 
 def is_data_dir(path: Path) -> bool:
-    """Whether a folder is a data directory, in use or not; changes nothing there."""
+    """True if a folder is a data directory, in use or not; changes nothing there."""
     try:
         text = (path / "version").read_text().strip()
     except (OSError, ValueError):

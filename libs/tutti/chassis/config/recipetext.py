@@ -104,7 +104,7 @@ def checked(of: type[P], tree: Mapping[str, Any]) -> tuple[P | None, list[Invali
 
 
 def _value(key: str, kind: Any, text: str) -> Any:
-    """What the text of the command line stands for, in a key of this type. Raises InvalidField.
+    """The value of a text of the command line for a key of this type. Raises InvalidField.
 
     Names are separated by commas; lists and mappings may be written as in YAML.
     """
@@ -118,7 +118,7 @@ def _value(key: str, kind: Any, text: str) -> Any:
 
 
 def _holds(kind: Any, many: type) -> bool:
-    """Whether it is a type of lists, or of mappings."""
+    """True if it is a list type or a mapping type."""
     origin: object = get_origin(kind)
     return origin is many
 
@@ -144,7 +144,7 @@ def _refusal(error: ErrorDetails, known: Keys) -> InvalidField:
 
 
 def _expected(message: str) -> str:
-    """What a validator says, so that it reads on after "expected"."""
+    """The message of a validator, worded to follow "expected"."""
     rest = message.removeprefix("Input should be ").replace("String should have", "text with")
     if rest.startswith(("greater", "less")):
         return f"a number {rest}"

@@ -8,7 +8,7 @@ LEAST_BYTES = 32 << 20
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a disk, or what somebody may use of it, is full: that passes."""
+    """True if a disk or a quota is full: a transient error."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

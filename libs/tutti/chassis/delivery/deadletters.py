@@ -50,12 +50,12 @@ class DeadLetters:
         return [_letter(row, parked.get(row.subject, 0)) for row in unit.tx.execute(query).all()]
 
     def parked(self, unit: Unit, subjects: Collection[str]) -> set[str]:
-        """Which of these subjects are parked; locked, so that none is settled meanwhile."""
+        """The parked ones among these subjects; locked, so that none is settled meanwhile."""
         wanted = {"mine": self._group, "subjects": sorted(subjects)}
         return set(unit.tx.execute(_parked(unit.tables.dead_letters), wanted).scalars()) if subjects else set()
 
     def holds(self, unit: Unit, ids: Collection[str]) -> set[str]:
-        """Which of these events are dead or parked already."""
+        """The events among these that are dead or parked already."""
         wanted = {"mine": self._group, "ids": sorted(ids)}
         return set(unit.tx.execute(_held(unit.tables.dead_letters), wanted).scalars()) if ids else set()
 
@@ -100,7 +100,7 @@ class DeadLetters:
         unit.tx.execute(delete(dead).where(dead.c.seq == letter.seq))
 
     def kill(self, unit: Unit, letter: DeadLetter, error: str) -> None:
-        """What was parked is dead itself, or died again."""
+        """Mark a parked event as dead, or as dead again."""
         dead = unit.tables.dead_letters
         unit.tx.execute(update(dead).where(dead.c.seq == letter.seq).values(error=error[:MAX_ERROR]))
 

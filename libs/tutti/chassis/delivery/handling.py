@@ -53,7 +53,7 @@ class _Item:
 
 @dataclass
 class _Known:
-    """What the tables say about the records of a batch, kept up to date while it is handled."""
+    """The rows about the records of a batch, kept up to date while it is handled."""
 
     seen: set[str]
     revisions: dict[str, int]

@@ -24,7 +24,7 @@ class Inbox:
         self._group = group
 
     def seen(self, unit: Unit, ids: Collection[str]) -> set[str]:
-        """Which of these facts have been handled."""
+        """The facts among these that have been handled."""
         wanted = {"mine": self._group, "ids": sorted(ids)}
         return set(unit.tx.execute(_seen(unit.tables.inbox), wanted).scalars()) if ids else set()
 

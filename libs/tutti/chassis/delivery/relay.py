@@ -43,7 +43,7 @@ class Relay:
 
     @property
     def uncertain(self) -> bool:
-        """Whether rows were sent of which it is not known yet whether the lease still held."""
+        """True if rows were sent, and it is not known yet whether the lease still held at that time."""
         return self._uncertain is not None
 
     def step(self) -> bool:

@@ -48,7 +48,7 @@ _known: dict[str, EventType] = {}
 
 
 def event_type(message: type[Message]) -> EventType:
-    """What the options of a message say. Raises BadCatalogue."""
+    """The event type that the options of a message declare. Raises BadCatalogue."""
     name = message.DESCRIPTOR.full_name
     found = _known.get(name)
     if found is None:

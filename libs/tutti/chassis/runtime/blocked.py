@@ -119,7 +119,9 @@ class BlockedWatch:
 
 
 def guilty(stack: Sequence[traceback.FrameSummary]) -> str:
-    """Where a thread stands, in one line, and which line of ours led there. `stack` has the newest frame last."""
+    """The place where a thread is blocked, in one line, and the line of our code that led there. `stack` has the newest
+    frame last.
+    """
     ours = next((each for each in reversed(stack) if "tutti" in Path(each.filename).parts), stack[-1])
     frames = [stack[-1]] if ours is stack[-1] else [stack[-1], ours]
     return ", called by ".join(f"{each.name} ({each.filename}:{each.lineno})" for each in frames)

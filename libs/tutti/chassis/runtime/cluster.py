@@ -29,7 +29,9 @@ def require_engine(engine: str, lacking: Callable[[], str]) -> None:
 
 
 def uninstalled(service: str, *modules: str) -> str:
-    """Which of these modules a service lacks to use a cluster, and how to get it; "" for none."""
+    """A message that names the modules among these that a service lacks to use a cluster, and how to get them; "" for
+    none.
+    """
     for name in modules:
         if importlib.util.find_spec(name) is None:
             return f"{name} is not installed where {service} runs: pip install 'tutti[cluster]'"
@@ -56,7 +58,7 @@ def join(address: str, setting: str) -> int:
 
 
 def cause(error: BaseException) -> BaseException:
-    """What a task raised, out of the errors of Ray around it."""
+    """The exception that a task raised, without the errors of Ray around it."""
     from ray.exceptions import RayTaskError
 
     while isinstance(error, RayTaskError):

@@ -107,7 +107,7 @@ class Door(grpc.GenericRpcHandler):
         return made(stream if method.streams else unary)
 
     async def health(self) -> dict[str, str]:
-        """Why a service does not serve, by name; empty for one that does."""
+        """The reason why each service does not serve, by name; empty for one that serves."""
         asked = [self._health(name) for name in self._channels]
         return dict(zip(self._channels, await asyncio.gather(*asked), strict=True))
 
@@ -157,7 +157,7 @@ class Door(grpc.GenericRpcHandler):
             call.cancel()
 
     async def _of_all(self, method: Method, data: bytes, context: Context) -> bytes | None:
-        """What every service answers to a question about all of them, as one answer; None where it asks one alone."""
+        """The merged answer of all services to a call about all of them; None if the call is for one service."""
         if method.name not in ("Describe", "Doctor", "ListAuditRecords", "ListDeadLetters"):
             return None
         if getattr(method.request.FromString(data), "service", ""):

@@ -1,4 +1,4 @@
-"""How a process of the platform ends when it cannot go on: one line of words and an exit code, never a traceback.
+"""The end of a process that cannot continue: one line of text and an exit code, never a traceback.
 
 Promises: 2 where a person has to change what was asked for (settings, arguments), 1 where the world is in the way.
 """

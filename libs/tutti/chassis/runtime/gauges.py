@@ -1,4 +1,4 @@
-"""What waits in the database of each service, read when it is scraped.
+"""Gauges of waiting rows in the database of each service, read when they are scraped.
 
 Promises: one small read a service and scrape; a database that is away gives no numbers, not old ones.
 """
@@ -47,7 +47,7 @@ class Waiting(Collector):
 
 
 class Cached(Collector):
-    """How much of what was fetched of a store that is far away was here already."""
+    """Hit rate of the cache of blobs from a remote store."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs

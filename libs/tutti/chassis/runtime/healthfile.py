@@ -32,7 +32,7 @@ class HealthFile:
 
 
 def trouble(path: Path) -> str:
-    """Why the process that writes this file is not healthy; empty when it is."""
+    """The reason why the process that writes this file is not healthy; empty when it is."""
     try:
         with open(path) as file:
             reason, written = file.read().strip(), os.fstat(file.fileno()).st_mtime

@@ -1,4 +1,4 @@
-"""What the doctor says of native kernels: doing without is slow, not wrong."""
+"""Doctor's report on native kernels: without them work is slow, not wrong."""
 
 from collections.abc import Callable, Iterable
 

@@ -76,7 +76,7 @@ class Leash:
         self._theirs.close()
 
     def heard(self) -> bool:
-        """Whether there was a beat since the last call."""
+        """True if there was a heartbeat since the last call."""
         heard = False
         with contextlib.suppress(OSError):
             while self._mine.recv(4096):

@@ -19,7 +19,7 @@ class Looks:
         self._running: dict[str, _Look] = {}
 
     def at(self, what: str, look: Callable[[], object]) -> str:
-        """Why `what` is away; empty when `look` returned."""
+        """The reason why `what` is not available; empty if `look` returned."""
         with self._lock:
             running = self._running.get(what)
             if running is None or running.over.is_set():  # what ended since the last call is old news

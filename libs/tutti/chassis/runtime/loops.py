@@ -43,7 +43,7 @@ class LoopThread:
         self._woken.set()
 
     def join(self, seconds: float) -> bool:
-        """Whether it has ended."""
+        """Wait for the thread; True if it has ended."""
         self._thread.join(max(seconds, 0))
         return not self._thread.is_alive()
 

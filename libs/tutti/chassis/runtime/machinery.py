@@ -1,4 +1,4 @@
-"""What works for a service beside its own loops: its parts, and the hints that wake watches.
+"""The parts that work for a service besides its own loops, and the hints that wake watches.
 
 Promises: built from the Service value alone; nothing runs before its threads are started.
 """

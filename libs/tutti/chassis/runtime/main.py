@@ -95,7 +95,7 @@ def _signals(stop: threading.Event) -> "_Told":
 
 
 class _Told:
-    """Which signal came; a second one ends the process at once."""
+    """The signal that was received; a second one ends the process at once."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop, self._signal = stop, ""

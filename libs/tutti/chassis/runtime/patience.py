@@ -13,7 +13,7 @@ class Patience:
         self._since = self._looked = now
 
     def over(self, now: float, *, heard: bool) -> bool:
-        """Whether the silence has lasted too long; `heard`: there was a word since the last look."""
+        """True if the silence has lasted too long; `heard`: there was a heartbeat since the last call."""
         if heard or now - self._looked > self._seconds / 4:
             self._since = now
         self._looked = now

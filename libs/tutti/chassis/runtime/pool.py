@@ -117,7 +117,7 @@ class ProcessPool:
         raise value
 
     def _next(self, worker: "_Worker", cancelled: Callable[[], bool], name: str) -> "Progress | tuple[bool, object]":
-        """What the worker says next: how far it is, or its result."""
+        """The next message of the worker: its progress or its result."""
         while not worker.connection.poll(LOOK_SECONDS):
             self._check(cancelled, name)
         try:

@@ -34,7 +34,7 @@ class Unfit(Exception):
 
 
 class Preflight:
-    """Of one process, with a folder where it writes and the stores that it uses; databases by service."""
+    """The checks of one process, with a folder where it writes and the stores that it uses; databases by service."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class ProcessId:
         return started == self.started and state not in _ENDED
 
     def stopped(self) -> bool:
-        """Whether a signal holds it: it will not react to anything but SIGCONT and SIGKILL."""
+        """True if a signal stopped the process: it reacts only to SIGCONT and SIGKILL."""
         return _look(self.pid) == (self.started, "T")
 
     def send(self, number: signal.Signals) -> None:
@@ -61,7 +61,7 @@ def end(process: ProcessId, seconds: float) -> bool:
 
 
 def gone(process: ProcessId, seconds: float) -> bool:
-    """Whether it has ended after at most so many seconds."""
+    """Wait at most so many seconds; True if the process has ended."""
     deadline = time.monotonic() + seconds
     while process.alive():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What a service is given in a real process."""
+"""The host of a service in a real process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ S = TypeVar("S", bound=BaseModel)
 
 @dataclass
 class ServiceHost:
-    """What `build` is given in a real process; satisfies chassis.service.Host."""
+    """The host that `build` gets in a real process; satisfies chassis.service.Host."""
 
     service: str
     database: Database

@@ -136,7 +136,7 @@ class Supervisor:
                 child.id.signal_group(signal.SIGKILL)
 
     def _next(self) -> _Ended | None:
-        """Who ended; None when something may be due."""
+        """Wait for the next child that ends; None when something else may be due."""
         self._been_ready = self._been_ready or (self._data_dir.path / "endpoint").exists()
         waits = [child.due - time.monotonic() for child in self._children if child.state is State.WAITING]
         waits += [] if self._been_ready else [LOOK_SECONDS]
@@ -231,7 +231,7 @@ class Supervisor:
         return 0
 
     def _last_words(self, child: Child) -> str:
-        """What it said since it was started."""
+        """The output of the child since it was started."""
         path = self._log_of(child)
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -266,7 +266,9 @@ class Supervisor:
             _let_go(child)
 
     def _withdraw_all(self) -> None:
-        """What was killed could not take its address back, and a service's own goes before the platform's."""
+        """Withdraw the addresses of killed children, which could not do it; those of services before that of the
+        platform.
+        """
         for path in [self._data_dir.path / "endpoint", *(self._data_dir.path / "endpoints").iterdir()]:
             self._data_dir.remove(str(path.relative_to(self._data_dir.path)))
 

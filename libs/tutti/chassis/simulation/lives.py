@@ -64,7 +64,9 @@ class SimulatedHost:
 
 @dataclass
 class AgentHost:
-    """What an agent is given: no database and no log; `folder` is its disk, which outlives it, `files` writes there."""
+    """The host of an agent: no database and no log; `folder` is its disk, which outlives it, and `files` writes
+    there.
+    """
 
     name: str
     blobs: Blobs
@@ -151,7 +153,7 @@ class Life:
 
 
 class SimulatedAdmin:
-    """What Admin answers in a simulation, but for the stream `Life.watch`."""
+    """The Admin service in a simulation, except for the stream `Life.watch`."""
 
     def __init__(self, life: Life) -> None:
         self._life = life

@@ -38,7 +38,7 @@ class Callee(Protocol):
         ...
 
     def watch(self, request: Any) -> Iterator[Any]:
-        """What Admin.Watch answers now."""
+        """The answers of Admin.Watch at this time."""
         ...
 
 

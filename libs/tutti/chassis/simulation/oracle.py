@@ -47,14 +47,14 @@ def fold(log: EventLog, topics: Iterable[str]) -> dict[str, Snapshot]:
 
 
 def is_settled(simulation: "Simulation") -> bool:
-    """Whether no event waits for a relay or a consumer, no task for a worker, and no relay has to look again."""
+    """True if no event waits for a relay or a consumer, no task for a worker, and no relay has to poll again."""
     if simulation.relay_uncertain:
         return False
     return all(_waits(simulation, lives[0]) == 0 for lives in simulation.lives.values())
 
 
 def examine(simulation: "Simulation") -> list[str]:
-    """What is wrong, in words."""
+    """List the violated invariants, in words."""
     wrong: list[str] = []
     tables: dict[str, Snapshot] = {}
     for lives in simulation.lives.values():
@@ -68,7 +68,7 @@ def examine(simulation: "Simulation") -> list[str]:
 
 
 def emitted(simulation: "Simulation") -> Counter[str]:
-    """How many events of each type were committed."""
+    """The number of committed events of each type."""
     counts: Counter[str] = Counter()
     for lives in simulation.lives.values():
         counts.update(row.type for row in _rows(simulation, lives[0], lives[0].parts.host.units.tables.outbox))

@@ -86,7 +86,7 @@ class Simulation:
 
     @property
     def events(self) -> Counter[str]:
-        """How many distinct events of each type were committed."""
+        """The number of distinct committed events of each type."""
         return emitted(self)
 
     @property
@@ -96,7 +96,7 @@ class Simulation:
 
     @property
     def relay_uncertain(self) -> bool:
-        """Whether a relay, or one that slept, has still to find out that others sent newer snapshots before it."""
+        """True if a relay, or a sleeping one, has yet to learn that others sent newer snapshots before it."""
         loops = [actor.loop for actor in self._actors]
         return any(isinstance(loop, Zombie) or (isinstance(loop, Relay) and loop.uncertain) for loop in loops)
 

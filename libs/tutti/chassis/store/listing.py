@@ -49,7 +49,7 @@ def packed(*parts: Value) -> str:
 
 
 def unpacked(text: str) -> list[Any]:
-    """What a token says; nothing where it is none."""
+    """The content of a page token; empty if it is not a token."""
     try:
         found = json.loads(base64.urlsafe_b64decode(text.encode()))
     except (ValueError, binascii.Error):

@@ -177,7 +177,7 @@ class Resource(Generic[M]):
         return self._all(unit, _selected(self.table, among), wanted)
 
     def damaged(self, unit: Unit) -> list[str]:
-        """What is wrong with rows of this kind, in words; reads every one."""
+        """List the damaged rows of this kind, in words; reads every row."""
         found = []
         for row in unit.tx.execute(select(self.table).order_by(self.table.c.name)).all():
             try:

@@ -172,7 +172,7 @@ def _tasks(metadata: MetaData) -> Table:
 
 
 def _task_progress(metadata: MetaData) -> Table:
-    """How far tasks are that said so; a row goes with its task."""
+    """The progress of tasks that reported it; a row is deleted with its task."""
     return Table(
         "task_progress",
         metadata,

@@ -120,7 +120,7 @@ def tell(unit: "Unit", task: Task, said: Progress) -> None:
 
 
 def told(unit: "Unit", resource: str) -> Progress | None:
-    """How far the running task of a resource is, as it was last told."""
+    """The last reported progress of the running task of a resource."""
     tasks, table = unit.tables.tasks, unit.tables.task_progress
     row = unit.tx.execute(
         select(table.c.done, table.c.total, table.c.unit)

@@ -34,7 +34,7 @@ class Raced(Exception):
 
 
 class Changes(Protocol):
-    """Who is told, after the commit, which resources have which new revision."""
+    """The listener that learns, after the commit, which resources have which new revision."""
 
     def notify(self, changes: frozenset[tuple[str, int]]) -> None: ...
 
@@ -94,7 +94,7 @@ class Unit:
         self._changes[name] = (changes, revision)
 
     def wrote(self, name: str) -> bool:
-        """Whether this unit gave the resource a new revision (a repeated create does not)."""
+        """True if this unit gave the resource a new revision (a repeated create does not)."""
         held = self.held.get(name)
         return held is not None and held.written
 

@@ -1,4 +1,4 @@
-"""What people read of a service with SQL: a view for each kind of resource, its events and its tasks.
+"""The SQL views of a service: one for each kind of resource, its events and its tasks.
 
 Promises: a column for each field of a resource; times are timestamps, states are words, nested messages are JSON.
 Tables that a service keeps for itself, such as those with personal data, have no view.

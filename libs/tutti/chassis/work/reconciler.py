@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a resource could not be advanced; `final` means that its owner gives up and ends it."""
+    """The reason why a resource could not be advanced; `final` means that its owner gives up and ends it."""
 
     reason: str
     final: bool
@@ -43,7 +43,9 @@ then begins with RETRYING. It must do nothing for a resource that has ended.
 
 @dataclass
 class _Failures:
-    """Of one name, since it was last advanced. `counted` are those that can become final, one per interval."""
+    """The failures of one resource since it was last advanced. `counted` are those that can become final, one per
+    interval.
+    """
 
     all: int = 0
     counted: int = 0
@@ -81,7 +83,7 @@ class Reconciler:
         self._look_at: float | None = None
 
     def look_every(self, seconds: float) -> None:
-        """How long between two looks at all that is open; before the first step."""
+        """Set the interval between two reconciliations of all open resources; call it before the first step."""
         self.interval, self._every = min(seconds, self.interval), seconds
 
     def wake(self, name: str) -> None:

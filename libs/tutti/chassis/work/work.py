@@ -103,7 +103,7 @@ class Work(Generic[M]):
         return made if request.validate_only else self.host.units.run(record)
 
     def _in_vain(self, unit: Unit, name: str) -> bool:
-        """Whether it ended without a result; then it is locked."""
+        """True if the work ended without a result; then it is locked."""
         found = self.resource.find(unit, name)
         return found is not None and _state(found) in IN_VAIN and _state(self.resource.lock(unit, name)) in IN_VAIN
 

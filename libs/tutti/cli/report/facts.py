@@ -1,4 +1,4 @@
-"""What a report tells of a run, asked of the services that own it.
+"""The data of a report, read from the services that own it.
 
 Lists are read up to a limit, and what was left out is counted; a part that nobody knows is missing, never made up.
 """
@@ -62,7 +62,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Pages:
-    """What became of the pages of a run; `cut` says that only the first of them were looked at."""
+    """The outcomes of the pages of a run; `cut`: only the first of them were read."""
 
     rules: tuple[Rule, ...] = ()
     clusters: tuple[Cluster, ...] = ()
@@ -148,7 +148,7 @@ def _pages(client: Client, found: Plain) -> Pages:
 
 
 def heard(rows: Iterable[Plain], stages: Iterable[Collection[str]]) -> bool:
-    """Whether there are rows of all stages: of each one of the names with which it leaves pages out is enough."""
+    """True if there are rows of all stages: for each, one of the names with which it leaves pages out is enough."""
     seen = {name for row in rows for name in (row["what"].partition("/")[0], row["what"].partition("/")[2])}
     return all(not seen.isdisjoint(names) for names in stages)
 

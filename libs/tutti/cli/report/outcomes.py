@@ -1,4 +1,4 @@
-"""What short names say, of a crawl and of what is left out, for who reads a report and not the pages of docs/."""
+"""Explanations of the short names of a crawl's and a filter's outcomes, for readers of a report."""
 
 _SAID = {
     "visited/page": "a page; its text is used",
@@ -48,10 +48,12 @@ _REASONS = {
 
 
 def outcome(what: str) -> str:
-    """What became of a URL, in words; "" for a name that has none here."""
+    """The outcome of a URL, in words; "" for a name without an explanation."""
     return _SAID.get(what, "")
 
 
 def reason(name: str) -> str:
-    """Why a page was left out, in words; "" for a name that has none here, as of a rule that says its threshold."""
+    """The reason why a page was left out, in words; "" for a name without one, such as a rule that states its
+    threshold.
+    """
     return _REASONS.get(name, "")

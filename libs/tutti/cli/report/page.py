@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True)
 class FunnelRow:
-    """How many documents a stage left of `share` x the first, and how many it left out (None for the first)."""
+    """The documents that a stage kept, of `share` x the first, and the number it left out (None for the first)."""
 
     name: str
     left: int
@@ -116,7 +116,7 @@ def page(facts: Facts) -> str:
 
 
 def curves(curve: GetCurveResponse) -> list[Series]:
-    """What is drawn of a curve: loss with validation, gradient norm, learning rate, other metrics."""
+    """The series of the curve charts: loss with validation, gradient norm, learning rate, other metrics."""
     skipped = [point.step for point in curve.points if point.skipped]
     unknown = math.nan
     holes = [CurvePoint(step=gap.first_step, loss=unknown, gradient_norm=unknown, rate=unknown) for gap in curve.gaps]
@@ -176,7 +176,7 @@ def _recipe(run: Plain) -> str:
 
 
 def _source(found: Plain) -> str:
-    """What was read: the first pages of the crawl, or the folder."""
+    """The source of the texts: the first pages of the crawl, or the folder."""
     read = json.loads(found["run"]["spec"]["recipe"] or "{}").get("input", {})
     seeds = ", ".join((read.get("crawl") or {}).get("seeds", ()))
     return seeds or found["run"].get("input_path") or read.get("path", "")
@@ -277,7 +277,7 @@ def _beside_bigram(job: Plain, dataset: Plain | None) -> str:
 
 
 def _verdict(job: Plain | None, dataset: Plain | None, mixture: Sequence[Plain]) -> str:
-    """Whether it learnt more than pairs of tokens tell; "" where that was not measured."""
+    """A sentence that compares the model with a bigram model; "" if that was not measured."""
     if not job or not dataset or job["bits_per_byte"] is None or not dataset["bigram_bits_per_byte"]:
         return ""
     told = f"The model lies {_beside_bigram(job, dataset)}"
@@ -335,7 +335,7 @@ def _stages(found: Plain) -> list[dict[str, Any]]:
 
 
 def _outcomes(found: Plain) -> list[tuple[str, str]]:
-    """What the stages that a recipe names say of their work."""
+    """The outcomes of the stages that a recipe names."""
     stages = found["run"]["stages"]
     return [(each["name"], each["summary"]) for each in stages if each["name"] not in ORDINARY and each["summary"]]
 

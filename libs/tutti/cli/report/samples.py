@@ -12,7 +12,7 @@ SHOWN_SPANS, SHOWN_HOLDERS = 3, 3
 
 
 class Kind(StrEnum):
-    """Where the characters of a sample come from."""
+    """The origin of the characters of a sample."""
 
     PROMPT = "prompt"
     OWN = "own"
@@ -75,7 +75,7 @@ def _pieces(continuation: Plain) -> tuple[Piece, ...]:
 
 
 def _begin(data: bytes, at: int) -> int:
-    """Where the character begins in which a token ended: tokens are bytes."""
+    """The start of the character in which a token ended: tokens are bytes."""
     while at < len(data) and data[at] & 0xC0 == 0x80:
         at -= 1
     return at

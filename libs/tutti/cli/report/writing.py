@@ -12,7 +12,7 @@ FOLDER = "reports"
 
 
 def place_of(data_dir: Path, run: str) -> Path:
-    """Where the report of a run lies below its data directory."""
+    """The path of a run's report below its data directory."""
     return data_dir / FOLDER / f"{run.removeprefix('runs/')}.html"
 
 
