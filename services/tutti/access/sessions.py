@@ -16,7 +16,7 @@ SEEN_EVERY = timedelta(seconds=60)  # a use is written down at most this often
 
 
 class Reason(Enum):
-    """Why a request without a valid session is refused; recorded in the audit trail."""
+    """The reason why a request without a valid session is refused; recorded in the audit trail."""
 
     UNKNOWN = "SESSION_UNKNOWN"
     EXPIRED = "SESSION_EXPIRED"
@@ -92,5 +92,5 @@ def closed(session: Session, reason: Reason = Reason.CLOSED) -> Session:
 
 
 def _retired(session: Session, now: datetime) -> bool:
-    """Whether the previous token may no longer be used."""
+    """True if the previous token may no longer be used."""
     return session.confirmed_at is not None and now - session.confirmed_at >= GRACE

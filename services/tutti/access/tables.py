@@ -1,4 +1,4 @@
-"""What access keeps: users, what is personal about them, links, sessions, rate limits.
+"""Tables of access: users, their personal data, links, sessions, rate limits.
 
 Promises: no secret is stored, only SHA-256 digests of random tokens; personal data is in the table `people` alone.
 """
@@ -34,10 +34,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Token:
-    """What a user or an agent calls APIs with, by the digest of the secret.
+    """The API token of a user or an agent, identified by the digest of the secret.
 
-    `user` is the owner: a user, or the node of an agent. `used_by` is, of an invitation, the digest of the credential
-    that it was exchanged for.
+    `user` is the owner: a user, or the node of an agent. `used_by` is the digest of the
+    credential for which an invitation was exchanged.
     """
 
     digest: str

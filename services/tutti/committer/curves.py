@@ -135,7 +135,7 @@ def _ancestry(host: Host, checkpoints: Resource[Checkpoint], name: str, after: i
 
 
 def _fetched(blobs: Blobs, checkpoint: Checkpoint) -> tuple[Curve, str]:
-    """What the checkpoint's own curve tells, and why it may lack steps."""
+    """The checkpoint's own curve, and the reason why it may lack steps."""
     place = checkpoint.curve
     if not place.key:
         return joined([]), _UNTOLD

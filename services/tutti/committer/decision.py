@@ -1,4 +1,4 @@
-"""Which step of a line is decided next, and whether it is ready.
+"""The next step of a line to decide, and whether it is ready.
 
 Steps are decided in order, and no due one is skipped: a later snapshot waits for the ones before it. A step whose bytes
 were found damaged cannot be decided in this epoch, and holds up nobody.
@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class ShardState(Enum):
-    """What is known of a shard. LATE ones are of a sealed epoch: evidence, never part of a checkpoint."""
+    """The state of a shard. LATE ones are of a sealed epoch: evidence, never part of a checkpoint."""
 
     REPORTED = "reported"
     PENDING = "pending"

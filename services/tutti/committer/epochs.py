@@ -55,7 +55,7 @@ class Branch:
 
 
 def is_repeated(job: str, epoch: int, request_digest: str, found: OpenEpoch | None) -> bool:
-    """Whether this very request was answered before. Raises StaleEpoch, AlreadyExists."""
+    """True if this very request was answered before. Raises StaleEpoch, AlreadyExists."""
     if found is None or epoch > found.epoch:
         return False
     if epoch < found.epoch:
@@ -89,7 +89,8 @@ def transition_used(resume: ResumePoint, *, shape_digest: str, transition: str) 
 
 
 def branch(resume: ResumePoint, *, line: int, from_step: int, lines: int, taken: Sequence[int], rewind: bool) -> Branch:
-    """Where to go on from `resume`, when `line` (which branches after `from_step`) is the newest of `lines`.
+    """The branch on which to continue from `resume`, when `line` (which branches after `from_step`) is the newest of
+    `lines`.
 
     `taken` are the steps that have a name on it already, damaged ones included.
     """

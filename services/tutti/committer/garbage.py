@@ -31,7 +31,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class JobGarbage:
-    """What can go of a job, and from when on (`due_at`, `now` in microseconds)."""
+    """The blobs of a job that can be deleted, and when (`due_at`, `now` in microseconds)."""
 
     job: str
     blobs: tuple[Stored, ...]
@@ -50,9 +50,9 @@ class JobGarbage:
 
 @dataclass(frozen=True)
 class References:
-    """Why blobs stay: `decided` (line, step, epoch), of which `swept` ones keep their curve alone; `visible`
-    (line, step) of manifests that no row knows, as when the rows came from a backup; `evidence`, names of late shards
-    that are still to be compared.
+    """The reasons to keep blobs: `decided` (line, step, epoch), of which `swept` ones keep only their curve; `visible`
+    (line, step) of manifests without a row, for example after a restore; `evidence`, names of late shards that are
+    still to be compared.
     """
 
     decided: Collection[tuple[int, int, int]]
@@ -62,7 +62,7 @@ class References:
 
 
 def undecided(stored: Iterable[Stored], *, below: int, kept: References) -> list[Stored]:
-    """What can go: of epochs `below` the open one, for which there is no reason to stay."""
+    """The blobs of epochs `below` the open one that nothing references."""
     return [
         each
         for each in stored
@@ -93,7 +93,9 @@ class Collector:
         return found
 
     def find(self, job: str) -> JobGarbage:
-        """What there is; removes nothing. Raises CorruptRow rather than misread what was decided."""
+        """Find the blobs that can be deleted; deletes nothing. Raises CorruptRow rather than misread what was
+        decided.
+        """
 
         def look(unit: Unit) -> tuple[int, int]:
             epoch = self.records.epoch(unit, job)

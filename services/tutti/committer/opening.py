@@ -74,9 +74,9 @@ class Opening:
         self.host, self.records, self.commits = host, records, commits
         self.checkpoints, self.lines, self.adopt = checkpoints, lines, adopt
         self._read_back: dict[tuple[str, int], str] = {}
-        """What was read back for an epoch that is not open yet: a caller whose deadline passed asks again."""
+        """Results of read-backs for an epoch that is not open yet: a caller whose deadline passed asks again."""
         self._turns: dict[tuple[str, int], Lock] = {}
-        """Who reads a checkpoint back for an epoch; whoever asks for the same one joins."""
+        """Running read-backs of checkpoints by epoch; a second caller with the same request joins the first."""
 
     def open(self, request: OpenEpochRequest) -> OpenEpochResponse:
         """Raises StaleEpoch, AlreadyExists, Refused, InvalidField."""

@@ -33,7 +33,9 @@ class Pruning:
         self.checkpoints, self.lines = checkpoints, lines
 
     def prune(self, job: str, *, keep_last: int, dry_run: bool) -> list[CheckpointAge]:
-        """What goes; pins and references are looked at in the transaction that takes the names away."""
+        """Prune, and return the pruned checkpoints; pins and references are checked in the transaction that removes the
+        names.
+        """
 
         def choose(unit: Unit) -> list[CheckpointAge]:
             epoch = self.records.epoch(unit, job, lock=not dry_run)

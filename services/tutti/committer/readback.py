@@ -54,7 +54,7 @@ def shard_keys(report_key: str) -> tuple[str, str]:
 
 
 def read_back(folder: Path, report_key: str, report_digest: str, training: str) -> tuple[str, ...]:
-    """What is wrong with the fetched shard, in words; empty when every byte is as reported."""
+    """Defects of the fetched shard, in words; empty when every byte is as reported."""
     try:
         found = verify_report(Fetched(folder), report_key, report_digest, Training.from_json(training))
     except CheckpointError as error:

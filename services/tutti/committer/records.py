@@ -128,7 +128,7 @@ class Records:
         return sorted({*behind, *open_})
 
     def is_heard_of(self, unit: Unit, job: str, since: int) -> bool:
-        """Whether the job's epoch was opened, or anything of it reported, after `since`."""
+        """True if the job's epoch was opened, or anything of it was reported, after `since`."""
         epoch, shards = self.epoch(unit, job), self.tables.shards
         if epoch is None or epoch.opened_at > since:
             return epoch is not None
@@ -260,7 +260,7 @@ class Records:
         return True
 
     def damaged(self, unit: Unit) -> list[str]:
-        """What is wrong with rows that decide, in words; reads every one."""
+        """List the damaged rows that decide, in words; reads every row."""
         found = []
         for table in (self.tables.epochs, self.tables.decisions):
             for row in unit.tx.execute(select(table)).all():

@@ -1,4 +1,4 @@
-"""What retention may remove: committed checkpoints that nothing needs.
+"""The checkpoints that retention may delete: committed ones that nothing needs.
 
 The newest of every line, pinned ones, those that a line branches from and the open epoch's resume point always stay.
 """

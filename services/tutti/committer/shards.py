@@ -42,7 +42,7 @@ Wake = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of a report: `decided` when its step needs nothing more, `stale` when its epoch was sealed."""
+    """The outcome of a report: `decided` when its step needs no more reports, `stale` when its epoch was sealed."""
 
     decided: bool
     stale: str = ""
@@ -61,7 +61,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a report of `name` belongs: the open epoch, the decision of its step, what was reported before."""
+    """The context of a report of `name`: the open epoch, the decision of its step, and earlier reports."""
 
     name: ShardName
     epoch: EpochRow
@@ -211,7 +211,7 @@ class Shards:
         return place.recorded
 
     def _place(self, unit: Unit, name: ShardName) -> _Place:
-        """Where a report belongs, under the lock of its epoch. Raises NotFound, Refused."""
+        """Find the context of a report, under the lock of its epoch. Raises NotFound, Refused."""
         epoch = self.records.locked_epoch(unit, name.job)
         if name.epoch > epoch.epoch:
             raise Refused(REPORT_REFUSED, f"{name}: epoch {epoch.epoch} is open, {name.epoch} was never opened")

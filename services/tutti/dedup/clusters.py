@@ -1,4 +1,4 @@
-"""Which documents of a set of shards are left out, as the file that says who stands for whom.
+"""The documents of a set of shards that are left out, as a file with the document that stands for each.
 
 Left out are: what holds n-grams of an evaluation text (`contamination.py`); then, of the rest, what is equal to, or
 nearly the same as, an evaluation text, a document of an earlier dataset, or another document. These are compared
@@ -33,7 +33,7 @@ Held = TypeVar("Held")
 
 @dataclass(frozen=True, slots=True)
 class Compared(Generic[Held]):
-    """What documents are compared with, beside each other."""
+    """The collections that documents are compared with, besides each other."""
 
     evaluation: Held | None = None
     sought: Sought = field(default_factory=Sought)
@@ -105,7 +105,7 @@ def _holding(own: Texts, compared: Compared[Texts], workers: int) -> Sequence[Co
 
 
 def _near(read: Reader, names: Names, equal: Documents, threshold: float, scratch: Path, workers: int) -> Near:
-    """Of the first documents of each text."""
+    """The near-duplicates among the first documents of each text."""
     folder = scratch / "near"
     folder.mkdir()
     passed, total = 0, len(names)

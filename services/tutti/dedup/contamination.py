@@ -44,7 +44,7 @@ class Contaminated:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What to look for: n-grams of `words` words, of more than `share` of a text."""
+    """The search: n-grams of `words` words, and the share of a text that is too much."""
 
     words: int = WORDS
     share: float = 0.0
@@ -158,7 +158,7 @@ class Evaluation:
 
 
 def _filter(names: Names) -> tuple[npt.NDArray[np.bool_], np.uint64]:
-    """Which beginnings of names there are, and by how much a name is shifted to its beginning."""
+    """The prefixes of names that exist, and the shift that turns a name into its prefix."""
     bits = max(int(_SLOTS * len(names)).bit_length(), 1)
     found = np.zeros(1 << bits, np.bool_)
     shift = np.uint64(64 - bits)

@@ -37,7 +37,7 @@ is `bare`; how much a shard lost; of an example the text, where it stands first 
 
 
 def names_units() -> bool:
-    """Whether units have the names here that the kernel gives."""
+    """True if names of units computed here equal those of the kernel."""
     return units.native().library is not None
 
 
@@ -107,7 +107,7 @@ class _Hot:
         self._stay = self._pairs(_at(held["unit"], self.units), _at(held["doc"], self._documents))
 
     def among(self, names: pa.Array, made: Units) -> npt.NDArray[np.bool_]:
-        """Which units of documents these are, and are cut there."""
+        """The units among those of documents that are to be cut there."""
         unit = _at(_names(made), self.units)
         document = _at(names, self._documents)[_texts(made)]
         stays = (document >= 0) & np.isin(self._pairs(unit, document), self._stay)

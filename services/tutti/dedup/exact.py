@@ -44,7 +44,7 @@ def exact_duplicates(read: Reader, names: Names) -> Documents:
 
 
 def _several(read: Reader, names: Names) -> npt.NDArray[np.bool_]:
-    """Which documents may have the text of another."""
+    """Documents that may have the same text as another."""
     marks, seen = np.zeros(len(names), np.uint64), np.zeros(len(names), np.bool_)
     for batch in read(_COLUMNS):
         documents, found = names.documents(batch["doc_id"]), _marks(batch["text_digest"])

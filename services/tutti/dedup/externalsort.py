@@ -181,7 +181,7 @@ def _row(rows: Rows, place: int) -> tuple[int, int]:
 
 
 def _behind(rows: Rows, bound: tuple[int, int]) -> int:
-    """How many of the rows are not beyond `bound`."""
+    """The number of rows that are not beyond `bound`."""
     first = np.uint64(bound[0])
     begin, end = (int(np.searchsorted(rows[:, 0], first, side)) for side in ("left", "right"))
     return begin + int(np.searchsorted(rows[begin:end, 1], np.uint64(bound[1]), "right"))

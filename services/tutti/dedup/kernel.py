@@ -16,5 +16,5 @@ def native() -> Kernel:
 
 
 def address(values: npt.NDArray[np.generic]) -> ctypes.c_void_p:
-    """Where a contiguous array begins; keep the array while this is used."""
+    """The address of a contiguous array; keep the array while this is used."""
     return values.ctypes.data_as(ctypes.c_void_p)

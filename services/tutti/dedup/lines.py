@@ -118,13 +118,13 @@ class _Places:
         self._places: Places = np.memmap(path, np.uint64, "r") if path.stat().st_size else np.zeros(0, np.uint64)
 
     def among(self, documents: Documents) -> npt.NDArray[np.bool_]:
-        """Which documents have any."""
+        """The documents that have any."""
         least = documents.astype(np.uint64) << SHIFT
         found = np.searchsorted(self._places, least) < np.searchsorted(self._places, least | LOWER, "right")
         return np.asarray(found)
 
     def holds(self, places: Places) -> npt.NDArray[np.bool_]:
-        """Which of some places are here."""
+        """The places among these that are here."""
         at = np.searchsorted(self._places, places)
         held = at < len(self._places)
         held[held] = self._places[at[held]] == places[held]
@@ -223,7 +223,7 @@ def units_of(texts: pa.Array, wanted: LineLimits | None) -> Units:
 
 
 def least_left(wanted: LineLimits | None) -> int:
-    """How many characters must be left of what loses units."""
+    """The minimum number of characters that must be left of a document that loses units."""
     return wanted.left if wanted else 1
 
 
@@ -233,7 +233,7 @@ def numbers(made: Units) -> npt.NDArray[np.int64]:
 
 
 def example(texts: pa.Array, made: Units, at: int) -> str:
-    """What the unit at this place among those of texts says, or its beginning."""
+    """The text, or its beginning, of the unit at this place among those of texts."""
     text = texts[int(np.searchsorted(made.bounds, at, "right")) - 1].as_py().encode()
     begin, end = made.spans[at]
     return said(text[begin:end])[:EXAMPLE_CHARACTERS]

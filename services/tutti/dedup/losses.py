@@ -17,7 +17,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Of texts in a row: `ranges`, int64 [n, 2], are cut out of `texts`, int64 [n].
+    """The cut parts of consecutive texts: `ranges`, int64 [n, 2], are cut out of `texts`, int64 [n].
 
     Of each text: `units` that are repeated, `lines` that are cleaned away, whether these are all (`bare`), and the
     characters that are `left`, 0 where none of its parts is.
@@ -54,7 +54,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How much is cut out of how many documents that stay: units that are repeated, lines that are cleaned away."""
+    """The amount that is cut, and the number of kept documents that lose it: repeated units, and cleaned lines."""
 
     documents: int = 0
     units: int = 0
@@ -67,7 +67,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Of texts in a row: `ranges` are cut out of `texts`, as Losses has them, which makes what is `lost`.
+    """The cuts of consecutive texts: `ranges` are cut out of `texts`, as in Losses, which makes `lost`.
 
     The others go: those that are too `short`, or `bare`; of each text so many characters are `left`.
     """
@@ -81,7 +81,7 @@ class Cut:
 
 
 def losses(texts: pa.Array, chosen: Flags, made: Units, repeated: Flags, judged: Judged | None) -> Losses:
-    """What those that are chosen lose with the units that are repeated, and the lines that are not kept."""
+    """The losses of the chosen texts: repeated units, and lines that are not kept."""
     repeated = repeated & _of_each(made, chosen)
     parts: Parts
     if judged is None:
@@ -107,13 +107,13 @@ def _of_each(parts: Parts, flags: Flags) -> Flags:
 
 
 def _counts(parts: Parts, flags: Flags) -> Numbers:
-    """How many parts of each text are flagged."""
+    """The number of flagged parts of each text."""
     before = np.concatenate([[0], np.cumsum(flags)])
     return np.asarray(np.diff(before[parts.bounds]))
 
 
 def _left(texts: pa.Array, parts: Parts, gone: Flags, held: Numbers, ranges: Numbers) -> Numbers:
-    """How many characters are left of each text without these ranges; 0 where none of its parts is."""
+    """The number of characters left of each text without these ranges; 0 if none of its parts is left."""
     data, offsets = buffers(texts)
     left = characters(data, np.stack([offsets[:-1], offsets[1:]], axis=1))
     np.subtract.at(left, held, characters(data, ranges + offsets[held][:, None]))

@@ -45,7 +45,7 @@ class Names:
         return found.astype(np.int64, copy=False)
 
     def before(self, letter: str) -> int:
-        """How many ids come before all those that begin so."""
+        """The number of ids that precede all ids with this prefix."""
         return int(np.searchsorted(self._ids, np.bytes_(letter.encode())))
 
     def ids(self, documents: Documents) -> pa.Array:

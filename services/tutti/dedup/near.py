@@ -29,7 +29,7 @@ from tutti.dedup.verification import SetFile, sets, verified
 NEAR_VERSION = 1
 THRESHOLD = 0.8
 LEAST = 0.7
-"""Of pairs that are less alike, bands bring too few together: .92 at .7, .62 at .6."""
+"""The lowest threshold; of pairs that are less similar, bands find too few: .92 at .7, .62 at .6."""
 _LOWER = np.uint64((1 << 32) - 1)
 
 

@@ -1,5 +1,5 @@
-"""What is left out and what is cut, on a Ray cluster: the same files as `clusters.find` and `lines.find` make, of
-document shards that the nodes read.
+"""Duplicates and cuts on a Ray cluster: the same files as from `clusters.find` and `lines.find`, made of document
+shards that the nodes read.
 
 Promises: nothing of Daft or Ray is imported before a search begins. The texts never come here; the names of what is
 dropped do, and the ranges that are cut.
@@ -40,7 +40,7 @@ BUCKET_DOCUMENTS, BUCKET_DOCUMENTS_WITH_LINES = 1 << 16, 1 << 14
 
 
 def lacking(settings: DedupSettings) -> str:
-    """What this place lacks to use a cluster, and how to get it; "" for nothing."""
+    """A message about what this machine lacks to use a cluster, and how to get it; "" if nothing."""
     if lacks := cluster.uninstalled("dedup", "daft", "ray"):
         return lacks
     if not (settings.ray and settings.ray_blobs):
@@ -78,8 +78,8 @@ def search(
     *,
     clean: bool = False,
 ) -> tuple[ClusterResult, Lines | None]:
-    """What `clusters.find` finds, and what `lines.find` cuts out of the documents that stay, where that is asked for
-    and some stay. `blobs` as the nodes reach them.
+    """The result of `clusters.find`, and that of `lines.find` for the kept documents, if it is requested and some are
+    kept. `blobs` as the nodes reach them.
 
     Raises Unreadable, ConflictingDocument, TooManyTexts and UnreadableTexts.
     """

@@ -41,7 +41,7 @@ REJECTED = pa.schema([steps.READ.field("doc"), steps.READ.field("of")])
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Of so many `documents` of our own, where they are: `standing` (STANDING), with others; `near` (NEAR)."""
+    """The duplicates among so many `documents`: `standing` (STANDING), with other datasets; `near` (NEAR)."""
 
     engine: Engine
     documents: int
@@ -58,7 +58,7 @@ class Duplicates:
 
 
 def duplicates(engine: Engine, reading: Reading, shards: pa.Table, rejected: pa.Table, threshold: float) -> Duplicates:
-    """Of `shards` (SHARDS) but what is REJECTED. `threshold` as `clusters.find` has it.
+    """The duplicates of `shards` (SHARDS) without REJECTED ones. `threshold` as in `clusters.find`.
 
     Raises ConflictingDocument, and what reading raises.
     """
@@ -118,7 +118,7 @@ class Losses:
 
 
 def losses(engine: Engine, cutting: Cutting, shards: pa.Table, stay: DataFrame) -> Losses:
-    """What documents lose that stay (STAYING), of `shards` (SHARDS). Raises what reading raises."""
+    """The cuts of kept documents (STAYING) of `shards` (SHARDS). Raises the errors of reading."""
     kinds = [engine.rows(shards), stay]
     if (wanted := cutting.wanted) is not None:
         tally = Step(cutting.units, both(SHARDS, steps.STAYING), TALLIED)

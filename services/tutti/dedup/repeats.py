@@ -63,7 +63,7 @@ def repeated(blocks: Iterable[Rows], *, most: int, keep: int) -> Iterator[Places
 
 
 def commonest(blocks: Iterable[Rows], count: int, *, most: int) -> list[Common]:
-    """Of the keys that are in more than `most` documents, those in the most; by that, and by first place."""
+    """The most frequent of the keys that are in more than `most` documents, by frequency, then by first place."""
     best: list[tuple[int, int]] = []
     held: _Counted | None = None
     last = -1  # its last document

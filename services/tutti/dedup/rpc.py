@@ -16,7 +16,7 @@ C4 = "c4"
 
 
 def wanted(lines: Lines) -> LineLimits:
-    """What is to be cut. Raises InvalidField."""
+    """The limits for cutting. Raises InvalidField."""
     if lines.unit not in list(Unit):
         raise InvalidField("spec.lines.unit", seen=lines.unit or "nothing", expected=f"one of {', '.join(Unit)}")
     for field in ("most", "least_characters", "left"):

@@ -62,7 +62,7 @@ Hold = Callable[[tuple[DocumentShardEntry, ...], str, frozenset[str]], Held]
 
 
 def others(blobs: Blobs, spec: DedupSpec, hold: Hold[Held]) -> Compared[Held]:
-    """What the documents are compared with. Raises WorkFailed."""
+    """The collections to compare the documents with. Raises WorkFailed."""
     earlier = []
     for number, each in enumerate(spec.against):
         kept = DedupBody.read(staging.manifest(blobs, each.manifest_key, each.content_digest, Kind.DEDUP))
@@ -84,7 +84,7 @@ def others(blobs: Blobs, spec: DedupSpec, hold: Hold[Held]) -> Compared[Held]:
 
 
 def nothing_stays(found: clusters.ClusterResult) -> str:
-    """Why every document was left out."""
+    """A message that says why every document was left out."""
     return (
         f"no document stays: {found.contaminated} are contaminated by evaluation texts, {found.earlier} are in an "
         "earlier dataset; change dedup.decontaminate or dedup.against of the recipe"
@@ -100,7 +100,7 @@ def cut(own: Texts, dropped: Path, wanted: LineLimits | None, clean: bool, folde
 
 
 def nothing_is_left(spec: DedupSpec) -> str:
-    """Why every document that is no duplicate was left out."""
+    """A message that says why every document that is not a duplicate was left out."""
     asked, gone, keys = spec.lines, list[str](), list[str]()
     if spec.clean:
         gone.append("the lines that C4 removes")

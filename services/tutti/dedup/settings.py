@@ -1,4 +1,4 @@
-"""What an operator may set of dedup, in `[dedup]` of tutti.toml."""
+"""Settings of dedup, in `[dedup]` of tutti.toml."""
 
 from pydantic import Field
 

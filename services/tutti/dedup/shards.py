@@ -13,7 +13,7 @@ Reader = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Reads the named columns of all documents, each time anew, in any order and any cut."""
 
 BATCH_DOCUMENTS, BATCH_BYTES = 512, 1 << 20
-"""What is read together: at most so many documents, and fewer where they are long."""
+"""Maximum size of a batch of documents; it has fewer documents if they are long."""
 _NOTHING = pa.scalar("")  # made once: where pandas is not, each that is made looks for it
 
 
@@ -46,7 +46,7 @@ def reader(shards: Sequence[Path], *, without: Collection[str] = frozenset(), be
 
 
 def _rows(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
-    """How many rows are read together."""
+    """The number of rows to read at once."""
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     held = [group.column(column) for group in groups for column in range(group.num_columns)]
     size: int = sum(each.total_uncompressed_size for each in held if each.path_in_schema in columns)

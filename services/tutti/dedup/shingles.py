@@ -143,7 +143,7 @@ def _decoded(text: Bytes) -> tuple[npt.NDArray[np.uint32], Counts]:
 
 
 def _places(codes: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where words begin, and their last characters, in folded characters of which none is left out."""
+    """The starts of words, and their last characters, in folded characters without omissions."""
     is_word, alone = codes != SEPARATOR, codes >= ALONE
     ends_before = np.ones(len(codes), np.bool_)
     ends_before[1:] = ~is_word[:-1] | alone[:-1]

@@ -1,4 +1,4 @@
-"""Who stands for whom: of what has the same text, or nearly the same, the first in the order of ids.
+"""Representatives of duplicates: of documents with the same or nearly the same text, the first in the order of ids.
 
 What is compared is one order of three parts, each with its letter before its ids: evaluation texts, documents of
 earlier datasets, our own. Only those of our own are dropped; a document of an earlier part can stand for them. Memory
@@ -56,15 +56,15 @@ class Standing:
         return cls(names, documents, kept, kind, np.where(close, near.closest[same], 1.0))
 
     def count(self, *how: How) -> int:
-        """How many are dropped for one of these reasons."""
+        """The number of documents dropped for one of these reasons."""
         return int(np.isin(self.kind, [place for place, each in enumerate(_KINDS) if each in how]).sum())
 
     def clusters(self) -> int:
-        """How many documents stand for those that are dropped as duplicates."""
+        """The number of documents that stand for dropped duplicates."""
         return len(np.unique(self.kept[self.kind >= _KINDS.index(How.EARLIER)]))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Of duplicates.SCHEMA, by id."""
+        """Rows of duplicates.SCHEMA, by id."""
         kinds = pa.array([each.value for each in _KINDS])
         for begin in range(0, len(self.documents), ROWS):
             part = slice(begin, begin + ROWS)

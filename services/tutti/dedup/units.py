@@ -44,7 +44,7 @@ class Parts(Protocol):
 
 
 class Unit(StrEnum):
-    """What is looked at as one."""
+    """The unit of text to compare."""
 
     LINE = "line"
     PARAGRAPH = "paragraph"
@@ -52,7 +52,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Of texts in a row: `bounds`, int64 [texts + 1], are the places of each text's units among all.
+    """The units of consecutive texts: `bounds`, int64 [texts + 1], delimit the units of each text.
 
     `spans`: int64 [units, 2], where each begins and ends in its text; `names`: uint64 [units, 2], equal where they say
     the same, for those that are `counted`.
@@ -127,7 +127,7 @@ def by_python(data: Bytes, offsets: Numbers, unit: Unit, least: int) -> Units:
 
 
 def said(unit: bytes) -> str:
-    """What a unit says: its words, by whatever white space they were apart."""
+    """The words of a unit, separated by single spaces."""
     return " ".join(unit.decode().split())
 
 
@@ -160,7 +160,7 @@ def cut(made: Parts, gone: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
 
 
 def characters(data: Bytes, ranges: Numbers) -> Numbers:
-    """How many characters begin in ranges of bytes of UTF-8, int64 [n, 2], which come in order and do not overlap."""
+    """The number of characters that begin in ranges of UTF-8 bytes, int64 [n, 2], which are ascending and disjoint."""
     if not len(ranges):
         return np.zeros(0, np.int64)
     least, most = int(ranges[0, 0]), int(ranges[-1, 1])

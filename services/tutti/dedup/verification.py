@@ -51,7 +51,7 @@ def distinct_by_numpy(found: Names, bounds: Counts) -> tuple[Names, Counts]:
 
 
 def overlaps(members: Names, offsets: Counts, left: Documents, right: Documents) -> Counts:
-    """How many members the sets left[i] and right[i] share; set k is members[offsets[k] : offsets[k + 1]]."""
+    """The number of members that the sets left[i] and right[i] share; set k is members[offsets[k] : offsets[k + 1]]."""
     library = native().library
     if library is None:
         return overlaps_by_numpy(members, offsets, left, right)
@@ -107,7 +107,9 @@ class SetFile:
 def verified(
     store: SetFile, left: Documents, right: Documents, *, threshold: float
 ) -> Iterator[tuple[Documents, Documents, Similarities]]:
-    """Of pairs in an order that keeps near what shares documents, those at least as similar as `threshold`."""
+    """The pairs that are at least as similar as `threshold`, in an order that keeps pairs with common documents
+    together.
+    """
     small, large = (side(store.sizes[left], store.sizes[right]) for side in (np.minimum, np.maximum))
     possible = small / large >= threshold  # of sets of 1 and 2 members no more than 1 of 2 is common
     left, right = left[possible], right[possible]

@@ -62,7 +62,7 @@ class Indexed:
 
 
 def _there(read: Callable[[K], T], keys: Iterable[K]) -> tuple[list[T], list[BlobGone]]:
-    """What is read of each of these, and what is gone instead."""
+    """The values that can be read, and the blobs of those that are gone."""
     found, gone = list[T](), list[BlobGone]()
     for key in keys:
         try:
@@ -110,7 +110,9 @@ class Documents:
         return list(found.values())
 
     def rejected(self, wanted: str) -> tuple[str, str]:
-        """Of a page that never was a document its source, and why; both "" where there is none. Raises InvalidField."""
+        """The source of a page that never became a document, and the reason; both "" if there is none. Raises
+        InvalidField.
+        """
         lists = [self._library.ingest(key).rejections for key in self._manifests(Kind.INGEST)]
         every = {each["path"]: each for key in dict.fromkeys(lists) for each in self._library.json(key)}
         source = naming.meant(wanted, every)
@@ -195,7 +197,7 @@ class Documents:
         return [Head(name, key) for key, name in self._keys(Kind.CHECKPOINT) if name.startswith(prefix)]
 
     def newest(self, job: str = "") -> list[Head]:
-        """Of each line (of a job) the checkpoint with the most steps."""
+        """The checkpoint with the most steps of each line of a job."""
         best: dict[tuple[str, int], tuple[int, Head]] = {}
         for head in self.heads(job):
             line, step = place_of(head.name)
@@ -215,7 +217,7 @@ class Documents:
         return self._host.units.run(read)
 
     def sightings(self, document: str, head: Head, *, until_step: int = 0) -> Iterator[Sighting]:
-        """Where the line that ends at a checkpoint read a document, in order, each computed when it is asked for.
+        """The places where the line that ends at a checkpoint read a document, in order, each computed on demand.
 
         In the datasets whose blobs are there; `kept` tells of the others.
         """
@@ -229,7 +231,7 @@ class Documents:
         )
 
     def told(self, document: str, job: str = "", until_step: int = 0) -> Iterator[tuple[str, int, Sighting]]:
-        """Where the lines (of a job) read a document, each place once: job, line and place, in their order."""
+        """The places where the lines of a job read a document, each once: job, line and place, in their order."""
 
         def of_line(head: Head) -> Iterator[tuple[str, int, Sighting]]:
             lines = self.ancestry(head)  # a line has a larger number than the one that it branched from
@@ -256,13 +258,13 @@ class Documents:
         return set[str]().union(*(sightings.read_by(each.train, ledger, until_step=until) for each in there)), gone
 
     def step(self, head: Head, step: int) -> tuple[list[Sighting], list[BlobGone]]:
-        """What one step read; and the blobs of what cannot be told."""
+        """The documents that one step read, and the missing blobs of those that cannot be determined."""
         body = self._library.checkpoint(head.key)
         there, gone = self._read_of(body.training)
         return sorted(s for each in there for s in sightings.of_step(each.train, body.scalars.ledger, step)), gone
 
     def fate(self, document: str) -> str:
-        """Why no step saw a document: left out, a duplicate, held out, for evaluation; empty when nothing is known.
+        """The reason why no step read a document: left out, a duplicate, held out, for evaluation; empty if unknown.
 
         Of runs that chose otherwise the newest counts.
         """
@@ -279,7 +281,7 @@ class Documents:
         return EVALUATES if newest is None and evaluated(self._host, read) else ""
 
     def _choices(self) -> Iterator[FilterBody | DedupBody]:
-        """What filters and dedups chose, those of newer runs first, and of a run the further stage."""
+        """The selections of filters and dedups, those of newer runs first, and for a run the later stage first."""
         named = [stage.resource for run in newest_runs(self._host) for stage in reversed(run.stages)]
         ages = {name: age for age, name in reversed(list(enumerate(named)))}
         found = [(kind, key, name) for kind in (Kind.DEDUP, Kind.FILTER) for key, name in self._keys(kind)]
@@ -287,7 +289,7 @@ class Documents:
             yield self._library.dedup(key) if kind is Kind.DEDUP else self._library.filter(key)
 
     def _chosen(self, body: FilterBody | DedupBody, doc_id: str) -> str:
-        """Why a document was left out there; "" where it stayed."""
+        """The reason why a document was left out there; "" if it was kept."""
         decision = self._library.decisions(body.decisions).get(doc_id) if body.decisions else None
         if decision is not None:
             return f"rejected by the rule {decision}"

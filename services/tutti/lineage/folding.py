@@ -44,7 +44,7 @@ def manifest_of(resource: Message) -> tuple[str, str]:
 
 
 def testimony_of(manifest: Manifest, resource: str) -> Testimony:
-    """What a manifest says that its resource does not."""
+    """The content of a manifest that its resource does not have."""
     if manifest.kind == Kind.INGEST:
         body = IngestBody.read(manifest)
         digests = {shard.resource: shard.info.content_digest for shard in body.shards}
@@ -133,7 +133,7 @@ class Folding:
         return len(waiting) == BATCH
 
     def _read_again(self) -> None:
-        """What was missing or damaged may have been made again; until it is read its state stays for the doctor."""
+        """Read manifests that were missing or damaged again; until one is read, doctor reports its state."""
         self._read_all(self._noted(Reading.MISSING, Reading.DAMAGED))
 
     def _read_all(self, waiting: Sequence[Noted]) -> None:

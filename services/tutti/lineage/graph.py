@@ -41,7 +41,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Testimony:
-    """What one resource or manifest says."""
+    """The contents of one resource or manifest, as nodes and edges."""
 
     vertices: tuple[Vertex, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -77,7 +77,7 @@ def of_run(run: Run) -> Testimony:
 
 
 def _named_inputs(data: Iterable[Stage]) -> Iterator[Edge]:
-    """What each stage of data read, as it says; earlier datasets that it was compared with are no ancestors."""
+    """The declared inputs of each data stage; earlier datasets that it was compared with are not ancestors."""
     for stage in data:
         for each in stage.inputs:
             if each.role != "against":
@@ -100,7 +100,7 @@ def of_tokenization(work: Tokenization) -> Testimony:
 
 
 def of_resource(resource: Message) -> Testimony:
-    """What a resource of any kind says: the digest of its content, and the parents that its proto declares."""
+    """The digest of a resource's content, and the parents that its proto declares."""
     kind, name = kinds.kind_of(type(resource)), str(resource.name)  # type: ignore[attr-defined]
     edges = (Edge(parent, name, each.relation) for each in kind.parents for parent in each.names(resource))
     return Testimony((Vertex(name, kind_of(name), kind.content_digest(resource)),), tuple(edges))
@@ -116,13 +116,13 @@ def of_job(job: Job) -> Testimony:
 
 
 def of_shards(maker: str, shards: Iterable[Vertex]) -> Testimony:
-    """What the manifest of an ingest says: it read these document shards out of its folder."""
+    """The edges from an ingest's manifest: its folder, and the document shards that it made."""
     found = tuple(shards)
     return Testimony(found, tuple(Edge(maker, shard.name, "read") for shard in found))
 
 
 def of_parents(child: str, parents: Iterable[str]) -> Testimony:
-    """What a manifest says of its parents."""
+    """The parents in a manifest."""
     return Testimony(edges=tuple(Edge(parent, child, "packed") for parent in parents))
 
 
@@ -134,7 +134,7 @@ KINDS = tuple(kind for kind in kinds.every_kind() if kind.digest)
 
 
 def testimony(resource: Message) -> Testimony:
-    """What a resource says of itself and its parents."""
+    """The content and the parents of a resource."""
     return _OWN.get(type(resource), of_resource)(resource)
 
 

@@ -27,7 +27,7 @@ class Kept:
         self._turns: dict[str, Lock] = {}
 
     def once(self, key: str, make: Callable[[], T], *, weight: int = 1) -> T:
-        """What `make` makes, or made before; under a key that says what it is of. Room is made first."""
+        """Return the cached result of `make`, or call it; the key identifies the result. Room is made first."""
         with self._lock:
             if key in self._things:
                 return self._known(key)  # type: ignore[no-any-return]

@@ -64,7 +64,7 @@ class DocumentRow:
 
 @dataclass(frozen=True)
 class Decision:
-    """Why a filter rejected a document; the rule `language` has no value and no threshold."""
+    """The reason why a filter rejected a document; the rule `language` has no value and no threshold."""
 
     rule: str
     value: float | None
@@ -73,7 +73,7 @@ class Decision:
 
     @property
     def seen(self) -> str:
-        """What the rule saw, in words."""
+        """The value that the rule measured, in words."""
         if self.rule == decisions.RETRACTED_RULE:
             return "on request"
         return f"value {self.value:.4g}, threshold {self.threshold:.4g}" if self.value is not None else self.language
@@ -123,7 +123,7 @@ class Library:
         return self.once(body.blob, opened, kept=self._indexes, weight=body.info.bytes)
 
     def indexed(self, key: str) -> tuple[str, IndexBody]:
-        """Of the manifest of an index: its dataset, and what it says."""
+        """The dataset and the content of the manifest of an index."""
 
         def read() -> tuple[str, IndexBody]:
             manifest = Manifest.decode(self._bytes(key), expected=Kind.INDEX)
@@ -230,7 +230,7 @@ class Library:
             raise BlobGone(key) from error
 
     def once(self, key: str, make: Callable[[], T], *, kept: Kept | None = None, weight: int = 1) -> T:
-        """What `make` makes, or made before; under a key that says what it is of."""
+        """Return the cached result of `make`, or call it; the key identifies the result."""
         try:
             return (kept or self._kept).once(key, make, weight=weight)
         except CorpusError as error:

@@ -31,7 +31,7 @@ declare({"NOTHING_READ": "the run has read nothing, or nothing yet; the message 
 
 @dataclass(frozen=True, order=True)
 class Listed:
-    """What became of a page: `kept`, `rejected/RULE`, `duplicate/near`; `document` is "" where it never was one.
+    """The outcome of a page: `kept`, `rejected/RULE`, `duplicate/near`; `document` is "" if it never was one.
 
     `stays`: the source of the document that stands for it, where this run read that one.
     """
@@ -45,7 +45,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class DocumentQuery:
-    """Of which pages of a run a list is: `what` became of them, or began to, and the `source` holds this text."""
+    """A query for pages of a run: `what` is a prefix of their outcomes, and the `source` contains this text."""
 
     run: str
     what: str
@@ -79,7 +79,7 @@ def no_token(seen: str) -> InvalidField:
 
 
 def unread(run: Run) -> Refused:
-    """Why there is no list of what a run read."""
+    """The refusal for a run whose documents cannot be listed."""
     stage = next((stage for stage in run.stages if stage.state != STATE_DONE), None)
     if stage is None or any(each.name == Kind.INGEST and each.state == STATE_DONE for each in run.stages):
         why = f"what {run.name} read is not known here yet; ask again in a moment"
@@ -94,7 +94,7 @@ def unread(run: Run) -> Refused:
 
 @dataclass(frozen=True)
 class StageKeys:
-    """What the furthest stage of a run tells of; keys are "" where it does not come that far."""
+    """Keys of the data of a run's last stage; keys are "" for stages that it has not reached."""
 
     key: str
     shards: tuple[DocumentShardEntry, ...]
@@ -123,7 +123,7 @@ class Listing:
         return found[begin:end], asked.token(chosen.key, end) if end < len(found) else ""
 
     def fates(self, run: str, held: Mapping[str, Collection[str]]) -> dict[str, str]:
-        """What became of documents in a run, as in `Listed.what`; of none before it looked for duplicates.
+        """The outcomes of documents in a run, as in `Listed.what`; empty before it has looked for duplicates.
 
         `held`: by document shard those that are asked for. Of a shard that the run chose nothing among, such as one of
         evaluation texts, nothing became of them.
@@ -135,7 +135,7 @@ class Listing:
         return {doc_id: fates(doc_id)[0] for entry in chosen.shards for doc_id in held.get(entry.blob, ())}
 
     def _chosen(self, run: str, wanted: str = "") -> StageKeys | None:
-        """What the furthest stage of a run tells, or the one with this manifest; None where there is none."""
+        """The keys of the last stage of a run, or of the one with this manifest; None if there is none."""
 
         def read(unit: Unit) -> tuple[set[str], dict[Kind, list[tuple[str, str]]]]:
             made = {edge.child for edge in self._tables.edges_of(unit, [run], up=False) if edge.relation == "made"}

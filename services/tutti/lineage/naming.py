@@ -26,5 +26,5 @@ def meant(wanted: str, sources: Iterable[str]) -> str:
 
 
 def is_beginning(wanted: str) -> bool:
-    """Whether it may be the beginning of an id, as tables show it."""
+    """True if it may be the prefix of an id, as tables show it."""
     return len(wanted) >= LEAST_ID and _DIGITS.issuperset(wanted)

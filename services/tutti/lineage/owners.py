@@ -23,7 +23,7 @@ def ingests_of_runs(host: Host) -> list[str]:
 
 
 def evaluated(host: Host, ingests: Collection[str]) -> bool:
-    """Whether a run takes its evaluation texts from one of these ingests."""
+    """True if a run takes its evaluation texts from one of these ingests."""
     return any(
         stage.name == EVALUATION and stage.resource in ingests for run in newest_runs(host) for stage in run.stages
     )

@@ -37,7 +37,9 @@ class Reaching:
         self._host, self._tables, self._documents, self._listing = host, tables, documents, listing
 
     def reach(self, ids: Collection[str], limit: int) -> Reach:
-        """Of documents by id; every list with at most `limit` entries. Raises NotFound for one that nobody read."""
+        """The uses of documents by id; every list has at most `limit` entries. Raises NotFound for one that was never
+        read.
+        """
         held, gone = self._documents.holders(ids)
         known = {doc_id: row for each in held for doc_id, row in each.rows.items()}
         if unknown := sorted(set(ids) - known.keys()):
@@ -120,7 +122,7 @@ class Reaching:
         return tokenizer if not makers[tokenizer] or makers[name] & makers[tokenizer] else ""
 
     def _run(self, run: str, held: Iterable[ShardDocuments]) -> ReachedRun | None:
-        """What became of them in a run; None before it has looked for duplicates, and where it did so without them."""
+        """Their outcome in a run; None before it has looked for duplicates, or if it did so without them."""
         fates = self._listing.fates(run, {each.blob: each.rows for each in held})
         if not fates:
             return None

@@ -30,7 +30,7 @@ CHUNK = 200
 
 
 class Reading(StrEnum):
-    """How far the reading of a manifest came."""
+    """The state of reading a manifest."""
 
     UNREAD = "unread"
     READ = "read"
@@ -115,7 +115,7 @@ class Tables:
                 yield Edge(row.parent, row.child, row.relation)
 
     def parents(self, unit: Unit, prefix: str) -> dict[str, str]:
-        """Of the checkpoints whose names begin so, the one that each was resumed from."""
+        """The parent of each checkpoint whose name has this prefix, from which it was resumed."""
         wanted = and_(self.edges.c.relation == "resumed", self.edges.c.child.startswith(prefix, autoescape=True))
         return {row.child: row.parent for row in unit.tx.execute(select(self.edges).where(wanted))}
 

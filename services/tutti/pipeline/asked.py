@@ -1,4 +1,4 @@
-"""What a caller asks for: a recipe over the content of its folder, or that of an earlier run.
+"""The request of a caller: a recipe over the content of its folder, or that of an earlier run.
 
 Promises: nothing is recorded; what is wrong is named by the recipe's key, before a folder is read whole if it can be
 seen before.
@@ -82,7 +82,9 @@ class Asked:
     def _inputs(
         self, recipe: Recipe, request: Request, call: Call, most: int = 0
     ) -> Iterator[tuple[str, Callable[[], Source]]]:
-        """What reads each folder of a recipe, by place; of at most so many files. Of a crawl: where hosts are."""
+        """The readers of each folder of a recipe, by place, with a limit on the number of files. For a crawl: the
+        addresses of hosts.
+        """
         if recipe.input.crawl is not None:
             hosts = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
             yield "", lambda: hosts
@@ -115,7 +117,7 @@ class Asked:
         return found if node.stage.surveyed else replace(found, logic_version="")
 
     def _again(self, request: Request) -> tuple[Recipe, Sources]:
-        """What an earlier run was asked for, over the pages that it read. Raises InvalidField, NotFound."""
+        """The recipe of an earlier run, over the pages that it read. Raises InvalidField, NotFound."""
         name = check_name("runs", request.again, field="again")
         if request.recipe or request.overrides:
             raise InvalidField("again", seen=f"{name} and a recipe", expected="a run, or a recipe, and one alone")
@@ -143,7 +145,7 @@ def reports(recipe: Recipe, sources: Sources) -> list[InputReport]:
 
 @contextlib.contextmanager
 def _kept(problems: list[InvalidField]) -> Iterator[None]:
-    """What is refused inside is added to the problems, if nothing is known of its key yet."""
+    """Add errors raised inside to the problems, unless there is one for the same key already."""
     try:
         yield
     except InvalidField as problem:

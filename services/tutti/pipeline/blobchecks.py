@@ -41,7 +41,7 @@ class Expected:
         return cls(lines.blob, lines.bytes, lines.bytes_digest)
 
     def lacks(self, blobs: Blobs) -> str:
-        """What is wrong with it; "" when nothing is."""
+        """A message about the defect of a blob; "" if there is none."""
         try:
             size = blobs.stat(self.key).size
             if self.size is not None and size != self.size:

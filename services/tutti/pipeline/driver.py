@@ -106,7 +106,7 @@ class Driver:
                 self._ask(view, stage)
 
     def find(self, node: Node, recipe: Recipe, inputs: Inputs, sources: Sources) -> EarlierResult:
-        """Whether an earlier result of the stage is still there.
+        """The earlier result of the stage, if it still exists.
 
         Raises InvalidField for a stage after which the recipe cannot go on.
         """

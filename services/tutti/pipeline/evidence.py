@@ -15,7 +15,7 @@ from tutti.records.errors import CorpusError
 
 
 def missing(blobs: Blobs, stage: StageDef, result: Result, before: Iterable[Result] = ()) -> str:
-    """What is wrong with a result, in words; "" when everything is there. Raises BlobsUnavailable.
+    """A message about what is missing of a result; "" when everything exists. Raises BlobsUnavailable.
 
     `before` are the results that the work made on the way.
     """

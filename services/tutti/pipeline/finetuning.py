@@ -86,7 +86,7 @@ class FinetuningStage(TrainingStage):
     reads: ClassVar[Kind]
     rows_of_sample: ClassVar[int] = 1
     epochs: ClassVar[int] = 1
-    """Where a recipe gives neither steps nor epochs."""
+    """Default number of epochs, if a recipe gives neither steps nor epochs."""
     # No request tells the trainer's version; a change of the arithmetic of a step changes it.
     version = "finetuning-1"
 
@@ -107,7 +107,7 @@ class FinetuningStage(TrainingStage):
         return tuple(role_model(role, asked.one(INITIAL)) for role in self.roles_of_models())
 
     def rhythm(self, asked: StageContext) -> "Rhythm":
-        """How many steps there are, and what is due when."""
+        """The number of steps, and the schedule of checkpoints and validations."""
         section = _section(asked.recipe)
         assert section.rows is not None
         samples = section.microbatches * section.rows // self.rows_of_sample
@@ -121,7 +121,7 @@ class FinetuningStage(TrainingStage):
         return section.model_copy(update={"rows": rows, "batch": None, "epochs": epochs})
 
     def job_problems(self, recipe: Recipe, section: Gang) -> Iterator[InvalidField]:
-        """What is wrong with the keys that all such jobs have, or lacks in the recipe for any of them."""
+        """The errors in the keys that all such jobs have, or in the rest of the recipe for any of them."""
         yield from misfits(self.name, section)
         if recipe.template is None:
             yield InvalidField("template", seen="nothing", expected=f"one of {', '.join(TEMPLATES)}")
@@ -233,7 +233,7 @@ class FinetuningStage(TrainingStage):
             raise InvalidField(self.name, seen=str(error), expected="a training that can work") from error
 
     def _count(self, data: Result, host: Host) -> int:
-        """How many samples a manifest has, or the part of it that is read. Raises InvalidField."""
+        """The number of samples of a manifest, or of the part of it that is read. Raises InvalidField."""
         try:
             manifest = Manifest.decode(host.blobs.get(data.manifest_key), expected=self.reads)
             fields = Fields(manifest.body, path="body", error=InvalidManifest)
@@ -284,7 +284,7 @@ def _section(recipe: Recipe) -> FinetuningSection:
 
 
 def _begun(asked: StageContext) -> Training:
-    """How the checkpoint was trained, with its tokenizer; known since `today`."""
+    """The training of the checkpoint, with its tokenizer; known since `today`."""
     training = asked.one(INITIAL).training
     assert training is not None
     return training

@@ -1,4 +1,4 @@
-"""What a stage needs before it runs: time, disk, memory, forecast from what was measured before.
+"""The needs of a stage before it runs: time, disk and memory, forecast from earlier measurements.
 
 Pure: measures in, forecasts out. Promises: a figure says what it rests on; what nobody measured is not made up.
 """
@@ -15,7 +15,7 @@ PAGE_BYTES = 28_700  # of a page of `make run`, on average
 
 
 def pages(source: Source) -> int:
-    """How many pages an input has: its files, or, where these hold many each, as many as fill its bytes."""
+    """The number of pages of an input: its files, or, if these hold many each, an estimate from its bytes."""
     return max(source.files, source.nbytes // PAGE_BYTES)
 
 
@@ -28,7 +28,9 @@ def nearest(work: float, here: Sequence[Measure], elsewhere: Measure | None) -> 
 
 
 def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
-    """What a stage needs for `files` (0: not known), by what was measured here (the newest first), or elsewhere."""
+    """The forecast for `files` (0: unknown), from measurements of this platform (newest first), or of another
+    machine.
+    """
     stage, recipe = node.stage, node.recipe
     found = Forecast(stage=node.name)
     resident = stage.resident

@@ -1,4 +1,4 @@
-"""What the stages of a recipe need, by what earlier runs of this platform measured.
+"""The needs of the stages of a recipe, forecast from earlier runs of this platform.
 
 Promises: reads and changes nothing; a run whose rows or blobs are gone is no measure.
 """
@@ -44,7 +44,7 @@ class Forecasts:
         return sorted(self._tables.runs.select(unit), key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
 
     def _pages(self, every: Sequence[Node], node: Node, sources: Sources, resources: Mapping[str, str]) -> int:
-        """How many pages a stage goes back to, as their folder or the work that brought them says; 0 if unknown."""
+        """The number of pages behind a stage, from their folder or the work that fetched them; 0 if unknown."""
         back = list(graph.chain(every, node))
         folders = [pages(sources[each.place]) for each in back if each.folder is not None and each.place in sources]
         brought = [each for each in back if each.stage.brings_pages and each.name in resources]
@@ -54,7 +54,7 @@ class Forecasts:
         )
 
     def _measures(self, node: Node, runs: list[Run]) -> Iterator[Measure]:
-        """Of the runs in which the stage was done, and neither reused nor taken up again after a while."""
+        """The measurements of the runs that did the stage, without reuse and without an interruption."""
         for run in runs:
             for each in run.stages:
                 if each.name == node.name and each.state == STATE_DONE and not each.reused and not each.resumptions:

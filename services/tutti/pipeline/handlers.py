@@ -1,4 +1,4 @@
-"""What the pipeline hears: the states of its stages' resources.
+"""Event handlers of the pipeline: the states of its stages' resources.
 
 Promises: an event only wakes the run that waits for it; what is true is asked of the owner.
 """

@@ -117,7 +117,7 @@ def _refuse_like(reading: _Reading, name: str) -> None:
 
 @dataclass(frozen=True)
 class _Liked:
-    """What a stage takes over from the one that it is like: kind, inputs as they are written, keys."""
+    """The values that a stage copies with `like`: kind, inputs as they are written, keys."""
 
     kind: str
     inputs: Tree
@@ -178,7 +178,7 @@ def _inputs(
 def _written_inputs(
     reading: _Reading, stage: StageDef, said: object, stages: Mapping[str, StageDef], name: str = ""
 ) -> dict[str, Any]:
-    """What `from` says, by role; one reference alone fills the only role that accepts it."""
+    """The inputs in `from`, by role; a single reference fills the only role that accepts it."""
     if said is None:
         return {}
     if isinstance(said, dict):

@@ -1,4 +1,4 @@
-"""How large the model of a recipe is.
+"""The size of the model of a recipe.
 
 Pure.
 """

@@ -93,7 +93,7 @@ class Owners:
         return f"{name}@{found.model_digest}"
 
     def judgements(self, recipe: Recipe, sources: Sources) -> Iterator[Callable[[], object]]:
-        """What only owners can judge of a recipe: URLs, rules, engine, similarity, the tokenizer's pattern.
+        """Checks of a recipe that only owners can do: URLs, rules, engine, similarity, the tokenizer's pattern.
 
         Each is a call that raises InvalidField where something is wrong.
         """
@@ -172,7 +172,9 @@ class Owners:
         return today
 
     def today(self, node: Node, inputs: Inputs, sources: Sources) -> StageContext:
-        """What a stage is asked today: with what owners know of its inputs, and their version. Raises InvalidField."""
+        """The context of a stage with the current state of its inputs and their version at the owners. Raises
+        InvalidField.
+        """
         asked = node.asked(inputs, sources)
         with _renamed(node):
             asked = replace(asked, inputs=node.stage.today(asked, self._host))
@@ -196,7 +198,7 @@ class Owners:
         return stage.version or str(made.spec.logic_version)
 
     def pages(self, stage: StageDef, name: str) -> int:
-        """How many pages a work brought; 0 where that is not known."""
+        """The number of pages of a work; 0 if unknown."""
         try:
             return stage.pages(stage.kind.get(self._host.channel(stage.kind.owner), name))
         except NotFound:
@@ -215,7 +217,7 @@ class Owners:
         return replace(seen, summary=stage.summary(work), objection=stage.objection(node.recipe, work))
 
     def before(self, stage: StageDef, result: Result) -> Iterator[Result]:
-        """What a work made on the way to its result and its owner still promises."""
+        """The intermediate results of a work that its owner still keeps."""
         return stage.on_the_way(result, self._host)
 
     def cancel(self, stage: StageDef, name: str) -> None:

@@ -103,7 +103,7 @@ def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]
 
 
 def _of_model(node: graph.Node) -> InvalidField | None:
-    """What keeps the training of a stage from working, if it is one."""
+    """The error that keeps the training of a stage from working; None if there is none, or no training."""
     try:
         if node.stage.expensive and node.recipe.train is not None:
             node.recipe.training("blake3:" + "0" * 64)
@@ -113,7 +113,7 @@ def _of_model(node: graph.Node) -> InvalidField | None:
 
 
 def _of_input(recipe: Recipe, tree: Mapping[str, Any]) -> Iterator[InvalidField]:
-    """What does not fit together where texts come from; a recipe of named stages alone needs none."""
+    """The conflicts between keys of the input; a recipe that has only named stages needs no input."""
     crawl = recipe.input.crawl
     alone = bool(tree.get("stages")) and not (recipe.train or recipe.index or recipe.sample)
     if recipe.train is None and not tree.get("stages"):

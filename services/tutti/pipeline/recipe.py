@@ -20,7 +20,7 @@ P = TypeVar("P", bound=Part)
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
 PARTED = ("conversations/",)
-"""How the names of resources begin that can be split into parts; no such name has a dot."""
+"""Prefixes of names of resources that can be split into parts; these names contain no dot."""
 MAX_MICROBATCHES = 4096  # every one is a leaf of every step's plan
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 
@@ -65,7 +65,9 @@ class CrawlPart(Part):
     )
 
     def parameters(self) -> dict[str, object]:
-        """What decides which pages are found, and not how fast or from where; what is not asked for is absent."""
+        """The parameters that determine which pages are found, not how fast or from where; keys without a value are
+        absent.
+        """
         later = {name for name in ("since", "allow_private") if not getattr(self, name)}
         return self.model_dump(exclude={"contact", "delay_seconds", "connections", "connect", *later})
 
@@ -172,7 +174,9 @@ class DedupPart(Part):
     lines: LinesPart | None = Field(default=None, description="removal of repeated lines or paragraphs")
 
     def parameters(self) -> dict[str, object]:
-        """What decides which documents stay, but for what they are compared with; what is not asked for is absent."""
+        """The parameters that determine which documents are kept, except for the compared datasets; keys without a
+        value are absent.
+        """
         found: dict[str, object] = {"near": self.near}
         if self.decontaminate is not None:
             found["decontaminate"] = {"words": self.decontaminate.words, "share": self.decontaminate.share}
@@ -197,7 +201,7 @@ class TokenizerPart(Part):
     )
 
     def parameters(self) -> dict[str, object]:
-        """What decides which tokens a text has."""
+        """The parameters that determine the tokens of a text."""
         return {"of": self.of} if self.of else self.model_dump(exclude={"of"})
 
 
@@ -215,7 +219,9 @@ class DataPart(Part):
     )
 
     def parameters(self) -> dict[str, object]:
-        """What decides which sequences there are; a key without packing stays what it was before there was another."""
+        """The parameters that determine the sequences; without `packing` at its default, so that earlier keys stay
+        valid.
+        """
         return self.model_dump(exclude={"packing"} if self.packing == "stream" else None)
 
 
@@ -382,7 +388,7 @@ class Recipe(Part):
 
     @property
     def reads_pages(self) -> bool:
-        """Whether it makes a dataset of pages."""
+        """True if the recipe makes a dataset of pages."""
         return bool(self.input.path) or self.input.crawl is not None
 
     def canonical(self) -> str:
@@ -432,7 +438,7 @@ class Recipe(Part):
         return self.model_copy(update={"input": read, "dedup": dedup, "stages": stages})
 
     def training(self, dataset: str, mixture: tuple[WeightedDataset, ...] = ()) -> Training:
-        """What is trained on a dataset, or on the mixture that begins with it, apart from where. Raises SpecError."""
+        """The training on a dataset, or on the mixture that begins with it, without its placement. Raises SpecError."""
         shape, train = SIZES[self.size], self.train
         assert train is not None
         assert train.rows is not None

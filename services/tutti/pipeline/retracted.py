@@ -1,4 +1,4 @@
-"""What is retracted of earlier results, as ingest knows it today."""
+"""The retractions that affect earlier results, as ingest knows them today."""
 
 from dataclasses import replace
 

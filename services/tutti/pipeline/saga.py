@@ -50,7 +50,7 @@ def current(run: Run) -> Stage | None:
 
 
 def results(run: Run) -> dict[str, Result]:
-    """What the stages that are done made, by name.
+    """The results of the stages that are done, by name.
 
     A run that version 0.1 began has no filter: what was read is what was chosen.
     """

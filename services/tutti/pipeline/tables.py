@@ -1,4 +1,4 @@
-"""What the pipeline keeps: runs, where their pages lie, the results that can be used again, cancels to deliver.
+"""Tables of the pipeline: runs, the locations of their pages, results that can be reused, cancellations to deliver.
 
 Promises: a folder's path stays here and reaches no event.
 """

@@ -1,4 +1,4 @@
-"""What tokenization knows of datasets: their rows, the documents in them, how many tokens a text has.
+"""Data about datasets from tokenization: their rows, the documents in them, the number of tokens of a text.
 
 Promises: nothing is kept here; a row or a tokenizer that is not there is no error of these questions.
 """
@@ -31,7 +31,9 @@ def dataset_row(host: Host, dataset: Result) -> Dataset | None:
 
 
 def lengths(host: Host, texts: Sequence[str], tokenizer: str) -> Iterator[int]:
-    """How many tokens each text has, at least for an UNKNOWN tokenizer; nothing where the tokenizer is not there."""
+    """The number of tokens of each text, a lower bound for an UNKNOWN tokenizer; empty if the tokenizer does not
+    exist.
+    """
     if tokenizer == UNKNOWN:
         yield from map(least_tokens, texts)
         return

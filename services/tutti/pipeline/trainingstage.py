@@ -86,7 +86,7 @@ def leaf_rows(key: str, rows: int | None, batch: int | None, microbatches: int) 
 
 
 def misfits(key: str, train: Gang) -> Iterator[InvalidField]:
-    """What does not fit together in the keys of a training."""
+    """The conflicts between the keys of a training."""
     if train.ranks > train.microbatches:
         yield InvalidField(
             f"{key}.ranks",
@@ -108,7 +108,7 @@ class TrainingStage(StageDef):
     makes = Checkpoint
 
     def seen(self, work: Any) -> WorkStatus:
-        """Of a done job the result lacks its manifest, which the committer knows."""
+        """The status of a job; the result of a done one lacks its manifest, which the committer has."""
         state = STATES.get(work.state, STATE_RUNNING)
         result = Result(work.name, "", work.state_digest)
         return WorkStatus(work.name, state, work.reason, result if state == STATE_DONE else None)

@@ -14,7 +14,7 @@ from tutti.records.canonical import content_digest
 
 @dataclass(frozen=True)
 class Result:
-    """What a stage made: a manifest, named by its content.
+    """The result of a stage: a manifest, named by its content.
 
     `resource` is the work that made it. `retracted`: the list of its documents that are retracted today, "" for none.
     `weight`: of a dataset in a mixture. `part` of its split that is read, "" for all of it.
@@ -87,7 +87,9 @@ class WorkStatus:
 
 @dataclass(frozen=True)
 class Measure:
-    """What a stage once took for an amount of work, in its own unit; `nbytes` that it wrote, None if unknown."""
+    """A measurement of a stage: the time for an amount of work, in its own unit, and `nbytes` written, None if
+    unknown.
+    """
 
     where: str
     seconds: float

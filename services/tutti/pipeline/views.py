@@ -1,4 +1,4 @@
-"""What the pages of runs show, as values made of messages. Pure.
+"""Views of the pages of runs, made of messages. Pure.
 
 Promises: the fields are what the JSON beside a page has; times are ISO 8601 in UTC, empty where there is none.
 """
@@ -280,7 +280,7 @@ def _time(message: Run | Checkpoint, field: str) -> str:
 
 
 def _seconds(message: Run | Stage, now: datetime) -> float:
-    """How long it took, or has taken until now."""
+    """The duration until the end, or until now."""
     if not message.HasField("started_at"):
         return 0.0
     until = message.ended_at.ToNanoseconds() / 1e9 if message.HasField("ended_at") else now.timestamp()

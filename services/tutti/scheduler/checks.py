@@ -1,4 +1,4 @@
-"""What the doctor looks at in the scheduler: nodes, the queue, and whether the jobs that run make progress."""
+"""Doctor's checks of the scheduler: nodes, the queue, and the progress of running jobs."""
 
 from collections.abc import Callable
 

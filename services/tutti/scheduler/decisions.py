@@ -1,4 +1,4 @@
-"""What to do next with a job: the decision of one unit, from what is recorded.
+"""The next action for a job: the decision of one unit, from the recorded state.
 
 Promises: it writes what follows from the record alone; where an answer of the committer is needed it says which.
 """

@@ -180,7 +180,9 @@ class Driver:
         return self._settings.commit_look_seconds if look.last is not None else None
 
     def _hopeless(self, look: Look, line: Line) -> str:
-        """Why no checkpoint will come in this epoch, or "". Raises NotFound when the last was not decided yet."""
+        """The reason why this epoch will not make a checkpoint, or "". Raises NotFound when the last was not decided
+        yet.
+        """
         if line.epoch == look.epoch and line.stuck:
             return f"{LINE}{line.reason}"
         if look.last is None:

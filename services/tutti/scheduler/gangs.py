@@ -71,7 +71,7 @@ def check_size(name: str, spec: JobSpec) -> None:
 
 
 def is_full(node: Node) -> bool:
-    """Whether another assignment might not fit into the node's event, however many slots are free."""
+    """True if another assignment might not fit into the node's event, however many slots are free."""
     return node.ByteSize() + len(node.assignments) * GROWTH_BYTES + ASSIGNMENT_BYTES > MAX_PAYLOAD_BYTES
 
 

@@ -83,7 +83,7 @@ class Jobs(Resource[Job]):
 
 
 class Placements:
-    """Which ranks of a job are on which node: one row per node."""
+    """The ranks of a job on each node: one row per node."""
 
     def __init__(self, metadata: MetaData) -> None:
         self.table = declare(

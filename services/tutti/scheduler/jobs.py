@@ -34,7 +34,7 @@ PLACED = (JOB_STATE_STARTING, JOB_STATE_RUNNING)
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """What the committer answered when it opened the epoch."""
+    """The committer's answer when it opened the epoch."""
 
     checkpoint: str
     manifest_key: str
@@ -157,7 +157,9 @@ def committed(job: Job, checkpoint: Committed) -> Job:
 
 
 def uncommitted(job: Job, step: int) -> Job:
-    """What was decided last is damaged: the job is decided up to `step` at most, where this attempt began."""
+    """The job after its last decision was found damaged: it is decided up to `step` at most, where this attempt
+    began.
+    """
     after = _copy(job)
     after.decided_step = step
     after.model_digest, after.state_digest = "", job.resume_digest if step else ""

@@ -59,12 +59,12 @@ class NodeWatch:
         return [node for node in nodes if node.name in heard]
 
     def has_heard(self, unit: Unit, node: str) -> bool:
-        """Whether the agent of this node gave a word since the scheduler is up."""
+        """True if the agent of this node sent a heartbeat since the scheduler is up."""
         agent = self._tables.agent(unit, node) if self._up_since else None
         return agent is not None and self._up_since is not None and agent.heard_at >= micros(self._up_since)
 
     def is_alive(self, unit: Unit, agent: Agent) -> bool:
-        """Whether an agent gave a word within the last lease, since the scheduler is up."""
+        """True if an agent sent a heartbeat within the last lease, since the scheduler is up."""
         recent = agent.heard_at > micros(unit.now) - int(self._ttl * 1_000_000)
         return recent and self._up_since is not None and agent.heard_at >= micros(self._up_since)
 
@@ -94,7 +94,7 @@ class NodeWatch:
         self._early.clear()
 
     def _look(self, unit: Unit) -> bool:
-        """Whether a node was declared lost."""
+        """Check the nodes; True if one was declared lost."""
         limit = micros(unit.now) - int(self._ttl * 1_000_000)
         if self._up_since and micros(self._up_since) > limit:
             return False

@@ -25,7 +25,7 @@ def ahead_of(job: Waiting, queue: Iterable[Waiting], capacity: int) -> Waiting |
 
 
 def waits_for(*, ranks: int, missing: int, without: Mapping[str, Sequence[str]], kernels: int) -> str:
-    """What a gang that cannot be placed waits for, for people; `without`: nodes by why they take no ranks."""
+    """A text that says what a gang that cannot be placed waits for; `without`: nodes by why they take no ranks."""
     if missing < ranks:
         reason = f"waiting for {_slots(missing, 'more free')}: it needs {ranks}, one a rank"
     else:

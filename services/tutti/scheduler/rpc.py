@@ -114,7 +114,7 @@ class SchedulerApi(AgentCalls):
         return self._host.units.run(reshape)
 
     def _asked_before(self, unit: Unit, request: ReshapeJobRequest) -> Transition | None:
-        """What the same request_id recorded. Raises AlreadyExists when it asked for something else."""
+        """The transition recorded for the same request_id. Raises AlreadyExists if that request was a different one."""
         name = self.tables.transition_of_request(unit, request.request_id)
         return self.tables.transitions.create(unit, Transition(name=name), request) if name else None
 

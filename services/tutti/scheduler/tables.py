@@ -1,4 +1,4 @@
-"""What the scheduler keeps: its resources, and rows that change too often to be events.
+"""Tables of the scheduler: its resources, and rows that change too often to be events.
 
 Promises: every row belongs to one node or to one job; a row of an earlier epoch is never read as one of the current.
 """
@@ -49,7 +49,8 @@ from tutti.scheduler.trainings import tokens_of_step
 
 @dataclass(frozen=True)
 class Agent:
-    """What is known of a node's agent besides the node: when it was heard (microseconds), whether it is drained.
+    """The state of a node's agent besides the node: the time of its last heartbeat (microseconds), and whether it is
+    drained.
 
     `folder` is the id of its state folder; empty for an agent before 0.3.
     """

@@ -51,7 +51,7 @@ def fastest(leaves: int, slots: int) -> int:
 
 
 def topology_name(job: Job) -> str:
-    """Of the version that the job has."""
+    """The name of the topology with the job's version."""
     return f"topologies/{job.name.removeprefix('jobs/')}/{job.topology_version}"
 
 

@@ -33,7 +33,7 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What is predicted from what: token ids; all `asked` but the first stand for `asked_bytes` of text."""
+    """The token streams of the baselines: ids; all `asked` except the first stand for `asked_bytes` of text."""
 
     seen: npt.NDArray[np.integer]
     asked: npt.NDArray[np.integer]
@@ -74,7 +74,8 @@ def kneser_ney_bits_per_byte(streams: Streams, *, discount: float = DISCOUNT) ->
 
 
 def xz_bits_per_byte(train: Sequence[bytes], validation: Sequence[bytes], *, workers: int = 1) -> float:
-    """What the validation texts add to the xz file of the training texts (`xz -9e`), by so many threads.
+    """The bits per byte that the validation texts add to the xz file of the training texts (`xz -9e`), with so many
+    threads.
 
     The dictionary holds both; of more than 4 MiB of training text the last 4 MiB prime, of more than 1 MiB of
     validation text the first 1 MiB is asked for.

@@ -24,7 +24,7 @@ from tutti.records.canonical import canonical_json
 BYTES = 256
 BPE_VERSION = 1
 LEAST = 2
-"""How often a pair comes at least that is merged."""
+"""Minimum frequency of a pair that is merged."""
 
 _BATCH = 1024
 

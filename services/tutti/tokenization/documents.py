@@ -102,7 +102,7 @@ def as_names(ids: Ids) -> list[str]:
 
 
 def among(ids: Ids, others: Ids) -> npt.NDArray[np.bool_]:
-    """Which ids are among others, which are sorted."""
+    """The mask of ids that are among others, which are sorted."""
     if not len(others):
         return np.zeros(len(ids), np.bool_)
     places = np.minimum(np.searchsorted(others, ids), len(others) - 1)

@@ -25,7 +25,7 @@ LOGIC_VERSION = "index-1"
 
 @dataclass(frozen=True)
 class Indexed:
-    """What was made of `dataset` (the name of the resource): all of it is in the store."""
+    """The index of `dataset` (the name of the resource); all of it is in the store."""
 
     dataset: str
     info: IndexInfo

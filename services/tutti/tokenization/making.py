@@ -42,9 +42,10 @@ TRAINING_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What to make; `shards`: local document shards, whose bytes were compared with their digests; `dropped`: ids left
-    out; `cuts`: what is left out of texts (tutti.corpus.cuts); `workers`: threads that encode; `measures`: local files
-    that tell languages, of more documents too."""
+    """The work to do; `shards`: local document shards, whose bytes match their digests; `dropped`: ids left out;
+    `cuts`: parts of texts to leave out (tutti.corpus.cuts); `workers`: threads that encode; `measures`: local files
+    with languages, also of other documents.
+    """
 
     shards: tuple[Path, ...]
     dropped: frozenset[str]

@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def targets(self) -> int:
-        """How many tokens are predicted: all but the first and the padding."""
+        """The number of predicted tokens: all except the first and the padding."""
         return self.tokens_used - 1
 
 

@@ -46,7 +46,7 @@ LEAST_DOCUMENTS = 2
 
 @dataclass(frozen=True)
 class Tokenized:
-    """What a tokenization made: all of it is in the store."""
+    """The result of a tokenization; all of it is in the store."""
 
     tokenizer: Tokenizer
     dataset: Dataset
@@ -79,7 +79,7 @@ def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
 
 
 def too_few(kept: DedupBody) -> str:
-    """That documents cannot be split, and why no more of them are there."""
+    """A message that says why documents cannot be split, and why there are no more of them."""
     stay = "one document stays" if kept.documents == 1 else f"{kept.documents} documents stay"
     left_out = [(each.reason, each.count) for each in kept.rejected]
     left_out += [("contaminated", kept.contaminated), ("duplicate", kept.duplicates)]
@@ -134,7 +134,7 @@ def given_tokenizer(blobs: Blobs, name: str) -> BytePairTokenizer:
 
 
 def measures(blobs: Blobs, spec: TokenizationSpec, scratch: Path) -> tuple[Path, ...]:
-    """What tells the languages of the documents, fetched; nothing where the spec names none. Raises WorkFailed."""
+    """The files with the languages of the documents, fetched; empty if the spec names none. Raises WorkFailed."""
     if not spec.measures_key:
         return ()
     body = IngestBody.read(staging.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST))
@@ -222,7 +222,7 @@ def build(host: Host) -> Service:
 
 
 def measured(dataset: Dataset) -> Dataset:
-    """What of a dataset's resource was not there in earlier versions, or is told by measures that may be newer."""
+    """The fields of a dataset's resource that earlier versions did not have, or that newer measures give."""
     return Dataset(
         documents=dataset.documents,
         validation_documents=dataset.validation_documents,

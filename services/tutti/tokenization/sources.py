@@ -111,7 +111,7 @@ def listed(blobs: Blobs, body: DatasetBody, kept: DedupBody) -> Iterator[Dataset
 
 
 def first_measured(blobs: Blobs, specs: Iterable[TokenizationSpec]) -> list[DatasetFile]:
-    """What tells the languages of the documents, by the first of these of which all of it is there; else nothing."""
+    """The files with the languages of the documents: the first of these that is complete; else empty."""
     for spec in specs:
         if spec.measures_key:
             with contextlib.suppress(WorkFailed):

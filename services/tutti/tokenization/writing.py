@@ -23,7 +23,7 @@ TOGETHER = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where shards go and what they share; files are named by `name`."""
+    """The destination of shards, and their common properties; files are named by `name`."""
 
     folder: Path
     name: str

@@ -33,7 +33,7 @@ def of_this_machine() -> set[str]:
 
 
 def moved(address: str, present: Collection[str]) -> bool:
-    """Whether the node has another address by now. A node without any is cut off, and may get its address back."""
+    """True if the node has another address now. A node without any is cut off, and may get its address back."""
     return address not in present and any(_is_routable(each) for each in present)
 
 

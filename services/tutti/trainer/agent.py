@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 class AgentState(Enum):
-    """What the agent as a whole is doing."""
+    """The state of the agent as a whole."""
 
     REGISTERING = "registering"
     SERVING = "serving"
@@ -419,7 +419,7 @@ class Agent:
             span_before(trace, f"put {told.report_key}", seconds=told.writing_seconds)
 
     def _shard(self, told: Stored | Lost) -> ReportShardRequest:
-        """What the committer is told of a shard: where its report lies, or why there will be none."""
+        """The report of a shard for the committer: where its report blob is, or why there will be none."""
         request = ReportShardRequest(
             job=told.job, line=told.line, step=told.step, epoch=told.epoch, rank=told.rank, node=self.settings.name
         )
@@ -457,7 +457,9 @@ class Agent:
         return self._sampling.ReportExperience(request)
 
     def _experience_told(self, request: Any, answer: object) -> None:
-        """What its owner refused is not told again either: the reason is in the log."""
+        """Tell the I/O child that an experience was delivered. A refused one is not sent again: the reason is in the
+        log.
+        """
         name = ExperienceName(job=request.job, line=request.line, iteration=request.iteration, digest=request.digest)
         self._io.send(IoMessage(experience_told=name))
 

@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 class Phase(Enum):
-    """Where an attempt stands."""
+    """The phase of an attempt."""
 
     STAGING = "staging"
     BUFFERS = "making buffers"
@@ -141,7 +141,7 @@ class Attempt:
 
     @property
     def steps(self) -> dict[int, int]:
-        """Of each rank the step that it has crossed."""
+        """The last step of each rank."""
         return {place.rank: place.step for place in self._places.values()}
 
     @property
@@ -150,7 +150,7 @@ class Attempt:
 
     @property
     def handed_over(self) -> bool:
-        """Whether every snapshot that was given is out of its buffer, and every experience on the disk."""
+        """True if every snapshot has left its buffer, and every experience is on disk."""
         return not (self._stores or self._experiences)
 
     def rendezvous(self, address: str) -> None:
@@ -174,7 +174,7 @@ class Attempt:
             self._tell(min(self.assignment.ranks), RANK_EVENT_DISTURBED, cause=cause)
 
     def staged(self, answer: StageResponse) -> bool:
-        """Whether the answer was for this attempt."""
+        """True if the answer was for this attempt."""
         if self._wanted.pop(answer.id, None) is None:
             return False
         if self.phase is not Phase.STAGING:
@@ -199,7 +199,7 @@ class Attempt:
         return True
 
     def buffers_made(self, answer: BuffersResponse) -> bool:
-        """Whether the answer was for this attempt."""
+        """True if the answer was for this attempt."""
         if self._wanted.pop(answer.id, None) is None:
             return False
         if self.phase is Phase.BUFFERS:

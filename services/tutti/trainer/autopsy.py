@@ -30,7 +30,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Finding:
-    """Who hangs, and the cause as it is reported."""
+    """The hanging ranks, and the cause as it is reported."""
 
     guilty: tuple[int, ...]
     cause: str

@@ -69,7 +69,9 @@ class BufferPool:
 
 
 def buffer_folder(state: Path, shared: Path = _SHARED) -> Path:
-    """Where a node's buffers lie: in shared memory, named by the state folder; inside it where there is none."""
+    """The folder of a node's buffers: in shared memory, named by the state folder; inside it if there is no shared
+    memory.
+    """
     name = hashlib.blake2s(str(state.resolve()).encode(), digest_size=8).hexdigest()
     if os.access(shared, os.W_OK):
         return shared / f"{_prefix()}{name}"

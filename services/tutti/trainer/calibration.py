@@ -1,4 +1,4 @@
-"""How well margins foretell preferences: loss, accuracy and expected calibration error."""
+"""Quality of margins as predictions of preferences: loss, accuracy and expected calibration error."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tutti.trainer.comparisons import Comparison
 from tutti.trainer.metrics import Metrics
 
 BINS = 10
-"""Of equal width, for the expected calibration error (Guo et al. 2017, section 2)."""
+"""Number of bins of equal width for the expected calibration error (Guo et al. 2017, section 2)."""
 
 
 def measured(margins: npt.NDArray[np.float64], pairs: Sequence[Comparison]) -> Metrics:

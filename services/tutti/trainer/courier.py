@@ -50,7 +50,7 @@ class ThreadCourier:
         return [self._wake.fileno()]
 
     def close(self) -> None:
-        """What is being called is left to its own deadline; its thread ends with the process."""
+        """Stop; a running call is left to its own deadline, and its thread ends with the process."""
         for sock in (self._wake, self._waker):
             sock.close()
 

@@ -55,7 +55,7 @@ class TrainingData:
         """Nothing: batches do not depend on the state."""
 
     def first_ledger(self) -> Ledger:
-        """What a job that starts from nothing reads."""
+        """The ledger of a job that starts from nothing."""
         sequences = {digest: loader.sequences for digest, loader in self._train.loaders.items()}
         return Ledger((self._training.first_span(sequences),))
 
@@ -89,7 +89,7 @@ class TrainingData:
 
 
 def _body(folder: Path, digest: str, training: Training) -> DatasetBody:
-    """What the manifest of a staged dataset says. Raises RankFailure when it is not that of the training."""
+    """The body of the manifest of a staged dataset. Raises RankFailure when it is not that of the training."""
     manifest = Manifest.decode((folder / MANIFEST).read_bytes(), expected=Kind.DATASET)
     body, model = DatasetBody.read(manifest), training.model
     if (manifest.content_digest, body.context) != (digest, model.context) or body.vocabulary > model.vocabulary:

@@ -38,7 +38,7 @@ class ExperienceSpool:
         overwrite(self._files, path.with_suffix(".tmp"), path, [experience.SerializeToString()])
 
     def next(self) -> StoreExperience | None:
-        """What is to be stored next, if anything is; a file that cannot be read is removed."""
+        """The next experience to store, if any; a file that cannot be read is removed."""
         for name, _ in sorted(self._files.list(self._folder)):
             if name.endswith(_SUFFIX) and name not in self._stored:
                 try:

@@ -1,4 +1,4 @@
-"""How a rank fails: documented reasons, the words, the ranks at fault.
+"""Failures of a rank: documented reasons, the message, the ranks at fault.
 
 A failure is told to the agent before the rank exits; peers that only lost contact say so, so that the first cause
 stands out.
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """What went wrong, for machines."""
+    """The reason of a failure, for machines."""
 
     RENDEZVOUS_TIMEOUT = "RENDEZVOUS_TIMEOUT"
     PEER_LOST = "PEER_LOST"

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Forked(Protocol):
-    """Who wants to know of a process that was forked."""
+    """The callbacks about a forked process."""
 
     def started(self, process: ProcessId) -> None: ...
 

@@ -30,7 +30,7 @@ PURE_THREADS = {
 
 
 class Notice(IntEnum):
-    """What the fork server says; NOTICE packs it with two numbers."""
+    """The messages of the fork server; NOTICE packs one with two numbers."""
 
     READY = 0
     FORKED = 1

@@ -59,7 +59,7 @@ Say = Callable[[IoMessage], None]
 
 
 class Retry:
-    """When to try again: doubled waits, forgotten at the first success."""
+    """The time of the next attempt: delays double, and are reset by the first success."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._wait, self._at = clock, _BACKOFF[0], 0.0

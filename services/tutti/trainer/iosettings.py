@@ -1,4 +1,4 @@
-"""What an I/O child is started with."""
+"""The start settings of an I/O child."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -20,7 +20,7 @@ _BEGUN = 256
 
 @dataclass(frozen=True)
 class Record:
-    """What the journal says."""
+    """The content of the journal."""
 
     processes: tuple[ProcessId, ...] = ()
     begun: tuple[tuple[str, int], ...] = ()

@@ -135,7 +135,7 @@ class Lifeline:
 
 
 def first_message(channel: BlockingChannel[RankMessage], seconds: float) -> Start | None:
-    """What the agent says first; None when it is not a Start, or does not come."""
+    """The first message of the agent; None when it is not a Start, or does not come."""
     try:
         message = channel.receive(seconds)
     except EOFError:

@@ -79,7 +79,7 @@ class Loop:
         lifeline.send(RankMessage(finished=Finished(step=training.steps)))
 
     def _tell_experience(self) -> None:
-        """What all ranks rolled out together is the same on all of them: the first one tells it."""
+        """Send the experience of the step, which is the same on all ranks, from the first rank."""
         experience = self._program.experience(self._data)
         if experience is not None and self._step.rank == 0:
             data = experience.encode()

@@ -1,4 +1,4 @@
-"""What a node measures of its ranks, as metrics and as a curve: the agent aggregates, ranks push nothing.
+"""Measurements of a node's ranks, as metrics and as a curve: the agent aggregates, ranks push nothing.
 
 Metrics that are not finite are counted and not shown; the curve keeps them.
 """
@@ -45,7 +45,7 @@ losses = metrics.counter("lost_attempts", "Attempts that ended before their time
 
 @dataclass
 class _Effort:
-    """What became of the time since a job came to this node."""
+    """The use of the time since a job came to this node."""
 
     began: float
     furthest: int = 0

@@ -1,4 +1,4 @@
-"""What a program measures after a step."""
+"""Metrics of a program after a step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

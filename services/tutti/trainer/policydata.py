@@ -60,7 +60,7 @@ class PolicyData:
 
     @property
     def experience(self) -> Experience | None:
-        """What was rolled out for the step at hand; None unless it is the first of its iteration."""
+        """The rollouts for the current step; None unless it is the first of its iteration."""
         return self._fresh
 
     _fresh: Experience | None = None

@@ -1,4 +1,4 @@
-"""What the agent stands on: ranks, the I/O child, the control plane. Real ones and simulated ones look the same to it.
+"""The ports of the agent: ranks, the I/O child, the control plane. Real and simulated ones have the same interface.
 
 Nothing here waits: what is not there yet is asked for again by the next step of the agent.
 """
@@ -53,7 +53,7 @@ class RankProcess(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether it said its last word: nothing more can be received."""
+        """True if its last message was received: nothing more can come."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class RankProcess(Protocol):
 
     @property
     def gone(self) -> bool:
-        """Whether no such process exists any more."""
+        """True if the process does not exist any more."""
         ...
 
     def close(self) -> None:
@@ -191,5 +191,5 @@ class AgentSettings:
 
     @property
     def meeting(self) -> float:
-        """How long a rank waits for the others: they may be on nodes that still stage."""
+        """The time that a rank waits for the others: they may be on nodes that still stage."""
         return self.staging + self.rendezvous

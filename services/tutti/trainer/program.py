@@ -213,7 +213,7 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
 
 
 def _token(data_dir: DataDir, file: str) -> str:
-    """What proves that this is an agent. Raises NotUsable."""
+    """The token that proves that this is an agent. Raises NotUsable."""
     return (tokens_at(Path(file), [Role.AGENT]) if file else data_dir.tokens()).of(Role.AGENT)
 
 
@@ -259,7 +259,7 @@ class _Health:
 
 
 class _Stop:
-    """What asked the agent to stop; wakes its loop."""
+    """The reason why the agent stops; wakes its loop."""
 
     def __init__(self) -> None:
         self.asked = ""

@@ -185,14 +185,14 @@ def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
 
 
 def _lost_contact(error: RuntimeError) -> bool:
-    """Whether a collective ended because a peer did; the back ends have no type for it."""
+    """True if a collective ended because a peer did; the back ends have no type for it."""
     return isinstance(error, dist.DistError) or any(
         sign in str(error).lower() for sign in ("gloo", "nccl", "connection", "peer", "timed out")
     )
 
 
 def _collectives() -> str:
-    """What the back end recorded of its collectives; answers while one of them hangs."""
+    """The back end's record of its collectives; works while one of them hangs."""
     dump = getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None)
     if dump is None:
         return ""

@@ -39,7 +39,7 @@ MOST_SLOTS = 64
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What rollouts need to know of the tokenizer. Ids of `size` and above stand for no text."""
+    """The properties of the tokenizer that rollouts need. Ids of `size` and above have no text."""
 
     end: int
     size: int
@@ -48,7 +48,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Credited:
-    """What a rollout is credited for: one advantage for all of its tokens, or their own by a value model."""
+    """The advantages of a rollout: one for all of its tokens, or one per token by a value model."""
 
     advantage: float
     kept: bool
@@ -126,7 +126,7 @@ class Rollouts:
         begins: Sequence[int],
         rewards: npt.NDArray[np.float64],
     ) -> list[Credited]:
-        """What each rollout is credited for: here, being better than the others of its group."""
+        """The advantages of each rollout: here, relative to the others of its group."""
         table, kept = advantages(rewards.reshape(-1, self._settings.group))
         return [Credited(float(each), bool(keep)) for each, keep in zip(table.flat, kept.flat, strict=True)]
 

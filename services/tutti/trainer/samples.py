@@ -44,7 +44,7 @@ class RowBatch:
 
 
 class Sample(Protocol):
-    """What a sample must tell: `key` decides whether it is held out."""
+    """The interface of a sample: `key` decides whether it is held out."""
 
     @property
     def key(self) -> str: ...
@@ -85,7 +85,7 @@ class Reading(Generic[S]):
 
     @property
     def note(self) -> str:
-        """What was left out in words; "" for nothing."""
+        """A text about the samples that were left out; "" for none."""
         if not self._left_out:
             return ""
         return f"of {self.lines} {self.what} are left out: {'; '.join(map(str, self.left_out))}"

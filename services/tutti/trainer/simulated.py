@@ -57,7 +57,7 @@ State = dict[tuple[int, Kind], int]
 
 
 def initial_state(training: Training, chunks: int) -> State:
-    """Of every chunk and kind the one integer that fills it, at step 0."""
+    """The state at step 0: for every chunk and kind, the one integer that fills it."""
     seed = training.step.seed
     return {
         (chunk, kind): (seed + 1 + chunk) if kind is Kind.PARAMETER else 0 for chunk in range(chunks) for kind in Kind
@@ -75,7 +75,7 @@ def next_state(state: State, step: int, gradient: int) -> State:
 
 @dataclass
 class Gangs:
-    """Who runs in which attempt: what collectives are to real ranks. Shared by all launchers of a simulation."""
+    """The ranks of each attempt, in place of real collectives. Shared by all launchers of a simulation."""
 
     ranks: dict[tuple[str, int], dict[int, "SimulatedRank"]] = field(default_factory=dict)
 
@@ -240,7 +240,7 @@ class SimulatedRank:
             yield
 
     def _peers_at(self, start: Start, step: int) -> bool:
-        """Whether all others have crossed `step` too; a dead one is lost contact."""
+        """True if all others have completed `step` too; a dead one is lost contact."""
         others = [other for rank, other in self._gangs.of(start).items() if rank != start.rank]
         if any(other.gone and not other.finished for other in others):
             self._fail(Reason.PEER_LOST, f"lost contact with the other ranks in step {step + 1}", ())

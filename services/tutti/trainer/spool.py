@@ -67,7 +67,7 @@ class Spool:
         return _group(name) in held or len(held) < self._limit
 
     def holds(self, name: ShardName) -> bool:
-        """Whether it was put, stored or not."""
+        """True if it was put, stored or not."""
         return self._path(name, _REPORT).exists() or self._path(name, _RECEIPT).exists()
 
     def put(self, report: ShardReport, data: memoryview) -> Entry:
@@ -86,7 +86,7 @@ class Spool:
         return Entry(report, target)
 
     def waiting(self) -> list[Entry]:
-        """What is to be stored, the oldest step first."""
+        """The entries to store, the oldest step first."""
         found = []
         for name in sorted(self._names(_REPORT), key=lambda name: (name.step, name)):
             report = self._report(name, _REPORT)
@@ -95,12 +95,12 @@ class Spool:
         return found
 
     def receipts(self) -> list[ShardReport]:
-        """What was stored, in the order of steps."""
+        """The reports of stored shards, in the order of steps."""
         names = sorted(self._names(_RECEIPT), key=lambda name: (name.step, name))
         return [report for name in names if (report := self._report(name, _RECEIPT)) is not None]
 
     def lost(self) -> list[ShardName]:
-        """What was set aside before it was stored, and not put again, in the order of steps."""
+        """The shards that were set aside before they were stored, and not put again, in the order of steps."""
         aside = {name for name in self._names(_REPORT + _DAMAGED) if not self.holds(name)}
         return sorted(aside, key=lambda name: (name.step, name))
 

@@ -1,4 +1,4 @@
-"""What a training reads, on the local disk and verified. Does not import torch."""
+"""The data of a training, on the local disk and verified. Does not import torch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

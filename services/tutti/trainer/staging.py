@@ -25,7 +25,7 @@ OF_LINES = (Kind.CONVERSATIONS, Kind.PREFERENCES)
 
 
 class StagingError(Exception):
-    """What was asked for is not to be had: missing or damaged at its source."""
+    """The requested data is not available: missing or damaged at its source."""
 
 
 def shard_file(bytes_digest: str) -> str:

@@ -1,4 +1,4 @@
-"""What can be done with a checkpoint."""
+"""Commands for checkpoints."""
 
 from typing import Any
 

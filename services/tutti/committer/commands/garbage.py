@@ -1,4 +1,4 @@
-"""What nothing names any more: told, or removed at once instead of when the committer comes to it."""
+"""The command that lists unreferenced blobs, or deletes them at once instead of when the committer does."""
 
 from typing import Any
 

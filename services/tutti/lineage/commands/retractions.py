@@ -62,7 +62,7 @@ _PLACED = re.compile(r"(?!\w+://).+:[0-9]+")
 
 
 def moves(source: str) -> bool:
-    """Whether it names a record by its place in a file, where another can stand later."""
+    """True if the name gives a record's position in a file, where another record can be later."""
     return _PLACED.fullmatch(source) is not None
 
 
@@ -110,7 +110,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
 
 
 def absent(client: Client, page: str) -> str:
-    """Why there is nothing to retract under a name: what became of the page, or how pages are named."""
+    """The reason why there is nothing to retract under a name: the outcome of the page, or how pages are named."""
     with contextlib.suppress(NotFound, InvalidField):
         found = client.lineage.ShowDocument(ShowDocumentRequest(document=page))
         if found.source == page and not found.name:
@@ -134,7 +134,7 @@ def placed(client: Client, file: str) -> list[str]:
 
 
 def reached(client: Client, documents: Sequence[str]) -> Reach:
-    """What they had a part in. What was read a moment ago is known soon. Raises NotFound."""
+    """The runs that used the documents; includes what was read a moment ago. Raises NotFound."""
     until = time.monotonic() + FOLDED_SECONDS
     while True:
         try:
@@ -209,7 +209,7 @@ def parts(answer: Plain) -> list[str]:
 
 
 def used(runs: Sequence[str]) -> str:
-    """Which runs use a blob."""
+    """A text that names the runs that use a blob."""
     return f"used by {named(runs)}" if runs else "used by no run"
 
 
@@ -218,7 +218,7 @@ def named(runs: Sequence[str]) -> str:
 
 
 def commands(plan: Plain) -> list[str]:
-    """What to do about a recipe."""
+    """The commands that apply a retraction to a recipe."""
     if not plan["command"]:
         return [f"{plan['run']} is made without it already"]
     by_word: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Where a thing came from, and what came of it."""
+"""Commands that trace a resource to its sources, and to everything made from it."""
 
 import contextlib
 import itertools
@@ -39,12 +39,12 @@ from tutti.contracts.lineage.v1 import (
 )
 
 COLUMNS = ("step", "leaf", "row", "sample", "document", "source")
-"""Of a place where a document was read."""
+"""Columns of the places where a document was read."""
 
 
 @contextlib.contextmanager
 def hinted(resource: str) -> Iterator[None]:
-    """What is not found is told with what could be."""
+    """Add a hint to errors about something that was not found."""
     try:
         yield
     except NotFound as error:

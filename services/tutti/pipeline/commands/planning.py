@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, and what it would do: told before anything starts."""
+"""The errors of a recipe, and its effects, shown before anything starts."""
 
 import json
 import os
@@ -230,7 +230,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: float | None, how: str = "") -> str:
-    """How many bytes, in words; `how` sure that is stands before them."""
+    """A number of bytes as text, after `how` reliable it is."""
     if count is None:
         return UNKNOWN
     for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

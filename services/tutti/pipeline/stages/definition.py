@@ -24,7 +24,7 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.values import Inputs, Measure, Resident, Result, Source, WorkStatus
 
 MAKE_RUN = "`make run` on two cores of a Xeon (README)"
-"""Where a stage was measured that has not run on this platform yet: 649 pages, 800 steps."""
+"""The source of measurements for a stage that has not run on this platform yet: 649 pages, 800 steps."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Flat:
 
 @dataclass(frozen=True)
 class StageContext:
-    """What one stage of a run works on: the recipe as it reads it, inputs by role, its folder, its owner's version."""
+    """The context of one stage of a run: the recipe as it reads it, inputs by role, its folder, its owner's version."""
 
     recipe: Recipe
     inputs: Inputs = field(default_factory=dict)
@@ -132,15 +132,15 @@ class StageDef:
     version: ClassVar[str] = ""
     """The logic version where the owner has none to tell."""
     movable: ClassVar[bool] = False
-    """Whether work under way is told again where its input is."""
+    """True if running work is told when its input moves."""
     surveyed: ClassVar[bool] = False
-    """Whether who names the content of its folder tells the version of its logic too."""
+    """True if the service that computes the digest of its folder also knows the version of its logic."""
     brings_pages: ClassVar[bool] = False
-    """Whether its work tells how many `pages` it brought."""
+    """True if its work reports the number of `pages`."""
     revisable: ClassVar[bool] = False
-    """Whether its owner may publish another result of ended work: then a run goes on with the newest."""
+    """True if its owner may publish another result of ended work: then a run continues with the newest."""
     expensive: ClassVar[bool] = False
-    """Whether the stages that follow from the same dataset are judged before this one begins; see `fits`."""
+    """True if the stages that follow from the same dataset are checked before this one begins; see `fits`."""
 
     @property
     def kind(self) -> Kind:
@@ -175,7 +175,7 @@ class StageDef:
         return section
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        """What does not fit together in a recipe as an instance reads it, whose roles with these names are filled."""
+        """The conflicts in a recipe as an instance reads it; `filled` names the roles that have an input."""
         yield from ()
 
     def folder(self, recipe: Recipe) -> Folder | None:
@@ -183,7 +183,7 @@ class StageDef:
         return None
 
     def located(self, recipe: Recipe) -> bool:
-        """Whether an instance reads something that is recorded with the run: a folder, or the addresses of hosts."""
+        """True if an instance reads a folder or addresses of hosts, which are recorded with the run."""
         return self.folder(recipe) is not None
 
     @abstractmethod
@@ -199,11 +199,11 @@ class StageDef:
         return asked.inputs
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:
-        """What the owner judges of a recipe."""
+        """The questions about a recipe that the owner answers."""
         yield from ()
 
     def lookups(self, recipe: Recipe, host: Host) -> Iterator[Callable[[], object]]:
-        """What else has to be there for a recipe: calls that raise InvalidField where it is not."""
+        """The resources that must exist for a recipe: calls that raise InvalidField if one does not."""
         yield from ()
 
     def foreseen(self, recipe: Recipe, host: Host) -> None:
@@ -222,7 +222,7 @@ class StageDef:
         return self.seen(work)
 
     def on_the_way(self, result: Result, host: Host) -> Iterator[Result]:
-        """What the work made before its result and its owner still keeps."""
+        """The intermediate results of the work that its owner still keeps."""
         yield from ()
 
     def listed(self, data: bytes, *, thorough: bool) -> tuple[str, list[Checked]]:
@@ -238,11 +238,11 @@ class StageDef:
         yield from ()
 
     def pages(self, work: Any) -> int:
-        """How many pages the work brought; 0 where that is not known."""
+        """The number of pages of the work; 0 if unknown."""
         raise NotImplementedError(f"{self.name} brings no pages")
 
     def amount(self, recipe: Recipe, pages: int) -> float:
-        """How much work there is, in a unit of the stage; 0 where that is not known. Pages by default."""
+        """The amount of work in a unit of the stage, by default pages; 0 if unknown."""
         return float(pages)
 
     def disk(self, recipe: Recipe) -> int | None:
@@ -254,11 +254,11 @@ class StageDef:
         return None
 
     def unforeseeable(self, recipe: Recipe) -> str:
-        """Why nothing can be forecast; "" where it can."""
+        """The reason why there is no forecast; "" if there is one."""
         return ""
 
     def objection(self, recipe: Recipe, work: Any) -> str:
-        """Why a run does not continue with the result of the work; "" where it does."""
+        """The reason why a run does not continue with the result of the work; "" if it does."""
         return ""
 
     def summary(self, work: Any) -> str:

@@ -128,7 +128,7 @@ def _part(recipe: Recipe) -> TrainPart:
 
 
 def _training(asked: StageContext) -> Training:
-    """What is trained; the first dataset of a mixture is the stage's own."""
+    """The training; the first dataset of a mixture is the stage's own."""
     own, others, initial = asked.one("dataset"), asked.all("mixture"), asked.get("initial")
     shares = (own, *others) if others else ()
     mixture = tuple(WeightedDataset(each.content_digest, each.weight) for each in shares)

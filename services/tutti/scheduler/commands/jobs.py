@@ -1,4 +1,4 @@
-"""What can be done with a training job."""
+"""Commands for training jobs."""
 
 from typing import Any
 

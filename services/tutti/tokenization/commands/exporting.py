@@ -86,7 +86,7 @@ def known(client: Client, name: str) -> tuple[str, ListDatasetFilesResponse]:
 
 
 def planned(listed: ListDatasetFilesResponse, file_bytes: int, ending: str) -> Plain:
-    """What would be written, as far as it is known before."""
+    """A preview of the export, as far as it is known before."""
     return {
         "train": listed.documents,
         "validation": listed.validation_documents,

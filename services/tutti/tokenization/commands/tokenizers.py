@@ -98,7 +98,7 @@ def extend(group: click.Group) -> None:
 
 
 def say_little(found: Spoken) -> None:
-    """Which languages of a dataset are left out, and what is not known of the others."""
+    """Print which languages of a dataset are left out, and what is unknown about the others."""
     if found.few:
         which = ", ".join(f"{each.name} ({each.bytes:,})" for each in found.few)
         say(f"left out, with under {LEAST_BYTES:,} bytes of text: {which}")
@@ -143,7 +143,7 @@ def beside(rows: Sequence[Plain], tokenizers: Mapping[str, Reference]) -> tuple[
 
 
 def heads(tokenizers: Mapping[str, Reference]) -> dict[str, str]:
-    """What the columns of tokenizers are called: by name and vocabulary."""
+    """The column titles of tokenizers: name and vocabulary."""
     return {
         f"tokenizer {at}": f"{named(name)} ({each.vocabulary:,})" for at, (name, each) in enumerate(tokenizers.items())
     }

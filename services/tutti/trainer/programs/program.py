@@ -1,4 +1,4 @@
-"""What a program defines: batches, objective, metrics and when a checkpoint is due.
+"""The definition of a program: batches, objective, metrics and checkpoint schedule.
 
 Promises: everything in it is a function of the training and of the state, never of the rank or of the number of ranks.
 """
@@ -18,11 +18,11 @@ from tutti.trainer.staged import Staged
 
 
 class Batches(Protocol):
-    """What a program reads."""
+    """The data that a program reads."""
 
     @property
     def note(self) -> str:
-        """What was left out when it was read, and why; "" for nothing to tell. It becomes a line of the job."""
+        """A text about the samples that were left out, and why; "" for none. It becomes a line of the job's history."""
         return ""
 
     def first_ledger(self) -> Ledger:
