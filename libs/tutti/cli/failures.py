@@ -23,6 +23,7 @@ from tutti.cli.words import misuse
 
 DONE, FAILED, MISUSE, UNREACHABLE = 0, 1, 2, 3
 DEBUG_VARIABLE = "TUTTI_DEBUG"
+MOST_SHOWN = 200
 
 
 class Failure(Exception):
@@ -61,6 +62,11 @@ def guarded(main: Callable[[], object]) -> NoReturn:
         end(f"{error.message} [{error.reason}]{_others(error.name)}", FAILED)
     except Problem as error:
         end(f"{error.message} [{error.reason}]", FAILED)
+    except UnicodeEncodeError as error:
+        if not _is_undecoded(error):
+            _defect(error)
+        seen = error.object if len(error.object) < MOST_SHOWN else f"...{error.object[-MOST_SHOWN:]}"
+        end(f"{seen!a}: expected a name in UTF-8; rename the file or folder, or give another", MISUSE)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(FAILED)
@@ -71,8 +77,17 @@ def guarded(main: Callable[[], object]) -> NoReturn:
             end(f"{_one_line(error)}: the disk is full; free some space, and try again", FAILED)
         end(f"{_one_line(error)}{kept(error)}", FAILED)
     except Exception as error:
-        end(f"{type(error).__name__}: {_one_line(error)}; this is a defect of ours{kept(error)}", FAILED)
+        _defect(error)
     sys.exit(DONE)
+
+
+def _defect(error: Exception) -> NoReturn:
+    end(f"{type(error).__name__}: {_one_line(error)}; this is a defect of ours{kept(error)}", FAILED)
+
+
+def _is_undecoded(error: UnicodeEncodeError) -> bool:
+    """Return whether what cannot be written are bytes of a path or an argument that are not UTF-8 (PEP 383)."""
+    return all("\udc80" <= each <= "\udcff" for each in error.object[error.start : error.end])
 
 
 def kept(error: Exception) -> str:

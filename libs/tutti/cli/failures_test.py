@@ -127,3 +127,27 @@ def test_a_slip_on_the_command_line_is_one_line_as_any_failure_is(
     assert caught.value.code == 2
     assert said.startswith(f"tutti: {words}")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["recipes check RECIPE", "recipes check RECIPE --set a=FOLDER", "run RECIPE"])
+def test_a_path_that_is_not_utf_8_is_refused_before_anything_is_done(command: str, tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    (folder / "mine.yaml").write_text("input: {path: pages}\nsize: tiny\n")
+    arguments = [
+        each.replace("RECIPE", f"{folder}/mine.yaml").replace("FOLDER", str(folder)) for each in command.split()
+    ]
+    done = tutti(*arguments, "--data-dir", str(tmp_path / "data"))
+    assert done.returncode == 2
+    assert "caf\\udce9" in done.stderr
+    assert "expected a name in UTF-8; rename the file or folder, or give another" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_data_directory_whose_path_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    done = tutti("up", "--data-dir", str(folder))
+    assert done.returncode == 1
+    assert "expected a path in UTF-8; choose another" in done.stderr
+    assert not folder.exists()

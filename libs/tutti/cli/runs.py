@@ -47,7 +47,8 @@ detach_option = click.option("--detach", is_flag=True, help="Return when the run
 
 
 def read_recipe(path: Path) -> str:
-    """The text of a recipe. Raises click.UsageError."""
+    """The text of a recipe. Raises click.UsageError, and UnicodeEncodeError for a folder that no request can name."""
+    str(path.resolve()).encode()
     try:
         data = path.read_bytes()
         text = data.decode()

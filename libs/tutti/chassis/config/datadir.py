@@ -62,6 +62,8 @@ class DataDir:
     def __init__(self, path: Path, *, files: Files | None = None) -> None:
         self.path = path.absolute()
         self._files = files or RealFiles()
+        if any("\udc80" <= each <= "\udcff" for each in str(self.path)):  # bytes that are no UTF-8 (PEP 383)
+            raise NotUsable(f"data directory {str(self.path)!a}: expected a path in UTF-8; choose another")
         with self._named("open"):
             self._check_version()
             new = not self.path.exists()
