@@ -17,7 +17,8 @@ from tutti.ingest.crawl import robots
 from tutti.ingest.crawl.asking import NEW
 from tutti.ingest.crawl.causes import Causes
 from tutti.ingest.crawl.crawling import MAX_SITEMAPS
-from tutti.ingest.crawl.fetching import UNWANTED_BYTES, Limits
+from tutti.ingest.crawl.fetcher import UNWANTED_BYTES
+from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.pacing import Pace
 from tutti.ingest.crawl.standing import Standing
 from tutti.ingest.crawl.visiting import Bounds, Outcome, Visit, visit_all

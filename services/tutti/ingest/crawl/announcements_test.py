@@ -9,7 +9,7 @@ import pytest
 
 from tutti.ingest.crawl.announcements import RobotsAnswer, robots_all
 from tutti.ingest.crawl.asking import Manner
-from tutti.ingest.crawl.fetching_test import OK, Serve, endless, saying, server
+from tutti.ingest.crawl.fetcher_test import OK, Serve, endless, saying, server
 from tutti.ingest.crawl.robots import MAX_BYTES, Access, Robots, robots
 
 FIRST = b"User-agent: *\nDisallow: /first\n"

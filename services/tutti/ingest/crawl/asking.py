@@ -10,10 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tutti.ingest.crawl.fetching import Answer, Fetcher, Fetches, Limits
+from tutti.ingest.crawl.fetching import Answer, Fetches, Limits
 from tutti.ingest.crawl.pacing import HostBusy, Late, Turn, retry_after
 from tutti.ingest.failures import Failure, FetchFailed
+
+if TYPE_CHECKING:
+    from tutti.ingest.crawl.fetcher import Fetcher
 
 AGENT = "tutti"
 PASSING = (Failure.TIME, Failure.CONNECTION, Failure.NAME, Failure.CUT)
@@ -41,6 +45,9 @@ class Manner:
 
     def fetcher(self, limits: Limits, *, wanted: Collection[str] | None = None) -> Fetcher:
         """A client that asks so; see there."""
+        # It brings an HTTP client, for which only a crawl waits.
+        from tutti.ingest.crawl.fetcher import Fetcher
+
         return Fetcher(self.agent, limits, wanted=wanted, allow_private=self.allow_private, connect=self.connect)
 
 

@@ -117,11 +117,11 @@ LONGEST = {Mode.VISIBLE: 0, Mode.MAIN: 512, Mode.LINKS: 20_000}
 
 
 def _kinds() -> dict[str, Kind]:
-    kinds = {"legend": NO_KIND}  # it is shown, and nothing else is to be known of it
+    kinds = {"legend": 0}  # it is shown, and nothing else is to be known of it
     for kind, names in _ELEMENTS.items():
         for name in names.split():
-            kinds[name] = kinds.get(name, NO_KIND) | kind
-    return kinds
+            kinds[name] = kinds.get(name, 0) | int(kind)
+    return {name: Kind(number) for name, number in kinds.items()}
 
 
 KINDS = _kinds()

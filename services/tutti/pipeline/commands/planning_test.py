@@ -1,6 +1,7 @@
 """A plan in words: what runs, what is reused, what is known of it and what is not."""
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,19 @@ def test_a_check_starts_nothing_unless_something_may_be_in_a_platform_that_is_st
     assert not started
     last = CliRunner().invoke(build(), named)
     assert started, (last.output, last.exception)
+
+
+def test_a_check_waits_for_no_library_that_it_does_not_use(tmp_path: Path) -> None:
+    """Each of them takes a part of the second or two that a check takes."""
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "one.txt").write_text("Once there was a text.\n" * 40)
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("input: {path: pages}\nsize: tiny\ntrain: {steps: 4}\n")
+    program = (
+        "import sys; from tutti.cli.app import build; "
+        f"build()(['recipes', 'check', {str(recipe)!r}, '--data-dir', {str(tmp_path)!r}], standalone_mode=False); "
+        "print(*{'torch', 'aiohttp', 'starlette', 'uvicorn', 'alembic', 'psycopg', 'ray', 'daft', 'kafka', 'tiktoken', "
+        "'transformers', 'py3langid', 'tutti.chassis.rpc.server'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "\n"

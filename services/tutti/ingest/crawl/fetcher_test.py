@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from tutti.ingest.crawl.fetching import (
-    HELD_BYTES,
-    UNWANTED_BYTES,
-    Answer,
-    Fetcher,
-    Limits,
-    decoded,
-)
+from tutti.ingest.crawl.fetcher import UNWANTED_BYTES, Fetcher
+from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Limits, decoded
 from tutti.ingest.failures import Failure, FetchFailed
 from tutti.ingest.reading.encodings import MAX_MEMBERS
 
