@@ -104,13 +104,17 @@ def annotate(browser: Browser, server: CampaignServer) -> Iterator[Callable[...,
 
 
 def judgements(server: CampaignServer, campaign: str) -> list[dict[str, Any]]:
-    """Every judgement that the server has recorded, by arrival; the database is locked, so a copy is read."""
+    """Every judgement that the server has recorded, by arrival."""
+    return stored(server, "SELECT * FROM judgements WHERE campaign = ? ORDER BY received_at, rowid", campaign)
+
+
+def stored(server: CampaignServer, query: str, campaign: str) -> list[dict[str, Any]]:
+    """The rows of a campaign; the database is locked, so a copy is read."""
     with tempfile.TemporaryDirectory() as folder:
         for each in (server.data_dir / "db").glob("annotation.db*"):
             shutil.copy(each, folder)
         with contextlib.closing(sqlite3.connect(Path(folder) / "annotation.db")) as database:
             database.row_factory = sqlite3.Row
-            query = "SELECT * FROM judgements WHERE campaign = ? ORDER BY received_at, rowid"
             return [dict(row) for row in database.execute(query, (f"campaigns/{campaign}",))]
 
 
@@ -210,6 +214,25 @@ def test_a_pair_is_skipped_flagged_or_commented_with_words(
         ("flagged", "harmful"),
         ("judged", ""),
     ]
+
+
+def test_a_better_answer_is_written_by_key_and_kept_when_its_judgement_is_undone(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("better", "ada", pairs=pair_lines(4))
+    ada = annotate("ada", "better")
+    ada.begin()
+    ada.page.keyboard.press("e")
+    ada.page.get_by_role("textbox", name="Write a better answer").fill("One that is true.")
+    ada.page.get_by_role("button", name="Go on").click()
+    expect(ada.page.locator("#notice")).to_contain_text("is sent with your judgement")
+    ada.judge("1")
+    ada.page.keyboard.press("z")
+    ada.judge("2")
+    ada.saved()
+    rows = stored(server, "SELECT * FROM demonstrations WHERE campaign = ?", "better")
+    assert {json.loads(each["words"]) for each in rows} == {"One that is true."}
+    assert sorted(each["state"] for each in rows) == ["withdrawn", "written"]
 
 
 def test_dialogs_differences_and_pause_are_reached_by_keys(

@@ -53,7 +53,7 @@ class Annotator:
     def lease(self, count: int = 8) -> list[Any]:
         return list(self.send(LEASES, {"campaign": self.campaign, "count": count}).json["pairs"])
 
-    def judge(self, *pairs: Mapping[str, Any], score: object = 1, guideline: str = "") -> Answer:
+    def judge(self, *pairs: Mapping[str, Any], score: object = 1, guideline: str = "", **more: object) -> Answer:
         guideline = guideline or self.state().json["guideline"]["version"]
         said = [
             {
@@ -63,6 +63,7 @@ class Annotator:
                 "answers": {"helpful": score},
                 "kind": "judged",
                 "shown_ms": 900,
+                **more,
             }
             for pair in pairs
         ]

@@ -16,6 +16,7 @@ from tutti.annotation.service import build as build_annotation
 from tutti.chassis.demo_test import eventually
 from tutti.cli.app import build
 from tutti.contracts.annotation.v1 import CreatePreferencesRequest, PreferencesSpec
+from tutti.corpus.conversations import Conversation, Message, Role, from_lines
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,31 @@ def test_an_annotator_is_retracted_by_key(served: Hosted, files: Path) -> None:
     found = tutti(served, "annotators", "retract", "fourth", invited["annotator"], "--reason", "on request")
     assert (found["state"], found["reason"]) == ("retracted", "on request")
     assert "fourth" in str(refused(served, "annotators", "retract", "fourth", "none", "--reason", "r"))
+
+
+def test_demonstrations_are_listed_reviewed_and_exported(served: Hosted, files: Path, tmp_path: Path) -> None:
+    created(served, files, "fifth", "--qualification", "0", "0", "--controls", "0")
+    (invited,) = tutti(served, "campaigns", "invite", "fifth", "Eve Example")
+    eve = Annotator(followed(served, invited["url"]))
+    eve.campaign = "fifth"
+    eve.state()
+    first, second = eve.lease()[:2]
+    for pair, words in ((first, "the best answer"), (second, "nonsense")):
+        assert eve.judge(pair, demonstration=words).json["refused"] == []
+    rows = tutti(served, "demonstrations", "ls", "fifth")
+    ids = {row["messages"][-1]["content"]: row["id"] for row in rows}
+    assert sorted(ids) == ["nonsense", "the best answer"]
+    wordless = refused(served, "demonstrations", "reject", "fifth", ids["nonsense"], "--reason", "")
+    assert "why it is rejected, in words" in str(wordless)
+    tutti(served, "demonstrations", "accept", "fifth", ids["the best answer"])
+    (row,) = tutti(served, "demonstrations", "reject", "fifth", ids["nonsense"], "--reason", "it is nonsense")
+    assert (row["state"], row["reviewer"]) == ("rejected", "users/operator")
+    path = tmp_path / "demonstrations.jsonl"
+    written = tutti(served, "demonstrations", "export", "fifth", "--to", str(path))
+    assert (written["accepted"], written["of"]) == (1, 2)
+    (conversation,) = from_lines(Conversation, path.read_bytes())
+    assert conversation.messages[-1] == Message(Role.ASSISTANT, "the best answer")
+    assert "choose another file" in str(refused(served, "demonstrations", "export", "fifth", "--to", str(path)))
 
 
 def test_what_cannot_be_created_is_told(served: Hosted, files: Path) -> None:

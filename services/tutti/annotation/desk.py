@@ -8,7 +8,7 @@ committed; nothing that is answered says who wrote an answer or which pair is a 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tutti.annotation import drawing, qualification
+from tutti.annotation import demonstrations, drawing, qualification
 from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, read
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.qualification import Answered
@@ -260,6 +260,7 @@ class Desk:
         flipped = self._flipped(campaign, annotator, pair)
         simulated = campaign.spec.crowd == CROWD_SIMULATED
         self.rows.add_judgement(unit, annotator, pair, judgement, flipped=flipped, simulated=simulated)
+        demonstrations.keep(self.rows.tables, unit, annotator, pair.id, judgement)
         state = JUDGED if judgement.said is JudgementKind.JUDGED else PASSED
         self.rows.settle(unit, annotator, assigned, state, judgement.id)
         if pair.kind is not Kind.QUALIFYING:

@@ -13,7 +13,7 @@ from typing import Any
 from tutti.corpus.judgementset import BOTH_BAD
 from tutti.records.canonical import JsonValue, content_digest
 
-LONGEST_COMMENT, LONGEST_REASON = 4000, 200
+LONGEST_COMMENT, LONGEST_REASON, LONGEST_ANSWER = 4000, 200, 8000
 MOST = 50
 FASTEST_MS = 10
 """Nobody reads two answers in less: what is faster is recorded and not fitted."""
@@ -21,7 +21,7 @@ LONGEST_MS = 7 * 24 * 3600 * 1000
 SCORES = (-2, -1, 0, 1, 2)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _KEYS = frozenset(
-    {"id", "pair", "guideline", "answers", "kind", "reason", "comment", "shown_ms", "supersedes"},
+    {"id", "pair", "guideline", "answers", "kind", "reason", "comment", "demonstration", "shown_ms", "supersedes"},
 )
 
 
@@ -60,7 +60,10 @@ class RefusedJudgement(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judgement of a pair. `scores` by axis, as displayed: -2 left much better … 2 right much better, or both bad."""
+    """A judgement of a pair. `scores` by axis, as displayed: -2 left much better … 2 right much better, or both bad.
+
+    `demonstration` is a better answer that the annotator wrote; "" for none.
+    """
 
     id: str
     pair: str
@@ -71,6 +74,7 @@ class Judgement:
     comment: str = ""
     shown_ms: int = 0
     supersedes: str = ""
+    demonstration: str = ""
 
     @property
     def digest(self) -> str:
@@ -85,6 +89,8 @@ class Judgement:
             "shown_ms": self.shown_ms,
             "supersedes": self.supersedes,
         }
+        if self.demonstration:
+            body["demonstration"] = self.demonstration
         return content_digest(body, kind="judgement")
 
     @property
@@ -124,6 +130,7 @@ def read(sent: object, axes: Collection[str]) -> Judgement:
         comment=_text(sent, "comment", LONGEST_COMMENT, missing=""),
         shown_ms=_milliseconds(sent.get("shown_ms")),
         supersedes=supersedes,
+        demonstration=_text(sent, "demonstration", LONGEST_ANSWER, missing="").strip(),
     )
 
 

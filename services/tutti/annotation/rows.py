@@ -274,10 +274,11 @@ class Rows:
 
     def own(self, unit: Unit, annotator: Annotator) -> list[dict[str, object]]:
         """All that is stored of an annotator's judgements, superseded ones too, by arrival, but nothing of controls."""
-        table, comments = self.tables.judgements, self.tables.comments
+        table, comments, written = self.tables.judgements, self.tables.comments, self.tables.demonstrations
         statement = (
-            select(table, comments.c.words)
+            select(table, comments.c.words, written.c.words.label("written"))
             .outerjoin(comments, comments.c.judgement == table.c.id)
+            .outerjoin(written, written.c.id == table.c.id)
             .where(table.c.campaign == annotator.campaign, table.c.annotator == annotator.key)
             .order_by(table.c.received_at, table.c.id)
         )
@@ -289,6 +290,7 @@ class Rows:
                 "scores": json.loads(row.scores),
                 "reason": row.reason,
                 "comment": row.words or "",
+                "demonstration": json.loads(row.written) if row.written else "",
                 "guideline": row.guideline,
                 "shown_ms": row.shown_ms,
                 "received_at": datetime.fromtimestamp(row.received_at / 1e6, UTC).isoformat(),

@@ -6,7 +6,7 @@ Promises: a campaign of another tenant does not exist for a caller; a change tha
 from collections.abc import Callable
 from typing import TypeVar
 
-from tutti.annotation import preferring
+from tutti.annotation import demonstrations, preferring
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, filled
 from tutti.annotation.listing import listed, wire
@@ -38,9 +38,12 @@ from tutti.contracts.annotation.v1 import (
     CreateCampaignResponse,
     CreatePreferencesRequest,
     CreatePreferencesResponse,
+    Demonstration,
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
     ListAnnotatorsResponse,
+    ListDemonstrationsRequest,
+    ListDemonstrationsResponse,
     PauseCampaignRequest,
     Preferences,
     ReadGuidelineRequest,
@@ -49,6 +52,7 @@ from tutti.contracts.annotation.v1 import (
     ReadPreferencesResponse,
     ResumeCampaignRequest,
     RetractAnnotatorRequest,
+    ReviewDemonstrationRequest,
     UpdateGuidelineRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
@@ -227,6 +231,24 @@ class AnnotationApi:
             return changed
 
         return wire(self._changed(request.campaign, call, retract))
+
+    def ListDemonstrations(self, request: ListDemonstrationsRequest, call: Call) -> ListDemonstrationsResponse:
+        name = check_name("campaigns", request.campaign, field="campaign")
+
+        def look(unit: Unit) -> ListDemonstrationsResponse:
+            self._owned(unit, name, call)
+            return demonstrations.page(self._tables, unit, name, request.page_token)
+
+        return self._units.run(look)
+
+    def ReviewDemonstration(self, request: ReviewDemonstrationRequest, call: Call) -> Demonstration:
+        required(request, "campaign", "id")
+        demonstrations.check(request)
+
+        def review(unit: Unit, campaign: Campaign) -> Demonstration:
+            return demonstrations.review(self._tables, unit, campaign.name, request, call.principal)
+
+        return self._changed(request.campaign, call, review)
 
     def CreatePreferences(self, request: CreatePreferencesRequest, call: Call) -> CreatePreferencesResponse:
         preferring.check(request.spec)

@@ -1,7 +1,7 @@
 """The tables of annotation: campaigns, and as rows their guidelines, annotators, pairs, assignments and judgements.
 
-Promises: a judgement is never changed or deleted; what an annotator wrote in words is in the table `comments` alone,
-which can be erased.
+Promises: a judgement is never changed or deleted; what an annotator wrote in words is in the tables `comments` and
+`demonstrations` alone, which can be erased.
 """
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text
@@ -116,6 +116,20 @@ class Tables:
             Column("words", Text, nullable=False),
         )
 
+        self.demonstrations = declare(
+            "demonstrations",
+            metadata,
+            Column("id", NAME, primary_key=True),
+            Column("campaign", NAME, nullable=False),
+            Column("annotator", NAME, nullable=False),
+            Column("pair", NAME, nullable=False),
+            Column("words", Text, nullable=False),
+            Column("state", NAME, nullable=False),
+            Column("reviewer", NAME, nullable=False),
+            Column("reason", Text, nullable=False),
+            Index("demonstrations_campaign", "campaign", "id"),
+        )
+
     @property
     def rows(self) -> tuple[Table, ...]:
         return (
@@ -126,5 +140,6 @@ class Tables:
             self.assignments,
             self.judgements,
             self.comments,
+            self.demonstrations,
             self.limits.table,
         )

@@ -1,9 +1,10 @@
-"""The commands of the service annotation: campaigns, preferences, annotators."""
+"""The commands of the service annotation: campaigns, preferences, annotators, demonstrations."""
 
 import click
 
 from tutti.annotation.commands import campaigns, preferences
 from tutti.annotation.commands.annotators import annotators
+from tutti.annotation.commands.demonstrations import demonstrations
 from tutti.cli.groups import of_kind
 
 
@@ -12,3 +13,4 @@ def extend(tree: click.Group) -> None:
     campaigns.extend(of_kind(tree, "campaigns"))
     preferences.extend(of_kind(tree, "preferences"))
     tree.add_command(annotators)
+    tree.add_command(demonstrations)

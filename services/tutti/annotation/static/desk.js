@@ -16,6 +16,7 @@ import { LANGUAGES, chosenLanguage, direction, say, speak } from "./words.js";
 const AHEAD = 8;
 const FEW = 5;
 const UNDONE = 10;
+const LONGEST_ANSWER = 8000;
 const LOOK_MILLISECONDS = 30_000;
 const SKIPS = ["unclear", "expertise", "language", "content", "broken", "other"];
 const FLAGS = ["harmful", "personal", "broken", "other"];
@@ -37,6 +38,7 @@ class Desk {
     this.past = []; // pairs that can be judged again, with the id of their judgement
     this.pair = null;
     this.comment = "";
+    this.demonstration = ""; // a better answer that was written to the prompt of the pair
     this.compares = false;
     this.waitsFor = ""; // the qualifying pair whose right answer is shown next
     this.isLeasing = false;
@@ -213,7 +215,7 @@ class Desk {
   }
 
   showNext() {
-    ({ pair: this.pair, supersedes: this.supersedes } = this.queue.shift());
+    ({ pair: this.pair, supersedes: this.supersedes, demonstration: this.demonstration = "" } = this.queue.shift());
     this.comment = "";
     this.showPair();
     if (this.queue.length < FEW && this.standing.state !== "qualifying") this.lease();
@@ -397,6 +399,7 @@ class Desk {
     else if (!this.pair) return false;
     else if (what === "differences") this.compare(!this.compares);
     else if (what === "comment") this.askComment();
+    else if (what === "write") this.askAnswer();
     else this.pass(what);
     return true;
   }
@@ -410,6 +413,14 @@ class Desk {
     const { pair } = this;
     const words = await askWords(say("commentTitle"), say("commentWords"), this.comment);
     if (words !== null && this.pair === pair) this.comment = words;
+  }
+
+  async askAnswer() {
+    const { pair } = this;
+    const words = await askWords(say("writeTitle"), say("writeWords"), this.demonstration, LONGEST_ANSWER);
+    if (words === null || this.pair !== pair) return;
+    this.demonstration = words.trim();
+    this.notice(this.demonstration ? say("written") : "");
   }
 
   async pass(what) {
@@ -426,6 +437,7 @@ class Desk {
     const { pair } = this;
     const judgement = { id: newId(), pair: pair.id, guideline: this.standing.guideline.version, ...what, shown_ms: this.watch.end() };
     if (this.comment) judgement.comment = this.comment;
+    if (this.demonstration) judgement.demonstration = this.demonstration;
     if (this.supersedes) judgement.supersedes = this.supersedes;
     if (!this.outbox.add(judgement)) this.notice(say("unstored"));
     else this.notice("");
@@ -435,7 +447,7 @@ class Desk {
       this.waitsFor = pair.id;
       this.panel("", say("loading"));
     } else {
-      this.past.push({ pair, id: judgement.id });
+      this.past.push({ pair, id: judgement.id, demonstration: this.demonstration });
       if (this.past.length > UNDONE) this.past.shift();
       const { done, target } = this.standing;
       if (!judgement.supersedes && done + this.outbox.size === target) this.notice(say("reached", { done: target }));
@@ -453,9 +465,10 @@ class Desk {
       this.notice(say("nothingToUndo"));
       return;
     }
-    if (this.pair) this.queue.unshift({ pair: this.pair, supersedes: this.supersedes });
+    if (this.pair) this.queue.unshift({ pair: this.pair, supersedes: this.supersedes, demonstration: this.demonstration });
     this.pair = last.pair;
     this.supersedes = last.id;
+    this.demonstration = last.demonstration;
     this.comment = "";
     this.showPair();
     this.notice(say("undone"));

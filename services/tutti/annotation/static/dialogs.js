@@ -43,8 +43,8 @@ export function show(title, body) {
   return open(title, body, say("close"), null);
 }
 
-export function askWords(title, about, written) {
-  const text = element("textarea", { "aria-label": title, dir: "auto", maxlength: "4000" });
+export function askWords(title, about, written, longest = 4000) {
+  const text = element("textarea", { "aria-label": title, dir: "auto", maxlength: `${longest}` });
   text.value = written;
   return open(title, element("div", {}, element("p", { class: "soft" }, about), text), say("goOn"), () => text.value, text);
 }

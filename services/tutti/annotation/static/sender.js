@@ -3,6 +3,7 @@
 import { CallFailed, OFFLINE, REFUSED, SIGNED_OUT } from "./calls.js";
 
 const MOST = 50;
+const MOST_CHARACTERS = 200_000; // of a call, whose bytes the server limits
 const FIRST_SECONDS = 0.5;
 const LAST_SECONDS = 15;
 
@@ -28,7 +29,7 @@ export class Sender {
   async #run() {
     this.isRunning = true;
     let seconds = FIRST_SECONDS;
-    for (let batch = this.outbox.all().slice(0, MOST); batch.length; batch = this.outbox.all().slice(0, MOST)) {
+    for (let batch = this.#batch(); batch.length; batch = this.#batch()) {
       try {
         const receipt = await this.calls.post("judgements", { judgements: batch });
         this.#settle(batch, receipt);
@@ -44,6 +45,12 @@ export class Sender {
     }
     this.isRunning = false;
     this.#stand("");
+  }
+
+  // The first judgements, as many as one call takes.
+  #batch() {
+    let left = MOST_CHARACTERS;
+    return this.outbox.all().slice(0, MOST).filter((each, at) => (left -= JSON.stringify(each).length) > 0 || at === 0);
   }
 
   // Nothing is left of a batch that the server has answered: each is accepted or refused.

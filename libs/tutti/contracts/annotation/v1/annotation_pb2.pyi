@@ -56,6 +56,38 @@ ANNOTATOR_STATE_RETRACTED: AnnotatorState.ValueType  # 5
 """ANNOTATOR_STATE_RETRACTED: the judgements do not count."""
 Global___AnnotatorState: _TypeAlias = AnnotatorState  # noqa: Y015
 
+class _DemonstrationState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DemonstrationStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DemonstrationState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DEMONSTRATION_STATE_UNSPECIFIED: _DemonstrationState.ValueType  # 0
+    """DEMONSTRATION_STATE_UNSPECIFIED is never stored."""
+    DEMONSTRATION_STATE_WRITTEN: _DemonstrationState.ValueType  # 1
+    """DEMONSTRATION_STATE_WRITTEN: nobody has reviewed it."""
+    DEMONSTRATION_STATE_ACCEPTED: _DemonstrationState.ValueType  # 2
+    """DEMONSTRATION_STATE_ACCEPTED: a second person takes it for a good answer."""
+    DEMONSTRATION_STATE_REJECTED: _DemonstrationState.ValueType  # 3
+    """DEMONSTRATION_STATE_REJECTED: a second person does not."""
+    DEMONSTRATION_STATE_WITHDRAWN: _DemonstrationState.ValueType  # 4
+    """DEMONSTRATION_STATE_WITHDRAWN: the judgement was undone, or the annotator was retracted."""
+
+class DemonstrationState(_DemonstrationState, metaclass=_DemonstrationStateEnumTypeWrapper):
+    """DemonstrationState of an answer that an annotator wrote."""
+
+DEMONSTRATION_STATE_UNSPECIFIED: DemonstrationState.ValueType  # 0
+"""DEMONSTRATION_STATE_UNSPECIFIED is never stored."""
+DEMONSTRATION_STATE_WRITTEN: DemonstrationState.ValueType  # 1
+"""DEMONSTRATION_STATE_WRITTEN: nobody has reviewed it."""
+DEMONSTRATION_STATE_ACCEPTED: DemonstrationState.ValueType  # 2
+"""DEMONSTRATION_STATE_ACCEPTED: a second person takes it for a good answer."""
+DEMONSTRATION_STATE_REJECTED: DemonstrationState.ValueType  # 3
+"""DEMONSTRATION_STATE_REJECTED: a second person does not."""
+DEMONSTRATION_STATE_WITHDRAWN: DemonstrationState.ValueType  # 4
+"""DEMONSTRATION_STATE_WITHDRAWN: the judgement was undone, or the annotator was retracted."""
+Global___DemonstrationState: _TypeAlias = DemonstrationState  # noqa: Y015
+
 @_typing.final
 class CreateCampaignRequest(_message.Message):
     """CreateCampaignRequest asks for one."""
@@ -562,6 +594,148 @@ class RetractAnnotatorRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetractAnnotatorRequest: _TypeAlias = RetractAnnotatorRequest  # noqa: Y015
+
+@_typing.final
+class Demonstration(_message.Message):
+    """Demonstration is a better answer that an annotator wrote to the prompt of a pair."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    ANNOTATOR_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REVIEWER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign in which it was written."""
+    id: _builtins.str
+    """id of it, which is that of the judgement that came with it."""
+    annotator: _builtins.str
+    """annotator who wrote it, by key."""
+    state: Global___DemonstrationState.ValueType
+    """state of it."""
+    reviewer: _builtins.str
+    """reviewer who accepted or rejected it."""
+    reason: _builtins.str
+    """reason why it was rejected, in words."""
+    line: _builtins.str
+    """line of JSON with the conversation: `messages`, the last one the answer."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        id: _builtins.str = ...,
+        annotator: _builtins.str = ...,
+        state: Global___DemonstrationState.ValueType = ...,
+        reviewer: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        line: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotator", b"annotator", "campaign", b"campaign", "id", b"id", "line", b"line", "reason", b"reason", "reviewer", b"reviewer", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Demonstration: _TypeAlias = Demonstration  # noqa: Y015
+
+@_typing.final
+class ListDemonstrationsRequest(_message.Message):
+    """ListDemonstrationsRequest names a campaign."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign in which they were written."""
+    page_token: _builtins.str
+    """page_token of the page before; empty for the first one."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDemonstrationsRequest: _TypeAlias = ListDemonstrationsRequest  # noqa: Y015
+
+@_typing.final
+class ListDemonstrationsResponse(_message.Message):
+    """ListDemonstrationsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEMONSTRATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def demonstrations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Demonstration]:
+        """demonstrations by id."""
+
+    def __init__(
+        self,
+        *,
+        demonstrations: _abc.Iterable[Global___Demonstration] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["demonstrations", b"demonstrations", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDemonstrationsResponse: _TypeAlias = ListDemonstrationsResponse  # noqa: Y015
+
+@_typing.final
+class ReviewDemonstrationRequest(_message.Message):
+    """ReviewDemonstrationRequest says what a second person thinks of one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    campaign: _builtins.str
+    """campaign in which it was written."""
+    id: _builtins.str
+    """id of the demonstration."""
+    accepted: _builtins.bool
+    """accepted: whether it is a good answer."""
+    reason: _builtins.str
+    """reason in words; required where it is rejected."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        campaign: _builtins.str = ...,
+        id: _builtins.str = ...,
+        accepted: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "campaign", b"campaign", "id", b"id", "reason", b"reason", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReviewDemonstrationRequest: _TypeAlias = ReviewDemonstrationRequest  # noqa: Y015
 
 @_typing.final
 class CreatePreferencesRequest(_message.Message):

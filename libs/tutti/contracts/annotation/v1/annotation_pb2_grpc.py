@@ -97,6 +97,16 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
                 _registered_method=True)
+        self.ListDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ListDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.FromString,
+                _registered_method=True)
+        self.ReviewDemonstration = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ReviewDemonstration',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReviewDemonstrationRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Demonstration.FromString,
+                _registered_method=True)
         self.CreatePreferences = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/CreatePreferences',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CreatePreferencesRequest.SerializeToString,
@@ -212,6 +222,20 @@ class AnnotationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDemonstrations(self, request, context):
+        """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReviewDemonstration(self, request, context):
+        """ReviewDemonstration accepts or rejects an answer that somebody else wrote.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CreatePreferences(self, request, context):
         """CreatePreferences records the work and returns at once; the same request_id with another body is refused.
         """
@@ -309,6 +333,16 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     servicer.RetractAnnotator,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
+            ),
+            'ListDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.SerializeToString,
+            ),
+            'ReviewDemonstration': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReviewDemonstration,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReviewDemonstrationRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Demonstration.SerializeToString,
             ),
             'CreatePreferences': grpc.unary_unary_rpc_method_handler(
                     servicer.CreatePreferences,
@@ -661,6 +695,60 @@ class AnnotationService:
             '/tutti.annotation.v1.AnnotationService/RetractAnnotator',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDemonstrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ListDemonstrations',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReviewDemonstration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ReviewDemonstration',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReviewDemonstrationRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Demonstration.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,6 +59,10 @@ class AnnotationServiceStub:
     """ListAnnotators returns the annotators of a campaign, with what is known of their judgements."""
     RetractAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]
     """RetractAnnotator takes the judgements of an annotator out of the campaign; published judgements are published anew."""
+    ListDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListDemonstrationsRequest, _annotation_pb2.ListDemonstrationsResponse]
+    """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id."""
+    ReviewDemonstration: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]
+    """ReviewDemonstration accepts or rejects an answer that somebody else wrote."""
     CreatePreferences: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CreatePreferencesRequest, _annotation_pb2.CreatePreferencesResponse]
     """CreatePreferences records the work and returns at once; the same request_id with another body is refused."""
     GetPreferences: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Preferences]
@@ -99,6 +103,10 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """ListAnnotators returns the annotators of a campaign, with what is known of their judgements."""
     RetractAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """RetractAnnotator takes the judgements of an annotator out of the campaign; published judgements are published anew."""
+    ListDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListDemonstrationsRequest, _annotation_pb2.ListDemonstrationsResponse]  # type: ignore[assignment]
+    """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id."""
+    ReviewDemonstration: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]  # type: ignore[assignment]
+    """ReviewDemonstration accepts or rejects an answer that somebody else wrote."""
     CreatePreferences: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CreatePreferencesRequest, _annotation_pb2.CreatePreferencesResponse]  # type: ignore[assignment]
     """CreatePreferences records the work and returns at once; the same request_id with another body is refused."""
     GetPreferences: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Preferences]  # type: ignore[assignment]
@@ -208,6 +216,22 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
         """RetractAnnotator takes the judgements of an annotator out of the campaign; published judgements are published anew."""
+
+    @_abc_1.abstractmethod
+    def ListDemonstrations(
+        self,
+        request: _annotation_pb2.ListDemonstrationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.ListDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.ListDemonstrationsResponse]]:
+        """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id."""
+
+    @_abc_1.abstractmethod
+    def ReviewDemonstration(
+        self,
+        request: _annotation_pb2.ReviewDemonstrationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.Demonstration, _abc.Awaitable[_annotation_pb2.Demonstration]]:
+        """ReviewDemonstration accepts or rejects an answer that somebody else wrote."""
 
     @_abc_1.abstractmethod
     def CreatePreferences(
