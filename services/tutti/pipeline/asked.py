@@ -85,11 +85,10 @@ class Asked:
         """The readers of each folder of a recipe, by place, with a limit on the number of files. For a crawl: the
         addresses of hosts.
         """
-        if recipe.input.crawl is not None:
-            hosts = Source(json.dumps(recipe.input.crawl.connect, sort_keys=True), "", "")
-            yield "", lambda: hosts
         for node in graph.nodes(recipe):
-            if node.folder is not None:
+            if node.hosts is not None:
+                yield node.place, partial(Source, json.dumps(dict(node.hosts), sort_keys=True), "", "")
+            elif node.folder is not None:
                 yield node.place, partial(self._folder, node, node.folder, most, request, call)
 
     def _folder(self, node: Node, folder: Folder, most: int, request: Request, call: Call) -> Source:

@@ -12,7 +12,7 @@ from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.pipeline.recipe import MixturePart, Recipe, TokenizerPart
+from tutti.pipeline.recipe import CrawlPart, MixturePart, Recipe, TokenizerPart
 from tutti.pipeline.tables import Tables
 
 PAGE = 500
@@ -28,9 +28,16 @@ class Earlier:
     def resolved(self, recipe: Recipe) -> Recipe:
         """The same with tokenizer, datasets and crawl by their own names. Raises InvalidField naming the key."""
         crawl = recipe.input.crawl
-        if crawl is not None and crawl.since and not crawl.since.startswith("crawls/"):
-            crawl = crawl.model_copy(update={"since": self._crawl(crawl.since)})
+        if crawl is not None and crawl.since:
+            crawl = crawl.model_copy(update={"since": self._crawl(crawl.since, "input.crawl.since")})
             recipe = recipe.model_copy(update={"input": recipe.input.model_copy(update={"crawl": crawl})})
+        stages = {
+            name: each.changed({"since": self._crawl(each.section.since, f"stages.{name}.since")})
+            for name, each in recipe.stages.items()
+            if isinstance(each.section, CrawlPart) and each.section.since
+        }
+        if stages:
+            recipe = recipe.model_copy(update={"stages": {**recipe.stages, **stages}})
         if recipe.tokenizer.of:
             recipe = self._with_tokenizer(recipe)
         return self._with_datasets(recipe, recipe.mixture) if recipe.mixture else recipe
@@ -41,11 +48,17 @@ class Earlier:
         What a run made is followed to the newest of the runs that carry out the same recipe. Raises InvalidField where
         some of a mixture was made again and some not.
         """
-        if not recipe.tokenizer.of and not recipe.dedup.against and recipe.mixture is None:
+        named = {name: found for name, each in recipe.stages.items() if (found := getattr(each.section, "against", []))}
+        if not recipe.tokenizer.of and not recipe.dedup.against and not named and recipe.mixture is None:
             return recipe
         newest = self._host.units.run(self._newest)
         against = [newest.get(name, name) for name in recipe.dedup.against]
-        taken = {
+        stages = {
+            stage: recipe.stages[stage].changed({"against": [newest.get(name, name) for name in names]})
+            for stage, names in named.items()
+        }
+        taken: dict[str, object] = {
+            "stages": {**recipe.stages, **stages},
             "dedup": recipe.dedup.model_copy(update={"against": against}),
             "tokenizer": self._tokenizer_today(recipe.tokenizer, newest),
         }
@@ -139,11 +152,14 @@ class Earlier:
         except (NotFound, InvalidField) as problem:
             raise InvalidField(key, seen=of, expected=EXPECTED) from problem
 
-    def _crawl(self, run: str) -> str:
+    def _crawl(self, run: str, key: str) -> str:
+        """The crawl that is named, or that of the run that is. Raises InvalidField."""
+        if run.startswith("crawls/"):
+            return run
         found = stage_of(self._run(run), "crawl")
         if found is None:
             expected = "a run that has made its crawl (`tutti runs ls`), or crawls/… (`tutti crawls ls`)"
-            raise InvalidField("input.crawl.since", seen=run, expected=expected)
+            raise InvalidField(key, seen=run, expected=expected)
         return found.resource
 
     def _of_run(self, name: str, key: str) -> str:

@@ -40,6 +40,11 @@ class Node:
         folder = self.stage.folder(self.recipe)
         return replace(folder, key=self.key(folder.key)) if folder else None
 
+    @property
+    def hosts(self) -> Mapping[str, str] | None:
+        """The addresses of hosts that it is given; None where it visits none."""
+        return self.stage.hosts(self.recipe)
+
     def key(self, known: str) -> str:
         """The key of the whole recipe for one that the stage knows."""
         for key, other in self.keys.items():

@@ -117,7 +117,7 @@ def test_a_key_of_a_stage_can_be_overridden() -> None:
         ({"b": {"kind": "train", "steps": 2, "stepz": 1}}, "stages.b.stepz", "the nearest is steps"),
         ({"b": {"kind": "train", "steps": 2, "batch": 3}}, "stages.b.batch", "times a whole number"),
         ({"b": {"kind": "train", "steps": 2, "warmup": 3}}, "stages.b.warmup", "at most train.steps"),
-        ({"b": {"kind": "crawl", "path": "x"}}, "stages.b.kind", "filter, "),
+        ({"b": {"kind": "page", "path": "x"}}, "stages.b.kind", "filter, "),
         ({"b": {"steps": 2}}, "stages.b.kind", "filter, "),
         ({"b": {"like": "c", "steps": 2}}, "stages.b.like", "another stage"),
         ({"b": 3}, "stages.b", "a mapping of keys"),

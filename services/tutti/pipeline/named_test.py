@@ -7,6 +7,7 @@ import pytest
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
+from tutti.contracts.ingest.v1 import Classifier
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 from tutti.model.training import Training
@@ -223,3 +224,62 @@ def test_what_is_wrong_with_a_stage_of_data_is_named_by_its_key(world: World, ol
         create(world, CORPORA.replace(old, new))
     request = CheckRecipeRequest(recipe=CORPORA.replace(old, new), directory=str(world.folder), all_problems=True)
     assert [each.key for each in world.api.CheckRecipe(request, CALL).problems] == [key]
+
+
+SITES = """
+name: a crawl by name
+size: tiny
+data: {context: 32}
+tokenizer: {vocabulary: 300}
+stages:
+  news: {kind: crawl, seeds: [http://a.example/], contact: me@a.example, connect: {a.example: 127.0.0.1:4821}}
+  pages: {kind: ingest, from: news}
+  chosen: {kind: filter, from: pages}
+  kept: {kind: dedup, from: chosen}
+  tokens: {kind: tokenization, from: kept}
+  train: {from: {dataset: tokens}, steps: 20}
+"""
+
+
+def test_a_crawl_by_name_is_read_by_its_ingest_and_its_hosts_may_move(world: World) -> None:
+    run, done = finished(world, SITES)
+    assert (run.state, done) == (STATE_DONE, ["news", "pages", "chosen", "kept", "tokens", "train"])
+    found = stages(run)
+    assert [each.resource for each in found["pages"].inputs] == [found["news"].resource]
+    (crawl,) = world.crawls.made.values()
+    assert [(each.host, each.address) for each in crawl.spec.connect] == [("a.example", "127.0.0.1:4821")]
+    assert "4821" not in run.spec.recipe
+    assert finished(world, SITES.replace("4821", "4822"))[1] == []
+
+
+def test_what_is_wrong_with_a_crawl_by_name_is_refused_by_its_key(world: World) -> None:
+    with pytest.raises(InvalidField, match=r"stages\.news\.seeds: .*a URL"):
+        create(world, SITES.replace("http://a.example/", "a.example"))
+    with pytest.raises(InvalidField, match=r"stages\.news\.since: .*`tutti crawls ls`"):
+        create(world, SITES, "stages.news.since=runs/none")
+
+
+def test_documents_of_an_earlier_dataset_are_left_out_by_a_named_dedup(world: World) -> None:
+    run, _ = finished(world, CORPORA)
+    earlier = f"datasets/{stages(run)['tokenization'].content_digest.removeprefix('blake3:')}"
+    again, done = finished(world, CORPORA, f"stages.kept.against={earlier}")
+    assert done == ["kept"]
+    (against,) = list(world.dedup.made.values())[-1].spec.against
+    assert against.content_digest == stages(run)["dedup"].content_digest
+    assert '"against":' in again.spec.recipe.split('"stages"')[1]
+    assert '"against":' not in run.spec.recipe.split('"stages"')[1]
+    with pytest.raises(InvalidField, match=r"stages\.kept\.against: .*`tutti datasets ls`"):
+        create(world, CORPORA, "stages.kept.against=datasets/none")
+
+
+def test_a_named_ingest_measures_with_classifiers_and_a_filter_rejects_by_them(world: World) -> None:
+    digest = "blake3:" + "0" * 64
+    world.ingest.classifiers["classifiers/harm"] = Classifier(
+        name="classifiers/harm", state=STATE_DONE, model_digest=digest
+    )
+    create(world, CORPORA, "stages.other.classifiers=harm")
+    world.finish("ingest", "filter", "dedup", "tokenization", "train", "ingest", "filter")
+    assert [list(each.spec.classifiers) for each in world.ingest.made.values()] == [[], [f"harm@{digest}"]]
+    assert [list(each.spec.classifiers) for each in world.ingest.filters.made.values()] == [[], [f"harm@{digest}"]]
+    with pytest.raises(InvalidField, match=r"stages\.other\.classifiers: .*`tutti classifiers ls`"):
+        create(world, CORPORA, "stages.other.classifiers=none")

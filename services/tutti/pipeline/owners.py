@@ -3,7 +3,7 @@
 Promises: nothing is kept here; a call that may not have arrived can be sent again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -67,29 +67,39 @@ class Owners:
         )
 
     def resolved(self, recipe: Recipe) -> Recipe:
-        """The same with every classifier as NAME@DIGEST. Raises InvalidField naming quality.classifiers."""
-        found = [self._classifier(reference) for reference in recipe.quality.classifiers]
-        quality = recipe.quality.model_copy(update={"classifiers": sorted(set(found))})
-        return recipe.model_copy(update={"quality": quality}) if found else recipe
+        """The same with every classifier as NAME@DIGEST. Raises InvalidField naming the key."""
+        found: dict[str, object] = {}
+        if recipe.quality.classifiers:
+            named = self._classifiers(recipe.quality.classifiers, "quality.classifiers")
+            found["quality"] = recipe.quality.model_copy(update={"classifiers": named})
+        stages = {
+            name: each.changed({"classifiers": self._classifiers(asked, f"stages.{name}.classifiers")})
+            for name, each in recipe.stages.items()
+            if (asked := getattr(each.section, "classifiers", []))
+        }
+        if stages:
+            found["stages"] = {**recipe.stages, **stages}
+        return recipe.model_copy(update=found) if found else recipe
 
-    def _classifier(self, reference: str) -> str:
+    def _classifiers(self, references: Sequence[str], key: str) -> list[str]:
+        return sorted({self._classifier(reference, key) for reference in references})
+
+    def _classifier(self, reference: str, key: str) -> str:
         name, _, digest = reference.partition("@")
         try:
             found = self._ingest.GetClassifier(GetRequest(name=f"classifiers/{name}"))
         except (NotFound, InvalidField) as problem:
             raise InvalidField(
-                "quality.classifiers",
+                key,
                 seen=reference,
                 expected="a classifier that was trained here, as `tutti classifiers ls` has it; "
                 f"`tutti classifiers train RECIPE` trains one by a recipe with name: {name or '…'}",
             ) from problem
         if found.state != STATE_DONE:
             state = State.Name(found.state).removeprefix("STATE_").lower()
-            raise InvalidField(
-                "quality.classifiers", seen=reference, expected=f"a classifier that is trained; this one is {state}"
-            )
+            raise InvalidField(key, seen=reference, expected=f"a classifier that is trained; this one is {state}")
         if digest not in ("", found.model_digest):
-            raise InvalidField("quality.classifiers", seen=reference, expected=f"{name}@{found.model_digest}")
+            raise InvalidField(key, seen=reference, expected=f"{name}@{found.model_digest}")
         return f"{name}@{found.model_digest}"
 
     def judgements(self, recipe: Recipe, sources: Sources) -> Iterator[Callable[[], object]]:
@@ -100,7 +110,8 @@ class Owners:
         for node in graph.nodes(recipe):
             if any("/" in ref for ref in node.reads):
                 yield partial(self.resources, node)
-            yield from node.stage.lookups(node.recipe, self._host)
+            for lookup in node.stage.lookups(node.recipe, self._host):
+                yield partial(_by_its_key, node, lookup)
             for question in node.stage.questions(node.recipe):
                 yield partial(self._judge, node, question, sources)
 
@@ -226,6 +237,12 @@ class Owners:
             stage.kind.cancel(self._host.channel(stage.kind.owner), name)
         except (NotFound, Refused):
             return
+
+
+def _by_its_key(node: Node, lookup: Callable[[], object]) -> None:
+    """Look something up for a stage. Raises InvalidField by the key of the whole recipe."""
+    with _renamed(node):
+        lookup()
 
 
 @contextmanager

@@ -340,7 +340,24 @@ class Instance:
     def recorded(self) -> dict[str, object]:
         """As in a recipe; a key without a value is absent, and a role with one reference has no list."""
         refs = {role: refs[0] if len(refs) == 1 else list(refs) for role, refs in self.inputs.items()}
-        return {"kind": self.kind, "from": refs, **self.section.model_dump(exclude_none=True)}
+        return {"kind": self.kind, "from": refs, **self.section.model_dump(exclude_none=True, exclude=self._unasked())}
+
+    def changed(self, values: Mapping[str, object]) -> "Instance":
+        """The same with other values of some keys."""
+        return replace(self, section=self.section.model_copy(update=values))
+
+    def placed(self, digest: str) -> "Instance":
+        """The same over a folder with this content, or over hosts that are found by their names."""
+        return self.changed({"path": digest} if "path" in type(self.section).model_fields else {"connect": {}})
+
+    def _unasked(self) -> set[str]:
+        """The keys that later versions added and that have their default."""
+        fields = type(self.section).model_fields
+        return {
+            name
+            for name in self.section.later
+            if getattr(self.section, name) == fields[name].get_default(call_default_factory=True)
+        }
 
 
 class Recipe(Part):
@@ -428,12 +445,7 @@ class Recipe(Part):
         if dedup.decontaminate is not None:
             clean = dedup.decontaminate.model_copy(update={"path": digests["evaluation"]})
             dedup = dedup.model_copy(update={"decontaminate": clean})
-        stages = {
-            name: replace(each, section=each.section.model_copy(update={"path": digests[name]}))
-            if name in digests
-            else each
-            for name, each in self.stages.items()
-        }
+        stages = {name: each.placed(digests[name]) if name in digests else each for name, each in self.stages.items()}
         read = self.input.model_copy(update=place)
         return self.model_copy(update={"input": read, "dedup": dedup, "stages": stages})
 

@@ -87,8 +87,9 @@ class PipelineApi:
             if run.state in saga.ENDED:
                 continue
             before = self._tables.sources_of(unit, run.name)
-            if recipe.input.crawl is not None:
-                before[""] = replace(before[""], path=sources[""].path)
+            for node in graph.nodes(recipe):
+                if node.hosts is not None:
+                    before[node.place] = replace(before[node.place], path=sources[node.place].path)
             if before == sources:
                 return run
         return None

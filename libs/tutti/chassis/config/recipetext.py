@@ -6,7 +6,7 @@ once; a key that is misspelt with the one that is meant.
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -26,6 +26,8 @@ class Part(BaseModel):
     """A recipe, or what lies below one of its keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Keys of a named stage that later versions added: recorded only where they differ from their default."""
 
 
 P = TypeVar("P", bound=Part)

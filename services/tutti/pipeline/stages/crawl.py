@@ -8,7 +8,7 @@ from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Place
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import CrawlBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import CrawlPart, Recipe
+from tutti.pipeline.recipe import CrawlPart, InputPart, Recipe
 from tutti.pipeline.stages.definition import Flat, Question, StageContext, StageDef
 from tutti.pipeline.values import Resident
 
@@ -18,6 +18,8 @@ JUDGED = ("seeds", "within", "without", "contact", "delay_seconds", "page_second
 class CrawlStage(StageDef):
     name = "crawl"
     work = Crawl
+    section = CrawlPart
+    flat_keys = ("input.crawl",)
     movable = True
     brings_pages = True
     resident = Resident("benchmarks.crawl", 116_000_000)
@@ -25,8 +27,11 @@ class CrawlStage(StageDef):
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
         return {"crawl": Flat(recipe)} if recipe.input.crawl is not None else {}
 
-    def located(self, recipe: Recipe) -> bool:
-        return True
+    def apply(self, recipe: Recipe, section: CrawlPart) -> Recipe:
+        return recipe.model_copy(update={"input": InputPart(crawl=section)})
+
+    def hosts(self, recipe: Recipe) -> Mapping[str, str]:
+        return _part(recipe).connect
 
     def request(self, asked: StageContext) -> CrawlSpec:
         crawl = _part(asked.recipe)

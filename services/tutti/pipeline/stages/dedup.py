@@ -14,7 +14,7 @@ from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import DedupBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import DedupPart, LinesPart, Recipe
+from tutti.pipeline.recipe import DedupPart, LinesPart, Names, Recipe
 from tutti.pipeline.retracted import with_retracted
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.tokenized import documents_of
@@ -22,6 +22,8 @@ from tutti.pipeline.values import Inputs, Measure, Resident, Result
 
 
 class DedupSection(Part):
+    later = frozenset({"against"})
+
     near: Real = Field(
         default=0.8,
         ge=0,
@@ -30,6 +32,10 @@ class DedupSection(Part):
     )
     lines: LinesPart | None = Field(default=None, description="removal of repeated lines or paragraphs")
     clean: Literal["none", "c4"] = Field(default="none", description="c4: remove the lines that C4 removes")
+    against: Names = Field(
+        default_factory=list,
+        description="earlier datasets (datasets/…); documents similar to theirs are removed",
+    )
 
 
 class DedupStage(StageDef):
@@ -50,9 +56,8 @@ class DedupStage(StageDef):
 
     def apply(self, recipe: Recipe, section: DedupSection) -> Recipe:
         quality = recipe.quality.model_copy(update={"clean": section.clean})
-        return recipe.model_copy(
-            update={"dedup": DedupPart(near=section.near, lines=section.lines), "quality": quality}
-        )
+        dedup = DedupPart(near=section.near, lines=section.lines, against=section.against)
+        return recipe.model_copy(update={"dedup": dedup, "quality": quality})
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         lines = recipe.dedup.lines

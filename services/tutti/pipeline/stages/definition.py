@@ -182,9 +182,13 @@ class StageDef:
         """The folder that an instance reads, if it reads one."""
         return None
 
+    def hosts(self, recipe: Recipe) -> Mapping[str, str] | None:
+        """The addresses of hosts that an instance is given, true on one machine alone; None: it visits none."""
+        return None
+
     def located(self, recipe: Recipe) -> bool:
         """True if an instance reads a folder or addresses of hosts, which are recorded with the run."""
-        return self.folder(recipe) is not None
+        return self.folder(recipe) is not None or self.hosts(recipe) is not None
 
     @abstractmethod
     def request(self, asked: StageContext) -> Message:

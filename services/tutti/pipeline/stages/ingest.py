@@ -40,6 +40,8 @@ REMEDIES = {
 
 
 class IngestSection(Part):
+    later = frozenset({"classifiers"})
+
     path: str = Field(
         default="",
         max_length=4096,
@@ -54,6 +56,9 @@ class IngestSection(Part):
     )
     mask: Names = Field(
         default_factory=list, description="personal data to replace with a placeholder; see quality.mask"
+    )
+    classifiers: Names = Field(
+        default_factory=list, description="classifiers that label the documents; see quality.classifiers"
     )
 
 
@@ -82,8 +87,9 @@ class IngestStage(StageDef):
         return found
 
     def apply(self, recipe: Recipe, section: IngestSection) -> Recipe:
-        read = InputPart(**section.model_dump(exclude={"mask"}))
-        return recipe.model_copy(update={"input": read, "quality": QualityPart(mask=section.mask)})
+        read = InputPart(**section.model_dump(exclude={"mask", "classifiers"}))
+        quality = QualityPart(mask=section.mask, classifiers=section.classifiers)
+        return recipe.model_copy(update={"input": read, "quality": quality})
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         """A named one reads a folder or a crawl; those of top-level keys are checked with their keys."""
