@@ -13,11 +13,14 @@ from google.protobuf.message import Message
 
 import tutti.contracts
 from tutti.chassis.errors import Internal, NotFound, Problem, TooLarge, Unauthenticated
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.auth import HELD, Role
 from tutti.chassis.rpc.methods import Method, methods_of
+from tutti.chassis.rpc.usertokens import INVITATION
 from tutti.client import Client, connect
+from tutti.contracts.access.v1 import InviteNodeRequest
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest
+from tutti.web.tokens import digest, new_token
 
 RUBBISH: dict[int, Any] = {
     FieldDescriptor.CPPTYPE_STRING: "../no such\nthing\0",
@@ -59,7 +62,10 @@ def of_type(field: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def clients(served: Path) -> Iterator[dict[Role, Client]]:
-    found = {role: connect(served, role=role) for role in Role}
+    found = {role: connect(served, role=role) for role in HELD}
+    invitation = INVITATION + new_token()
+    found[Role.OPERATOR].access.InviteNode(InviteNodeRequest(token_digest=digest(invitation), node="nodes/z"))
+    found[Role.JOINER] = connect(served, token=invitation)
     yield found
     for client in found.values():
         client.close()

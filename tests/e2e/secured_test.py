@@ -193,6 +193,24 @@ def test_an_invitation_that_was_used_or_forged_is_refused_and_recorded(
     assert {each["user"] for each in refusals} == {"nodes/gpu-7"}
 
 
+def test_the_audit_trail_is_sealed_and_what_was_changed_is_found(secured: Secured, joined: Joined) -> None:
+    ca, batches = secured.files["TUTTI_TLS__CA"], secured.data_dir / "blobs" / "audit" / "access"
+    until(lambda: batches.is_dir() and any(batches.iterdir()), seconds=30, what="the first batch of access")
+    command = ("audit", "verify", "--service", "access", "--tls-ca", ca)
+    code, said = secured.ask(*command, "-o", "json")
+    (found,) = json.loads(said)
+    assert (code, found["problems"], found["head"].partition(":")[0]) == (0, [], str(found["batches"])), said
+    first = min(batches.iterdir())
+    sealed = first.read_bytes()
+    assert b'"users/operator"' in sealed
+    first.chmod(0o600)
+    first.write_bytes(sealed.replace(b'"users/operator"', b'"users/engineer"'))
+    code, said = secured.ask(*command)
+    first.write_bytes(sealed)
+    assert (code, "users/engineer" in said, "CHANGED" in said) == (1, True, True), said
+    assert secured.ask(*command)[0] == 0
+
+
 def test_no_secret_of_a_machine_is_readable_by_others_or_known_to_the_platform(
     secured: Secured, joined: Joined
 ) -> None:

@@ -32,6 +32,8 @@ from tutti.contracts.admin.v1 import (
     SettleDeadLetterResponse,
     TailEventsRequest,
     TailEventsResponse,
+    VerifyAuditRequest,
+    VerifyAuditResponse,
     WatchRequest,
     WatchResponse,
 )
@@ -108,6 +110,10 @@ class AdminFan:
         answers = self._asked(doors, lambda stub: stub.ListAuditRecords(request, timeout=timeout))
         found = [each for answer in answers for each in answer.records]
         return ListAuditRecordsResponse(records=sorted(found, key=lambda each: each.at.ToNanoseconds(), reverse=True))
+
+    def VerifyAudit(self, request: VerifyAuditRequest, timeout: float | None = None) -> VerifyAuditResponse:
+        """Raises Unreachable."""
+        return self._of(request.service).VerifyAudit(request, timeout=timeout)
 
     def SettleDeadLetter(
         self, request: SettleDeadLetterRequest, timeout: float | None = None

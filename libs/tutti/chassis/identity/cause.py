@@ -17,17 +17,19 @@ from tutti.chassis.telemetry import current_traceparent
 class Cause:
     """`request_id` and `traceparent` travel in the headers of events, and the user of the `principal`.
 
-    `action` is set while a call or a form is answered: changes are recorded in the audit trail under it.
+    `action` is set while a call or a form is answered: changes are recorded in the audit trail under it,
+    with the `address` that the call came from.
     """
 
     request_id: str = ""
     traceparent: str = ""
     principal: Principal | None = None
     action: str = ""
+    address: str = ""
 
     def afterwards(self) -> "Cause":
         """The cause of work that follows once the call was answered."""
-        return replace(self, action="")
+        return replace(self, action="", address="")
 
 
 _cause: ContextVar[Cause | None] = ContextVar("tutti_cause", default=None)

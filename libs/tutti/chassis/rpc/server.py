@@ -319,7 +319,9 @@ class RpcServer:
         run = contextvars.copy_context().run
 
         def work() -> T:
-            with caused_by(Cause(call.request_id, principal=call.principal, action=method.path[1:])):
+            with caused_by(
+                Cause(call.request_id, principal=call.principal, action=method.path[1:], address=_host(call.peer))
+            ):
                 return fn(*args)
 
         threads = self._readers if method.long else self._threads

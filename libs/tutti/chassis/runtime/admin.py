@@ -31,7 +31,7 @@ from tutti.chassis.runtime.looks import Looks
 from tutti.chassis.runtime.machinery import Machinery
 from tutti.chassis.runtime.probe import answer
 from tutti.chassis.service import Finding, Host, Service
-from tutti.chassis.store import audit
+from tutti.chassis.store import audit, auditseals
 from tutti.chassis.store.canonical import render
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit, Units
@@ -59,6 +59,8 @@ from tutti.contracts.admin.v1 import (
     SettleDeadLetterResponse,
     TailEventsRequest,
     TailEventsResponse,
+    VerifyAuditRequest,
+    VerifyAuditResponse,
     WatchRequest,
     WatchResponse,
 )
@@ -157,6 +159,12 @@ class AdminApi:
         limit = limit_of(request, default=AUDIT_LIMIT, most=AUDIT_MOST)
         found = [record for each in self._chosen(request.service) for record in _records(each, limit)]
         return ListAuditRecordsResponse(records=sorted(found, key=lambda one: one.at.ToNanoseconds(), reverse=True))
+
+    def VerifyAudit(self, request: VerifyAuditRequest, call: Call) -> VerifyAuditResponse:
+        each = self._find(request.service)
+        found = auditseals.verify(each.host.units, each.host.blobs, each.machinery.audit_retention, request.head)
+        values = {name: getattr(found, name) for name in ("batches", "records", "unsealed", "head", "problems")}
+        return VerifyAuditResponse(service=request.service, **values)
 
     def SettleDeadLetter(self, request: SettleDeadLetterRequest, call: Call) -> SettleDeadLetterResponse:
         each = self._find(request.service)

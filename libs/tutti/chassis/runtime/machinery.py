@@ -16,6 +16,7 @@ from tutti.chassis.runtime.parts import assemble as assemble_parts
 from tutti.chassis.runtime.parts import topics
 from tutti.chassis.runtime.pruner import Retention
 from tutti.chassis.service import Host, Loop, Service
+from tutti.chassis.store.auditseals import Sealer
 from tutti.chassis.work.reconciler import Reconciler
 
 
@@ -27,6 +28,7 @@ class Machinery:
     loops: tuple[Loop, ...]
     topics: tuple[str, ...]
     consumed: tuple[str, ...]
+    audit_retention: timedelta
 
     def close(self) -> None:
         """Leave the group and give the lease up, so that others need not wait."""
@@ -59,4 +61,5 @@ def assemble(
         resource.changed.append(hints.notify)
     names = tuple(topic.name for topic in topics(service))
     consumed = tuple(topic.name for topic in topics_of(each.message for each in service.consumes))
-    return Machinery(parts.relay, parts.consumer, hints, tuple(parts.loops), names, consumed)
+    loops = (*parts.loops, Sealer(host.units, host.blobs))
+    return Machinery(parts.relay, parts.consumer, hints, loops, names, consumed, retention.audit)

@@ -51,6 +51,7 @@ def changed(unit: "Unit", principal: Principal, action: str, resource: str, revi
         "method": principal.method.value,
         "resource": resource,
         "revision": revision,
+        "address": unit.cause.address[:LONGEST],
     }
     unit.tx.execute(insert(unit.tables.audit), row)
 

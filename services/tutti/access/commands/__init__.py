@@ -4,7 +4,8 @@ import click
 
 from tutti.access.commands.agents import agent
 from tutti.access.commands.tokens import token
-from tutti.access.commands.users import audit, users
+from tutti.access.commands.trail import audit
+from tutti.access.commands.users import users
 
 
 def extend(tree: click.Group) -> None:

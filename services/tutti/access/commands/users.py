@@ -1,4 +1,4 @@
-"""`tutti users`: who may use the pages; `tutti audit`: who changed what, and who was refused."""
+"""`tutti users`: who may use the pages."""
 
 from typing import Any
 
@@ -14,13 +14,11 @@ from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.client import Client
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, IssueLinkRequest
-from tutti.contracts.admin.v1 import ListAuditRecordsRequest
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role
 from tutti.web.tokens import digest, new_token
 
 ROLES = ("operator", "engineer", "annotator")
-AUDIT_COLUMNS = ("at", "user", "outcome", "action", "resource", "reason", "times")
 
 
 @click.group(cls=Words, help="Who may use the pages: add, list, invite, disable.")
@@ -87,22 +85,6 @@ def disable(user: str, output: str, **where: Any) -> None:
         print_json(plain(found))
     else:
         click.echo(f"{found.name} is disabled")
-
-
-@click.command(short_help="Show who changed what, and who was refused.")
-@click.option("--service", default="", help="Only the records of this service.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Records a service.")
-@output_option
-@connection_options
-def audit(service: str, limit: int, output: str, **where: Any) -> None:
-    """Show the newest records of the audit trail, newest first.
-
-    A change is recorded with the user who asked for it, also where one service asked another. Refusals that repeat
-    within a minute are counted in one record.
-    """
-    with served(**where) as client:
-        found = client.admin.ListAuditRecords(ListAuditRecordsRequest(service=service, limit=limit)).records
-    print_list([plain(each) for each in found], AUDIT_COLUMNS, output, nothing="nothing was recorded yet")
 
 
 def _show_invitation(client: Client, user: str, output: str) -> None:

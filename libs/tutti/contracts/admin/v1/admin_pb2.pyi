@@ -801,3 +801,73 @@ class CopyDatabasesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CopyDatabasesResponse: _TypeAlias = CopyDatabasesResponse  # noqa: Y015
+
+@_typing.final
+class VerifyAuditRequest(_message.Message):
+    """VerifyAuditRequest names a service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    HEAD_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service whose audit trail is verified."""
+    head: _builtins.str
+    """head that an earlier verification returned, which must be in the chain; empty for none."""
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        head: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyAuditRequest: _TypeAlias = VerifyAuditRequest  # noqa: Y015
+
+@_typing.final
+class VerifyAuditResponse(_message.Message):
+    """VerifyAuditResponse says whether it was changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    BATCHES_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    UNSEALED_FIELD_NUMBER: _builtins.int
+    HEAD_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service that keeps the trail."""
+    batches: _builtins.int
+    """batches that were sealed."""
+    records: _builtins.int
+    """records in them."""
+    unsealed: _builtins.int
+    """unsealed records: those of the last seconds, or of refusals that are still counted."""
+    head: _builtins.str
+    """head is number and digest of the newest batch; written down elsewhere, it proves that none was removed."""
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """problems in words; empty where nothing was changed."""
+
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        batches: _builtins.int = ...,
+        records: _builtins.int = ...,
+        unsealed: _builtins.int = ...,
+        head: _builtins.str = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "head", b"head", "problems", b"problems", "records", b"records", "service", b"service", "unsealed", b"unsealed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyAuditResponse: _TypeAlias = VerifyAuditResponse  # noqa: Y015

@@ -70,6 +70,11 @@ class AdminStub:
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsResponse.FromString,
                 _registered_method=True)
+        self.VerifyAudit = channel.unary_unary(
+                '/tutti.admin.v1.Admin/VerifyAudit',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.FromString,
+                _registered_method=True)
         self.SettleDeadLetter = channel.unary_unary(
                 '/tutti.admin.v1.Admin/SettleDeadLetter',
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.SettleDeadLetterRequest.SerializeToString,
@@ -145,6 +150,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def VerifyAudit(self, request, context):
+        """VerifyAudit compares the audit trail of a service with its seals, the blobs that are written once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SettleDeadLetter(self, request, context):
         """SettleDeadLetter replays or discards a dead letter and frees its key.
         """
@@ -210,6 +222,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListAuditRecords,
                     request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsResponse.SerializeToString,
+            ),
+            'VerifyAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.VerifyAudit,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.SerializeToString,
             ),
             'SettleDeadLetter': grpc.unary_unary_rpc_method_handler(
                     servicer.SettleDeadLetter,
@@ -422,6 +439,33 @@ class Admin:
             '/tutti.admin.v1.Admin/ListAuditRecords',
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsRequest.SerializeToString,
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListAuditRecordsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/VerifyAudit',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

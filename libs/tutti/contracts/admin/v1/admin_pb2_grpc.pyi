@@ -47,6 +47,8 @@ class AdminStub:
     """ListDeadLetters of a service."""
     ListAuditRecords: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListAuditRecordsRequest, _admin_pb2.ListAuditRecordsResponse]
     """ListAuditRecords returns the newest records of the audit trail, newest first."""
+    VerifyAudit: _grpc.UnaryUnaryMultiCallable[_admin_pb2.VerifyAuditRequest, _admin_pb2.VerifyAuditResponse]
+    """VerifyAudit compares the audit trail of a service with its seals, the blobs that are written once."""
     SettleDeadLetter: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SettleDeadLetterRequest, _admin_pb2.SettleDeadLetterResponse]
     """SettleDeadLetter replays or discards a dead letter and frees its key."""
     RepublishEvents: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RepublishEventsRequest, _admin_pb2.RepublishEventsResponse]
@@ -75,6 +77,8 @@ class AdminAsyncStub(AdminStub):
     """ListDeadLetters of a service."""
     ListAuditRecords: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListAuditRecordsRequest, _admin_pb2.ListAuditRecordsResponse]  # type: ignore[assignment]
     """ListAuditRecords returns the newest records of the audit trail, newest first."""
+    VerifyAudit: _aio.UnaryUnaryMultiCallable[_admin_pb2.VerifyAuditRequest, _admin_pb2.VerifyAuditResponse]  # type: ignore[assignment]
+    """VerifyAudit compares the audit trail of a service with its seals, the blobs that are written once."""
     SettleDeadLetter: _aio.UnaryUnaryMultiCallable[_admin_pb2.SettleDeadLetterRequest, _admin_pb2.SettleDeadLetterResponse]  # type: ignore[assignment]
     """SettleDeadLetter replays or discards a dead letter and frees its key."""
     RepublishEvents: _aio.UnaryUnaryMultiCallable[_admin_pb2.RepublishEventsRequest, _admin_pb2.RepublishEventsResponse]  # type: ignore[assignment]
@@ -142,6 +146,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListAuditRecordsResponse, _abc.Awaitable[_admin_pb2.ListAuditRecordsResponse]]:
         """ListAuditRecords returns the newest records of the audit trail, newest first."""
+
+    @_abc_1.abstractmethod
+    def VerifyAudit(
+        self,
+        request: _admin_pb2.VerifyAuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.VerifyAuditResponse, _abc.Awaitable[_admin_pb2.VerifyAuditResponse]]:
+        """VerifyAudit compares the audit trail of a service with its seals, the blobs that are written once."""
 
     @_abc_1.abstractmethod
     def SettleDeadLetter(
