@@ -222,7 +222,9 @@ class Visitor:
 
 
 def _stage(name: str, resource: str, begin: int, end: int) -> Stage:
-    stage = Stage(name=name, resource=resource, state=STATE_DONE, content_digest=f"blake3:{'cd' * 32}")
+    stage = Stage(
+        name=name, resource=resource, state=STATE_DONE, content_digest=f"blake3:{'cd' * 32}", summary="1,204 documents"
+    )
     stage.started_at.CopyFrom(_at(begin))
     stage.ended_at.CopyFrom(_at(end))
     return stage

@@ -56,6 +56,7 @@ def test_the_json_beside_a_page_says_the_same(visitor: Visitor, run: str) -> Non
     view = visitor.get(f"/{run}.json").json
     training = view["trainings"][0]
     assert [stage["name"] for stage in view["stages"]] == ["ingest", "tokenization", "train"]
+    assert [stage["summary"] for stage in view["stages"]] == ["1,204 documents"] * 3
     assert (view["seconds"], training["step"], training["steps"], view["missing"]) == (65.0, STEPS, STEPS, [])
     losses = training["curves"][0]["points"]
     assert [step for step, _ in losses] == list(range(1, STEPS + 1))

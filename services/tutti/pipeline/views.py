@@ -55,6 +55,7 @@ class StageRow:
     reason: str
     resource: str
     content_digest: str
+    summary: str
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,7 @@ def _stage(stage: Stage, now: datetime) -> StageRow:
         reason="" if stage.reason == state else stage.reason,
         resource=stage.resource,
         content_digest=stage.content_digest,
+        summary=stage.summary,
     )
 
 
