@@ -32,6 +32,7 @@ def test_the_token_of_a_node_is_good_for_that_node_and_has_no_role_of_its_own() 
         TOKENS.for_node("a").replace("tutti-node-", ""),
         "tutti-node-A b." + TOKENS.for_node("a").rpartition(".")[2],
     ],
+    ids=["another node", "cut off", "no proof", "nothing", "of a role", "no prefix", "no name"],
 )
 def test_a_token_that_was_not_made_for_a_node_is_none(forged: str) -> None:
     assert TOKENS.node_of(forged) is None
