@@ -38,9 +38,9 @@ def services(client: Client) -> list[str]:
     return sorted(service.name for service in client.admin.Describe(DescribeRequest()).services)
 
 
-@click.group(cls=Words, short_help="What services publish; what could not be handled.")
+@click.group(cls=Words, short_help="Show events and dead letters, and replay them.")
 def events() -> None:
-    """The events that services publish, and those that could not be handled."""
+    """Events that services publish, and dead letters."""
 
 
 @events.command("catalog")
@@ -63,10 +63,8 @@ def show_catalog(output: str) -> None:
 
 @events.command("tail")
 @click.argument("what", metavar="SERVICE|RESOURCE")
-@click.option("-f", "--follow", is_flag=True, help="Go on with those that come.")
-@click.option(
-    "--after", default="", metavar="ID", help="Only those after the event of this id, to go on where it ended."
-)
+@click.option("-f", "--follow", is_flag=True, help="Continue with new events.")
+@click.option("--after", default="", metavar="ID", help="Only events after the one with this id.")
 @click.option("--limit", type=click.IntRange(min=1, max=10_000), default=50, show_default=True)
 @output_option
 @connection_options
@@ -76,7 +74,7 @@ def tail(what: str, follow: bool, after: str, limit: int, output: str, **where: 
     \b
     tutti events tail scheduler
     tutti events tail jobs/latest --follow
-    tutti events tail runs/TITLE --after ID -o json   # go on after the event of this id
+    tutti events tail runs/TITLE --after ID -o json   # continue after the event with this id
     """
     plural, slash, _ = what.partition("/")
     with served(**where) as client:
@@ -99,18 +97,18 @@ def _line(value: Plain) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@events.command("republish", short_help="Send what SERVICE published again.")
+@events.command("republish", short_help="Publish events of SERVICE again.")
 @click.argument("service")
 @click.option(
     "--since",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]),
     required=True,
-    help="Events made since then; UTC unless it names another zone, such as 2026-01-31T12:00:00+0100.",
+    help="Events created since this time; UTC unless it has a time zone, such as 2026-01-31T12:00:00+0100.",
 )
-@click.option("--dry-run", is_flag=True, help="Count them and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Count the events and send nothing.")
 @connection_options
 def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> None:
-    """Send what SERVICE published again, under the same ids: who handled an event skips it, who lost it has it."""
+    """Publish events of SERVICE again, with the same ids: consumers skip the events that they have handled."""
     request = RepublishEventsRequest(service=service, validate_only=dry_run)
     request.since.FromDatetime(since if since.tzinfo else since.replace(tzinfo=UTC))
     with connected(**where) as client:
@@ -118,9 +116,11 @@ def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> Non
     click.echo(f"{count} events {'would be' if dry_run else 'are'} sent again")
 
 
-@events.group("dead", cls=Words, short_help="Those that a handler refused.")
+@events.group("dead", cls=Words, short_help="Events that a handler could not process.")
 def dead() -> None:
-    """Dead letters: events that a handler refused; their keys are parked until they are settled."""
+    """Dead letters: events that a handler could not process. Later events of the same resource wait until they are
+    settled.
+    """
 
 
 @dead.command("ls")
@@ -133,24 +133,24 @@ def dead_ls(output: str, **where: Any) -> None:
     print_list(rows, ("service", "event_id", "type", "subject", "parked", "error"), output, nothing="no dead letters")
 
 
-@dead.command("settle", short_help="Replay one, or discard it.")
+@dead.command("settle", short_help="Replay a dead letter, or discard it.")
 @click.argument("service")
 @click.argument("event_id")
-@click.option("--discard", is_flag=True, help="Drop it instead of handing it to its handler again.")
+@click.option("--discard", is_flag=True, help="Drop the event instead of passing it to its handler again.")
 @connection_options
 def dead_settle(service: str, event_id: str, discard: bool, **where: Any) -> None:
-    """Replay a dead letter, or discard it; what was parked behind it goes on."""
+    """Replay a dead letter, or discard it. Later events of the same resource then continue."""
     with connected(**where) as client:
         request = SettleDeadLetterRequest(service=service, event_id=event_id, discard=discard)
         freed = client.admin.SettleDeadLetter(request).freed
     click.echo(f"{'discarded' if discard else 'replayed'}; {freed} events behind it go on")
 
 
-@click.command(short_help="Print the state of all services, to be compared.")
+@click.command(short_help="Print the state of all services in a comparable form.")
 @click.option("--canonical", is_flag=True, required=True, help="State without times, random ids, epochs or placements.")
 @connection_options
 def export(canonical: bool, **where: Any) -> None:
-    """Print the state of all services as sorted lines of canonical JSON: equal work gives equal bytes."""
+    """Print the state of all services as sorted lines of canonical JSON. Equal work gives equal bytes."""
     with served(**where) as client:
         lines = sorted(line for service in services(client) for line in exported(client, service))
     for line in lines:
@@ -172,7 +172,7 @@ def disk(data_dir: Path) -> DoctorResponse.Finding:
 @output_option
 @connection_options
 def doctor(output: str, **where: Any) -> None:
-    """Examine the platform; say what is wrong and what to do."""
+    """Check the platform, and print problems with their remedies."""
     with connected(**where) as client:
         found = client.admin.Doctor(DoctorRequest(), timeout=DOCTOR_SECONDS)
     if not where["address"]:

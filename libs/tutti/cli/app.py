@@ -34,19 +34,19 @@ COMMANDS = "tutti.commands"
 @click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, message="%(version)s")
 def tutti() -> None:
-    """Pages become a model: crawl, ingest, filter, dedup, tokenize, train, checkpoint, trace.
+    """Train language models: crawl, filter, deduplicate, tokenize, train, tune, evaluate, trace.
 
     \b
-    tutti run recipes/tiny.yaml      run a recipe; starts and stops the platform by itself
+    tutti run recipes/tiny.yaml      run a recipe; starts and stops the platform if needed
     tutti up                         start the platform, until Ctrl-C; --detach leaves it running
-    tutti status                     what runs, what waits, what needs attention
-    tutti checkpoints ls             what was committed
-    tutti trace checkpoints/x/0/20   where it came from
-    tutti sample checkpoints/x/0/20  what it writes
-    tutti report                     a page about the newest run
+    tutti status                     running and waiting work, and problems
+    tutti checkpoints ls             committed checkpoints
+    tutti trace checkpoints/x/0/20   the inputs of a checkpoint
+    tutti sample checkpoints/x/0/20  text that it generates
+    tutti report                     the report of the newest run
     tutti open                       the runs in a browser
 
-    Exit codes: 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupted.
+    Exit codes: 0 done, 1 failed, 2 usage error, 3 not reachable, 130 interrupted.
     """
 
 

@@ -27,8 +27,8 @@ MEBI = 1 << 20
 def backup(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
     """Copy databases and blobs to FOLDER, which must be new or empty.
 
-    The platform goes on meanwhile. All databases are copied at one moment, and with them every blob that their rows
-    name. Secrets, settings, logs and what agents cache are not copied.
+    The platform continues to work. All databases are copied at one point in time, with every blob that their rows name.
+    Secrets, settings, logs and caches of agents are not copied.
     """
     from tutti.backbone.connect import open_blobs
     from tutti.backbone.embedded.blobs import EmbeddedBlobs
@@ -65,7 +65,7 @@ def backup(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
         raise Failure(f"{len(damaged)} blobs were damaged before they were copied; `tutti scrub` says what to do")
 
 
-@click.command("restore", short_help="Bring a backup back to empty stores.")
+@click.command("restore", short_help="Restore a backup to empty stores.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--dry-run", is_flag=True, help="Verify the backup and that the stores are empty; write nothing to them.")
 @output_option
@@ -74,7 +74,7 @@ def restore(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
     """Fill the empty stores of a data directory, or of the servers that its settings name, from FOLDER.
 
     Every file is compared with its checksum first. The platform must not run; start it afterwards, and unfinished runs
-    go on. A backup of an embedded platform can be restored to Kafka, Postgres and S3, and the other way round.
+    continue. A backup of an embedded platform can be restored to Kafka, Postgres and S3, and vice versa.
     """
     from tutti.backbone.connect import open_blobs, open_log
     from tutti.chassis.backup import restoring

@@ -30,10 +30,14 @@ SHOWN = 3
 def extend(group: click.Group) -> None:
     """Add the verbs of a crawl to the group `crawls`."""
 
-    @group.command("pages", help="What became of each URL of NAME, or the newest.")
+    @group.command("pages", help="List the URLs of crawl NAME (default: the newest) by outcome.")
     @click.argument("name", default=LATEST)
-    @click.option("--what", default="", help="Only those: visited, visited/page, visited/failed, left/trap, refused …")
-    @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many (all).")
+    @click.option(
+        "--what",
+        default="",
+        help="Only URLs with this outcome: visited, visited/page, visited/failed, left/trap, refused …",
+    )
+    @click.option("--limit", type=click.IntRange(min=1), default=None, help="Maximum number of URLs (default: all).")
     @output_option
     @connection_options
     def pages(name: str, what: str, limit: int | None, output: str, **where: Any) -> None:
@@ -47,10 +51,10 @@ def extend(group: click.Group) -> None:
             nothing=f"no URL of {full} is {what}" if what else f"{full} knows no URL",
         )
 
-    @group.command("status", short_help="Where one stands: URLs, hosts and rules, what comes next.")
+    @group.command("status", short_help="Show the state of a crawl: URLs, hosts and rules, next URLs.")
     @click.argument("name", default=LATEST)
-    @click.option("--hosts", type=click.IntRange(1, 1000), default=10, show_default=True, help="Of so many hosts.")
-    @click.option("--next", "urls", type=click.IntRange(1, 1000), default=5, show_default=True, help="So many URLs.")
+    @click.option("--hosts", type=click.IntRange(1, 1000), default=10, show_default=True, help="Number of hosts.")
+    @click.option("--next", "urls", type=click.IntRange(1, 1000), default=5, show_default=True, help="Number of URLs.")
     @output_option
     @connection_options
     def status(name: str, hosts: int, urls: int, output: str, **where: Any) -> None:
@@ -58,10 +62,10 @@ def extend(group: click.Group) -> None:
 
         \b
         tutti crawls status                     # the newest crawl
-        tutti crawls status runs/0f5c2d3e4a5b-1 # that of a run
+        tutti crawls status runs/0f5c2d3e4a5b-1 # the crawl of a run
         tutti crawls status --hosts 50 -o json
 
-        A host that is away or busy is asked again up to three times, later each time; what it answered last is counted
+        A request to an unreachable or busy host is retried up to three times with backoff; the last response is counted
         here. `tutti crawls pages NAME --what refused/robots` lists URLs.
         """
         with served(**where) as client:

@@ -25,19 +25,19 @@ LIMIT = 1000
 def extend(group: click.Group) -> None:
     """Give the group `datasets` a `show` that says more than the resource."""
 
-    @group.command("show", short_help="Show one whole: sizes, languages, tokenizer, ancestry.")
+    @group.command("show", short_help="Show a dataset: sizes, languages, tokenizer, ancestry.")
     @click.argument("name", default=LATEST)
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
-        """Show a dataset whole: sizes, languages, tokenizer, packing, ancestry. NAME is datasets/… or runs/….
+        """Show a dataset: sizes, languages, tokenizer, packing, ancestry. NAME is datasets/… or runs/….
 
         \b
         tutti datasets show datasets/ID -o json
-        tutti datasets show runs/0f5c2d3e4a5b-1           # what this run made
+        tutti datasets show runs/0f5c2d3e4a5b-1           # the dataset of this run
 
-        Bytes a token say how well the tokenizer knows a language: more are better. `mixed_in`: trainings that read it
-        beside others, each with its share.
+        More bytes per token mean that the tokenizer encodes a language better. `mixed_in`: trainings that read it in a
+        mixture, each with its share.
         """
         with served(**where) as client:
             print_one(described(client, resolved(client, "datasets", name)), output)

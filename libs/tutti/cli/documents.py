@@ -28,29 +28,29 @@ def documents() -> None:
     """Show the outcome of each page that was read.
 
     \b
-    tutti documents rejected                          # of the newest run, each with its rule
+    tutti documents rejected                          # rejected documents of the newest run, with their rules
     tutti documents rejected --rule gopher_least_words
     tutti documents duplicates --limit 20
-    tutti documents find --url library/ --what kept   # those whose URL, or path, holds this
+    tutti documents find --url library/ --what kept   # documents whose URL or path contains this
     tutti documents show https://docs.example/os.html # its text
     tutti documents retract https://docs.example/os.html
     """
 
 
-@documents.command("show", short_help="The text of one, and what became of it.")
+@documents.command("show", short_help="Show the text and the outcome of a document.")
 @click.argument("document")
 @output_option
 @connection_options
 def show(document: str, output: str, **where: Any) -> None:
-    """The text of DOCUMENT (documents/ID, a URL, the path of a page, a part of these), and what became of it.
+    """Show the text and the outcome of DOCUMENT (documents/ID, a URL, the path of a page, or a part of these).
 
     \b
     tutti documents show https://docs.example/os.html
     tutti documents show library/os.html -o json      # a path below the folder of pages
-    tutti documents show os.html                      # where no other page ends so
+    tutti documents show os.html                      # if no other page has this ending
 
-    Of a page that was read with several texts the newest run's is shown, and which others there are. Of a page that
-    was rejected before it had a text it is said why.
+    If a page was read with several texts, the one of the newest run is shown and the others are listed. For a page that
+    was rejected before its text was extracted, the reason is shown.
     """
     with served(**where) as client:
         found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
@@ -87,14 +87,14 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
             default=None,
             help=f"At most so many  [default: {SHOWN} in a table, all as JSON]",
         ),
-        click.option("--run", default="", help="That this run read; the newest run unless it is given."),
-        click.option("--url", "source", default="", help="Whose URL, or path, holds this text."),
+        click.option("--run", default="", help="Documents that this run read (default: the newest run)."),
+        click.option("--url", "source", default="", help="Documents whose URL or path contains this text."),
     ):
         command = option(command)
     return command
 
 
-@documents.command("find", short_help="Those with this in their URL or path.")
+@documents.command("find", short_help="Find documents by a part of their URL or path.")
 @click.option(
     "--what",
     default="",
@@ -112,30 +112,32 @@ def find(what: str, **options: Any) -> None:
     print_listed(what, **options)
 
 
-@documents.command("rejected", short_help="Those that were left out, each with its rule.")
-@click.option("--rule", default="", help="By this rule, or for this reason, such as language or not_ok.")
+@documents.command("rejected", short_help="List rejected documents with their rules.")
+@click.option(
+    "--rule", default="", help="Documents rejected by this rule or for this reason, such as language or not_ok."
+)
 @listing_options
 def rejected(rule: str, **options: Any) -> None:
-    """The pages that were left out, each with the rule, what it saw and its threshold.
+    """List the rejected pages, each with the rule, the measured value and the threshold.
 
     \b
-    tutti documents rejected --rule language          # the detail is the language that was found; und: none for certain
-    tutti documents rejected --rule not_ok --limit 10 # what a server did not answer
+    tutti documents rejected --rule language          # with the detected language; und: undetermined
+    tutti documents rejected --rule not_ok --limit 10 # responses with an error status
 
-    What each rule asks for stands in docs/quality.md, under the name that is shown here.
+    docs/quality.md explains each rule under the name that is shown here.
     """
     print_listed(f"rejected/{rule}" if rule else "rejected", **options)
 
 
-@documents.command("duplicates", short_help="Those that were dropped as copies of others.")
+@documents.command("duplicates", short_help="List documents dropped as duplicates.")
 @listing_options
 def duplicates(**options: Any) -> None:
-    """The documents that were dropped, each with the one that stands for it.
+    """List the dropped duplicates, each with the document that was kept instead.
 
     \b
     tutti documents duplicates --limit 20
     tutti documents find --what duplicate/exact       # or near, earlier, earlier-near
-    tutti documents show documents/ID                 # the one that stands for it
+    tutti documents show documents/ID                 # the document that was kept
     """
     print_listed("duplicate", DUPLICATES, **options)
 

@@ -132,7 +132,7 @@ def group(noun: Kind) -> click.Group:
 
     @made.command("ls", help=f"List {noun.plural}.")
     @click.option("--filter", "filter_text", default="", help="`field=value` pairs joined by AND.")
-    @click.option("-w", "--watch", is_flag=True, help="Go on with those that change, until Ctrl-C.")
+    @click.option("-w", "--watch", is_flag=True, help="Continue with changed resources, until Ctrl-C.")
     @output_option
     @connection_options
     def ls(filter_text: str, watch: bool, output: str, **where: Any) -> None:

@@ -34,16 +34,21 @@ def moment(context: click.Context, parameter: click.Parameter, text: str) -> str
         ) from error
 
 
-@click.command("logs", short_help="What processes wrote about a run, a job, or all.")
+@click.command("logs", short_help="Show the logs about a run, a job, or everything.")
 @click.argument("resource", default="")
-@click.option("-f", "--follow", is_flag=True, help="Go on with the lines that come, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with new lines, until Ctrl-C.")
 @click.option(
-    "-n", "newest", type=click.IntRange(min=0), default=NEWEST, show_default=True, help="So many lines; 0: all."
+    "-n",
+    "newest",
+    type=click.IntRange(min=0),
+    default=NEWEST,
+    show_default=True,
+    help="Number of newest lines; 0: all.",
 )
 @click.option(
-    "--since", "begin", default="", callback=moment, help="From then on: 30s, 10m, 2h, 1d ago, or a time (UTC)."
+    "--since", "begin", default="", callback=moment, help="Lines since 30s, 10m, 2h or 1d ago, or since a time (UTC)."
 )
-@click.option("--level", type=click.Choice(LEVELS), default="debug", help="Only from this level on.")
+@click.option("--level", type=click.Choice(LEVELS), default="debug", help="Minimum level.")
 @output_option
 @connection_options
 def logs(
@@ -57,8 +62,8 @@ def logs(
     tutti logs -f jobs/5744e334c6ae491c00c3
     tutti logs --level warning --since 1h
 
-    The logs are read in the data directory, so a platform elsewhere is asked on its own machine. Of each process about
-    the newest 32 MiB are kept. With -o json each line is an object, as it was written.
+    The command reads the files in the data directory, so run it on the machine of the platform. About the newest 32 MiB
+    of each process are kept. With -o json, each line is a JSON object, as it was written.
     """
     if address:
         raise Failure(

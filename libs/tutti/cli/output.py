@@ -26,7 +26,7 @@ SOON_SECONDS = 3.0  # after which a person wonders
 NAMED = 5  # of many
 READING_SECONDS = 3600.0  # for what is read whole before there is an answer
 output_option = click.option(
-    "-o", "--output", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print: for people, or for scripts."
+    "-o", "--output", type=click.Choice([TEXT, JSON]), default=TEXT, help="Output format: for people, or for scripts."
 )
 
 

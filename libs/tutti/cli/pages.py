@@ -35,13 +35,13 @@ def pages_of(client: Client, service: str) -> str:
 
 @click.command("open", short_help="Open the page of a run, or of all runs, in a browser.")
 @click.argument("run", default="")
-@click.option("--browser/--no-browser", default=None, help="Start a browser; by default where there is a screen.")
+@click.option("--browser/--no-browser", default=None, help="Start a browser (default: if there is a display).")
 @output_option
 @connection_options
 def open_(run: str, browser: bool | None, output: str, **where: Any) -> None:
-    """Print a link to the page of RUN (of all runs unless it is given), and open it where there is a browser.
+    """Print a link to the page of RUN (default: of all runs), and open it if there is a browser.
 
-    The link logs you in once and expires after ten minutes. The platform must be up.
+    The link logs you in once and expires after ten minutes. The platform must run.
     """
     with connected(**where) as client:
         path = f"/{resolved(client, 'runs', run)}" if run else "/runs"

@@ -75,16 +75,14 @@ def supervise(data_dir: Path, *arguments: str) -> list[str]:
 
 
 @click.command()
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the one gRPC address; 0 picks a free one."
-)
-@click.option("--agents", type=click.IntRange(0, 64), default=1, show_default=True, help="Agents to start.")
-@click.option("--detach", is_flag=True, help="Return once it is up; `tutti down` stops it.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="gRPC port; 0: a free one.")
+@click.option("--agents", type=click.IntRange(0, 64), default=1, show_default=True, help="Number of agents to start.")
+@click.option("--detach", is_flag=True, help="Return when the platform is ready; `tutti down` stops it.")
 @data_dir_option
 def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
     """Start the platform and keep it running until Ctrl-C.
 
-    Everything it needs lies in the data directory: databases, event log, blobs, tokens. It listens on loopback only.
+    All its data is in the data directory: databases, event log, blobs, tokens. It listens on loopback only.
     """
     with turn(data_dir):  # who reads has a platform for some seconds
         pass
@@ -106,10 +104,10 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
             raise last_words(process)
 
 
-@click.command(short_help="Stop the platform; what it works on goes on later.")
+@click.command(short_help="Stop the platform; unfinished work continues at the next start.")
 @data_dir_option
 def down(data_dir: Path) -> None:
-    """Stop the platform of a data directory: what it works on is drained, and resumed by the next one."""
+    """Drain and stop the platform of a data directory. Unfinished work continues at the next start."""
     if not data_dir.exists():
         raise Failure(f"{data_dir} does not exist, so no platform runs there; name its directory with --data-dir")
     supervisor = owner_of(data_dir)

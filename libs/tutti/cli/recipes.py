@@ -82,30 +82,32 @@ def _quoted(text: str) -> str:
 def source_options(command: click.decorators.FC) -> click.decorators.FC:
     """Options that name the source of texts, for commands that need no recipe."""
     for option in (
-        click.option("--contact", default="", help="For --site: a URL or a mail address for those who are visited."),
-        click.option("--site", default="", metavar="URL", help="Begin at this web site."),
+        click.option(
+            "--contact", default="", help="With --site: a URL or an email address at which the site can reach you."
+        ),
+        click.option("--site", default="", metavar="URL", help="Crawl this web site."),
         click.option("--data", type=click.Path(path_type=Path), default=None, help="Read this folder or file."),
     ):
         command = option(command)
     return command
 
 
-@click.group(short_help="What to make: begin one, check it, see what it takes.")
+@click.group(short_help="Create, check and plan recipes.")
 def recipes() -> None:
-    """Recipes: texts that describe what to make. docs/recipes.md lists every key.
+    """Recipes: files that describe runs. docs/recipes.md lists every key.
 
     \b
     tutti recipes new --data ./folder > mine.yaml
-    tutti recipes check mine.yaml      # everything that is wrong with it
-    tutti recipes plan mine.yaml       # what would run, how long, how much disk and memory
+    tutti recipes check mine.yaml      # list its errors
+    tutti recipes plan mine.yaml       # the stages to run, with time, disk and memory
     tutti run mine.yaml
     """
 
 
-@recipes.command("new", short_help="Print one to begin with.")
+@recipes.command("new", short_help="Print a recipe to start from.")
 @source_options
 def new(data: Path | None, site: str, contact: str) -> None:
-    """Print a recipe to begin with, a comment beside every key.
+    """Print a recipe to start from, with a comment for every key.
 
     \b
     tutti recipes new --data ./folder > mine.yaml

@@ -42,8 +42,8 @@ SOON_SECONDS = 1.0  # for an answer to Ctrl-C
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
 
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Check the recipe and say which stages would be reused.")
-detach_option = click.option("--detach", is_flag=True, help="Return when the run is recorded; the platform must be up.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Check the recipe and show which stages would be reused.")
+detach_option = click.option("--detach", is_flag=True, help="Return when the run is recorded; the platform must run.")
 
 
 def read_recipe(path: Path) -> str:
@@ -74,7 +74,7 @@ def naming(recipe: str) -> Iterator[None]:
         raise Failure(f"{recipe}: {error.message.removeprefix('recipe: ')}", MISUSE) from error
 
 
-@click.command("run", short_help="Run a recipe, or one over a folder or a site.")
+@click.command("run", short_help="Run a recipe, or the default one over a folder or a site.")
 @click.argument("recipe", type=click.Path(path_type=Path), required=False)
 @source_options
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
@@ -102,15 +102,16 @@ def run(
     tutti run --site https://docs.example/ --contact me@a.example
     tutti run mine.yaml --set train.steps=1000 --detach
 
-    `tutti recipes plan` says before what it would take; at the end stands a summary, and where the report lies.
+    `tutti recipes plan` estimates time, disk and memory. At its end, the command prints a summary and the path of the
+    report.
 
-    An unfinished run of the same recipe is resumed, finished stages are reused.
+    An unfinished run of the same recipe is resumed. Finished stages are reused.
 
-    Where nobody serves the data directory the platform is started, and stopped once no other command's run needs it.
-    Ctrl-C, or SIGTERM, then stops it so that the same command goes on where it was. Where a platform is up already the
-    run goes on without this command: Ctrl-C stops watching alone.
+    If no platform serves the data directory, the command starts one, and stops it when no other command needs it.
+    Ctrl-C or SIGTERM stops that platform; the same command resumes the run. If a platform runs already, the run
+    continues without this command: Ctrl-C only stops watching.
 
-    With --address the run belongs to that platform, whose service `ingest` reads the folder.
+    With --address, the run belongs to that platform, whose service `ingest` reads the folder.
     """
     if recipe is None:
         text, directory, what = recipe_for(data, site, contact), str(Path.cwd()), "the recipe"
@@ -249,7 +250,9 @@ def finish(platform: Platform, name: str, output: str) -> None:
 def extend(group: click.Group) -> None:
     """Add the verbs of a run to the group `runs`."""
 
-    @group.command("cancel", help="End a run; finished stages are reused, a training begins anew.")
+    @group.command(
+        "cancel", help="Cancel a run. Later runs reuse finished stages; a training starts from the beginning."
+    )
     @click.argument("name")
     @output_option
     @connection_options
@@ -258,7 +261,7 @@ def extend(group: click.Group) -> None:
             full = resolved(client, "runs", name)
             print_cancelled(plain(client.pipeline.CancelRun(CancelRequest(name=full, request_id=fresh_id()))), output)
 
-    @group.command("again", help="Run the recipe of a run again, over the pages that it read.")
+    @group.command("again", help="Run the recipe of a run again, over the same pages.")
     @click.argument("name", default=LATEST)
     @dry_run_option
     @detach_option
@@ -276,11 +279,11 @@ def extend(group: click.Group) -> None:
     @group.command("compare", short_help="Show what differs between two runs.")
     @click.argument("first")
     @click.argument("second", default=LATEST)
-    @click.option("--all", "every", is_flag=True, help="Show the settings that are the same, too.")
+    @click.option("--all", "every", is_flag=True, help="Also show equal settings.")
     @output_option
     @connection_options
     def compare(first: str, second: str, every: bool, output: str, **where: Any) -> None:
-        """Show the figures of runs FIRST and SECOND (the newest unless it is given) and the settings that differ.
+        """Show the figures of runs FIRST and SECOND (default: the newest) and the settings that differ.
 
         \b
         tutti runs compare words               # the newest run of this title with the newest run
@@ -294,7 +297,7 @@ def extend(group: click.Group) -> None:
             rows = [each | {"": "*" if each["differs"] else ""} for each in rows]
         print_list(rows, ("", "what", "a", "b"), output, nothing="")
 
-    @group.command("follow", help="Look on at a run until it ends; Ctrl-C stops looking, not the run.")
+    @group.command("follow", help="Watch a run until it ends; Ctrl-C stops watching, not the run.")
     @click.argument("name", default=LATEST)
     @output_option
     @connection_options

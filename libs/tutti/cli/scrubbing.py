@@ -31,9 +31,9 @@ MEBI = 1 << 20
 def scrub(rate: float, output: str, data_dir: Path) -> None:
     """Read every blob of the store and compare it with its digest.
 
-    A digest is the one that a manifest states, or the one in the name of the blob. Nothing is changed: a damaged result
-    is made again by the next run of its recipe, a damaged checkpoint is set aside by `tutti checkpoints verify`. The
-    platform may run meanwhile. The result is kept in the data directory, for `tutti doctor`.
+    The digest is in a manifest or in the name of the blob. The command changes nothing: the next run of a recipe makes
+    a damaged result again, and `tutti checkpoints verify` quarantines a damaged checkpoint. The platform may run at the
+    same time. The result is stored in the data directory, for `tutti doctor`.
     """
     from tutti.backbone.connect import open_blobs
     from tutti.chassis.store import scrub as scrubs

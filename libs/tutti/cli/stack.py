@@ -14,12 +14,12 @@ from tutti.cli.output import output_option, print_list, say
 from tutti.cli.words import Words
 
 
-@click.group("stack", cls=Words, short_help="Which stack the stores belong to.")
+@click.group("stack", cls=Words, short_help="Show or set the stack id of the stores.")
 def stack() -> None:
     """The identity of a stack: one random id in each database, in the event log and in the blob store.
 
-    A service that finds a store emptied, or one of another stack, does not start. These commands open the stores
-    themselves, with the settings of the data directory and of the environment: stop the platform first.
+    A service does not start if a store is empty or belongs to another stack. These commands open the stores directly,
+    with the settings of the data directory and of the environment: stop the platform first.
     """
 
 
@@ -28,7 +28,7 @@ def stack() -> None:
 @output_option
 @data_dir_option
 def show(services: Sequence[str], output: str, data_dir: Path) -> None:
-    """Show the id in each store; of the databases those of SERVICES, by default all."""
+    """Show the id in each store. SERVICES limits the databases (default: all)."""
     from tutti.chassis.store.stack import look
 
     with _stores(data_dir, services) as stores:
@@ -37,12 +37,12 @@ def show(services: Sequence[str], output: str, data_dir: Path) -> None:
     print_list(rows, ("store", "id"), output, nothing="no stores")
 
 
-@stack.command("adopt", short_help="Make the stores one stack, whatever they hold.")
+@stack.command("adopt", short_help="Write the same id to all stores, whatever they contain.")
 @click.argument("services", nargs=-1)
 @click.option("--id", "identity", default="", metavar="ID", help="The id to keep, if the stores have different ones.")
 @data_dir_option
 def adopt(services: Sequence[str], identity: str, data_dir: Path) -> None:
-    """Write one id to the stores, whatever they hold; of the databases to those of SERVICES, by default to all."""
+    """Write one id to the stores, whatever they contain. SERVICES limits the databases (default: all)."""
     from tutti.chassis.store import stack as stacks
 
     with _stores(data_dir, services) as stores:

@@ -144,11 +144,11 @@ def _current(client: Client, run: Run, jobs: dict[str, Job]) -> Plain:
     return {"run": run.name, "title": run.spec.title, "stage": stage.name, "progress": progress}
 
 
-@click.command(short_help="Show what runs, what waits and what needs attention.")
+@click.command(short_help="Show running and waiting work, and problems.")
 @output_option
 @connection_options
 def status(output: str, **where: Any) -> None:
-    """Show the services, the nodes, the running runs and the jobs of the platform, and what needs attention.
+    """Show the services, nodes, unfinished runs and jobs of the platform, and problems.
 
     Exit code 0 if all is well, 1 if something needs attention, 3 if no platform answers.
     """

@@ -21,14 +21,14 @@ from tutti.contracts.common.v1 import GetRequest
 @output_option
 @connection_options
 def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any) -> None:
-    """Write the report of RUN (the newest unless it is given): one HTML page that needs nothing beside itself.
+    """Write the report of RUN (default: the newest run): one self-contained HTML file.
 
     \b
     tutti report
     tutti report runs/0f5c2d3e4a5b-1 --out first.html
 
-    It lies in the data directory, as reports/ID.html, unless --out names a file. Beside it lie its curves as pictures,
-    in SVG: ID.loss.svg, ID.gradient-norm.svg, ID.learning-rate.svg.
+    It is written to reports/ID.html in the data directory, unless --out names a file. Its curves are written beside it
+    as SVG: ID.loss.svg, ID.gradient-norm.svg, ID.learning-rate.svg.
     """
     with served(data_dir=data_dir, **where) as client:
         name = resolved(client, "runs", run)

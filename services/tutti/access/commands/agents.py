@@ -27,13 +27,15 @@ CALLED = ("committer", "sampling", "scheduler")
 TOKENS, AUTHORITIES = "agent.tokens", "ca.pem"
 
 
-@click.group(cls=Words, help="Machines that train: invite one, and join as one.")
+@click.group(cls=Words, help="Machines that train: invite one, or join as one.")
 def agent() -> None: ...
 
 
 @agent.command("invite", short_help="Print an invitation for a machine that joins as NODE.")
 @click.argument("node")
-@click.option("--minutes", type=click.IntRange(1, 7 * 24 * 60), default=60, show_default=True, help="Until it expires.")
+@click.option(
+    "--minutes", type=click.IntRange(1, 7 * 24 * 60), default=60, show_default=True, help="Time until it expires."
+)
 @output_option
 @connection_options
 def invite(node: str, minutes: int, output: str, **where: Any) -> None:
@@ -63,9 +65,11 @@ def invite(node: str, minutes: int, output: str, **where: Any) -> None:
     "--tls-ca",
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="TUTTI_TLS__CA",
-    help="PEM file of the authority that certified it.",
+    help="PEM file of the authority that certified the platform.",
 )
-@click.option("--reached-at", default="127.0.0.1", show_default=True, help="By which ranks of other nodes reach this.")
+@click.option(
+    "--reached-at", default="127.0.0.1", show_default=True, help="Address at which ranks of other nodes reach this one."
+)
 @click.option("--plaintext", is_flag=True, help="Send secrets to another machine without TLS.")
 @data_dir_option
 @output_option

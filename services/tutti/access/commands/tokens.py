@@ -23,14 +23,14 @@ COLUMNS = ("id", "kind", "owner", "state", "created_by", "created_at", "expires_
 def token() -> None: ...
 
 
-@token.command("create", short_help="Print a token by which a user or a program calls the platform.")
-@click.option("--role", type=click.Choice(ROLES), help="For whoever has this role, such as a program.")
+@token.command("create", short_help="Print a token with which a user or a program calls the platform.")
+@click.option("--role", type=click.Choice(ROLES), help="For a program with this role.")
 @click.option("--user", help="For this user, with the roles of that user.")
-@click.option("--days", type=click.IntRange(1, 366), default=90, show_default=True, help="Until it expires.")
+@click.option("--days", type=click.IntRange(1, 366), default=90, show_default=True, help="Time until it expires.")
 @output_option
 @connection_options
 def create(role: str | None, user: str | None, days: int, output: str, **where: Any) -> None:
-    """Print a token for the command line and the Python client. It is shown once; the platform keeps its digest.
+    """Print a token for the command line and the Python client. It is shown only once; the platform stores its digest.
 
     \b
     tutti token create --role engineer --days 30
@@ -51,7 +51,7 @@ def create(role: str | None, user: str | None, days: int, output: str, **where: 
     say(f"this token is of {issued.user}, until {issued.expires_at.ToJsonString()}")
 
 
-@token.command("ls", help="List tokens, newest first: whose they are, and whether they work.")
+@token.command("ls", help="List tokens with their owners and validity, newest first.")
 @output_option
 @connection_options
 def ls(output: str, **where: Any) -> None:

@@ -21,7 +21,7 @@ from tutti.web.tokens import digest, new_token
 ROLES = ("operator", "engineer", "annotator")
 
 
-@click.group(cls=Words, help="Who may use the pages: add, list, invite, disable.")
+@click.group(cls=Words, help="Users of the web pages: add, list, invite, disable.")
 def users() -> None: ...
 
 

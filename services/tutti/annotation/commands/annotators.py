@@ -17,7 +17,7 @@ ESTIMATES = ("sharpness", "position", "length")
 COLUMNS = ("key", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
 
 
-@click.group(cls=Words, help="Annotators of a campaign: counts, reliability, leanings.")
+@click.group(cls=Words, help="Annotators of a campaign: counts, reliability, biases.")
 def annotators() -> None: ...
 
 
@@ -50,10 +50,10 @@ def _estimate(value: Any) -> str:
     return f"{value['value']:.2f} ± {value['error']:.2f}" if value else ""
 
 
-@annotators.command("retract", short_help="Take the judgements of an annotator out of a campaign.")
+@annotators.command("retract", short_help="Remove the judgements of an annotator from a campaign.")
 @click.argument("campaign")
 @click.argument("key")
-@click.option("--reason", required=True, help="In words; the annotator is told.")
+@click.option("--reason", required=True, help="Reason, which the annotator sees.")
 @output_option
 @connection_options
 def retract(campaign: str, key: str, reason: str, output: str, **where: Any) -> None:

@@ -47,25 +47,31 @@ def extend(group: click.Group) -> None:
         group.add_command(command)
 
 
-@click.command("create", short_help="Let people, or a simulated crowd, compare answers.")
+@click.command("create", short_help="Create a campaign in which people or simulated annotators compare answers.")
 @click.argument("name")
-@click.option("--sample", "samples", multiple=True, help="Whose answers to the same prompts are compared; repeatable.")
+@click.option("--sample", "samples", multiple=True, help="Sample whose answers are compared; repeatable.")
 @click.option("--pairs", type=TEXT_FILE, help="JSON lines with `prompt` and two `answers`, instead of samples.")
-@click.option("--guideline", type=TEXT_FILE, required=True, help="What annotators follow: text or Markdown.")
+@click.option("--guideline", type=TEXT_FILE, required=True, help="Guideline for annotators: text or Markdown.")
 @click.option("--axis", "axes", multiple=True, required=True, help="NAME or NAME=RULE; repeatable.")
-@click.option("--crowd", type=TEXT_FILE, help="A simulated crowd, as YAML; people judge unless it is given.")
-@click.option("--annotators", type=click.IntRange(1, 1000), default=20, show_default=True, help="Of a simulated crowd.")
-@click.option("--least", type=click.IntRange(1, 100), default=1, show_default=True, help="Judgements of each pair.")
-@click.option("--most", type=click.IntRange(1, 100), help="Judgements of a pair at most; --least unless it is given.")
-@click.option("--judgements", type=click.IntRange(0), default=0, help="That are wanted; --least of each pair if 0.")
+@click.option("--crowd", type=TEXT_FILE, help="Simulated annotators, as YAML (default: people judge).")
+@click.option(
+    "--annotators", type=click.IntRange(1, 1000), default=20, show_default=True, help="Number of simulated annotators."
+)
+@click.option("--least", type=click.IntRange(1, 100), default=1, show_default=True, help="Minimum judgements per pair.")
+@click.option("--most", type=click.IntRange(1, 100), help="Maximum judgements per pair (default: --least).")
+@click.option(
+    "--judgements", type=click.IntRange(0), default=0, help="Number of judgements to collect; 0: --least for each pair."
+)
 @click.option("--controls", type=click.FloatRange(0, 0.5, max_open=True), default=0.1, show_default=True)
 @click.option("--filler", default="", help="Neutral text for control pairs, in the language of the answers.")
-@click.option("--warning", default="", help="What annotators should know of the contents before they begin.")
+@click.option("--warning", default="", help="Content warning that annotators see before they begin.")
 @click.option("--qualifying", type=TEXT_FILE, help="JSON lines with `prompt`, `answers`, `better`, `explanation`.")
 @click.option("--qualification", nargs=2, type=click.IntRange(0, 50), default=(5, 4), show_default=True,
               help="Pairs that count, and right answers among them.")  # fmt: skip
-@click.option("--deadline-hours", type=click.FloatRange(0), default=0.0, help="Then it closes; never if 0.")
-@click.option("--seed", type=click.IntRange(0, (1 << 53) - 1), help="Of everything that is drawn; random if not given.")
+@click.option(
+    "--deadline-hours", type=click.FloatRange(0), default=0.0, help="Hours until the campaign closes; 0: never."
+)
+@click.option("--seed", type=click.IntRange(0, (1 << 53) - 1), help="Seed of all random choices (default: random).")
 @output_option
 @connection_options
 def create(name: str, output: str, **given: Any) -> None:
@@ -184,7 +190,7 @@ def _user(client: Client, name: str) -> str:
     return str(client.access.CreateUser(request).user.name)
 
 
-@click.command("pause", help="Give out no more pairs; accept judgements of those given.")
+@click.command("pause", help="Give out no new pairs; accept judgements of given ones.")
 @click.argument("campaign")
 @output_option
 @connection_options
@@ -206,7 +212,7 @@ def resume(campaign: str, output: str, **where: Any) -> None:
     _print(found, output, f"{found.name} is open")
 
 
-@click.command("close", help="Accept no more judgements, and publish those that there are.")
+@click.command("close", help="Stop accepting judgements, and publish the existing ones.")
 @click.argument("campaign")
 @output_option
 @connection_options

@@ -24,10 +24,10 @@ JSONL, TRL = "jsonl", "trl"
 def extend(group: click.Group) -> None:
     """Add the export to the group `preferences`."""
 
-    @group.command("export", short_help="Write them as JSON lines for others to read.")
+    @group.command("export", short_help="Write preferences as JSON lines for other tools.")
     @click.argument("name")
     @click.option("--format", "wanted", type=click.Choice([JSONL, TRL]), default=JSONL, show_default=True)
-    @click.option("--to", "path", type=click.Path(path_type=Path), required=True, help="A file that is not there.")
+    @click.option("--to", "path", type=click.Path(path_type=Path), required=True, help="File to create.")
     @output_option
     @connection_options
     def export(name: str, wanted: str, path: Path, output: str, **where: Any) -> None:

@@ -34,8 +34,8 @@ def extend(group: click.Group) -> None:
 
     @group.command(
         "verify",
-        short_help="Read every byte back; damage is quarantined.",
-        help="Read every byte of a checkpoint back (all when none is named); damage is quarantined.",
+        short_help="Read every byte back, and quarantine damaged checkpoints.",
+        help="Read every byte of a checkpoint back (default: of all), and quarantine damaged ones.",
     )
     @click.argument("names", nargs=-1)
     @output_option
@@ -65,8 +65,8 @@ def extend(group: click.Group) -> None:
 
     @group.command(
         "curve",
-        short_help="Show what every step on the way to one told.",
-        help="Show what every step on the way to a checkpoint told, its ancestors' included.",
+        short_help="Show the curve of a checkpoint.",
+        help="Show loss and metrics of every step up to a checkpoint, including its ancestors.",
     )
     @click.argument("name", default=LATEST)
     @click.option(
@@ -74,7 +74,7 @@ def extend(group: click.Group) -> None:
         type=click.IntRange(4, 20_000),
         default=1000,
         show_default=True,
-        help="At most so many steps: all of them, or the lowest and highest loss of each stretch.",
+        help="Maximum number of steps; if there are more, show the lowest and highest loss of each interval.",
     )
     @click.option("--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only steps after this one.")
     @output_option
@@ -89,9 +89,9 @@ def extend(group: click.Group) -> None:
         else:
             show_curve(answer)
 
-    @group.command("pin", help="Protect a checkpoint from pruning, or give it free again.")
+    @group.command("pin", help="Protect a checkpoint from pruning, or remove the protection.")
     @click.argument("name")
-    @click.option("--off", is_flag=True, help="Give it free.")
+    @click.option("--off", is_flag=True, help="Remove the protection.")
     @output_option
     @connection_options
     def pin(name: str, off: bool, output: str, **where: Any) -> None:
@@ -102,12 +102,12 @@ def extend(group: click.Group) -> None:
 
     @group.command(
         "prune",
-        short_help="Remove all but the last ones of each line.",
-        help="Remove what is not among the last N of each line; lists it unless --yes is given.",
+        short_help="Delete old checkpoints of a job.",
+        help="Delete all checkpoints except the last N of each line. Without --yes, only list them.",
     )
     @click.argument("job")
     @click.option("--keep-last", type=click.IntRange(1, 2**31 - 1), default=3, show_default=True)
-    @click.option("--yes", is_flag=True, help="Really remove.")
+    @click.option("--yes", is_flag=True, help="Delete, instead of listing.")
     @output_option
     @connection_options
     def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:

@@ -13,16 +13,16 @@ from tutti.cli.plain import plain
 from tutti.contracts.committer.v1 import CollectGarbageRequest
 
 
-@click.command("gc", short_help="Remove what became part of no checkpoint.")
-@click.option("--job", default="", help="Of this job alone.")
-@click.option("--dry-run", is_flag=True, help="Say what there is and remove nothing.")
+@click.command("gc", short_help="Delete blobs of failed attempts that belong to no checkpoint.")
+@click.option("--job", default="", help="Only blobs of this job.")
+@click.option("--dry-run", is_flag=True, help="List the blobs and delete nothing.")
 @output_option
 @connection_options
 def collect(job: str, dry_run: bool, output: str, **where: Any) -> None:
-    """Remove the shards and reports of attempts that became part of no checkpoint.
+    """Delete the shards and reports of attempts that belong to no checkpoint.
 
-    The committer does so by itself when an attempt has been over for 10 minutes; this finds also what was stored after
-    it looked. Nothing of a running attempt, of a checkpoint, or younger than that is touched.
+    The committer does this automatically 10 minutes after the end of an attempt; this command also finds blobs that
+    were stored later. It does not touch blobs of running attempts or checkpoints, or newer ones.
     """
     request = CollectGarbageRequest(request_id=fresh_id(), job=job, validate_only=dry_run)
     with served(**where) as client, patiently("lists what the store holds of every job"):

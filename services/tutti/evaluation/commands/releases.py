@@ -61,9 +61,9 @@ def extend(group: click.Group) -> None:
         with served(**where) as client:
             click.echo(client.releases.GetSigningKey(GetSigningKeyRequest()).key)
 
-    @group.command("revoke", short_help="Take a release back.")
+    @group.command("revoke", short_help="Revoke a release.")
     @click.argument("name")
-    @click.option("--reason", required=True, help="In words.")
+    @click.option("--reason", required=True, help="Reason for the revocation.")
     @output_option
     @connection_options
     def revoke(name: str, reason: str, output: str, **where: Any) -> None:

@@ -18,13 +18,13 @@ from tutti.contracts.ingest.v1 import Classifier
 def extend(group: click.Group) -> None:
     """Add the verbs of a classifier to the group `classifiers`."""
 
-    @group.command("train", short_help="Learn from labelled folders, as a recipe says.")
+    @group.command("train", short_help="Train a classifier on labelled folders, by a recipe.")
     @click.argument("source", metavar="RECIPE|FOLDER", type=click.Path(exists=True, path_type=Path))
-    @click.option("--name", help="With a FOLDER: of the classifier, and of its rules: NAME.LABEL.")
-    @click.option("--keeps", metavar="LABEL", help="With a FOLDER: the label of what is wanted.")
+    @click.option("--name", help="With a FOLDER: name of the classifier and prefix of its rules NAME.LABEL.")
+    @click.option("--keeps", metavar="LABEL", help="With a FOLDER: label of the texts to keep.")
     @click.option(
         "--most-false", type=float, metavar="SHARE",
-        help="With a FOLDER: of what is wanted, the share that a threshold may reject; 0.02 unless given.",
+        help="With a FOLDER: maximum share of texts to keep that a threshold may reject (default: 0.02).",
     )  # fmt: skip
     @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as name=other.")
     @output_option
@@ -66,8 +66,8 @@ def extend(group: click.Group) -> None:
 
     @group.command(
         "show",
-        short_help="Show one: thresholds, and how right it was.",
-        help="Show a classifier: its digest, thresholds, and what held-out texts were told as.",
+        short_help="Show a classifier: thresholds and accuracy.",
+        help="Show a classifier: its digest, thresholds and confusion matrix on held-out texts.",
     )
     @click.argument("name", default=LATEST)
     @output_option

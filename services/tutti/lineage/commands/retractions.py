@@ -73,19 +73,20 @@ def spec_of(wanted: str, reason: str) -> RetractionSpec:
     return RetractionSpec(source=wanted, reason=reason)
 
 
-@click.command("retract", short_help="Leave a page out from now on, as if it never was.")
+@click.command("retract", short_help="Exclude a page from all datasets made from now on.")
 @click.argument("page")
-@click.option("--reason", default="", help="Who asked for it, and why; kept with it.")
-@click.option("--dry-run", is_flag=True, help="Say all the same, and record nothing.")
+@click.option("--reason", default="", help="Who asked for it, and why; stored with the retraction.")
+@click.option("--dry-run", is_flag=True, help="Show the effects, and record nothing.")
 @output_option
 @connection_options
 def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) -> None:
-    """Leave PAGE out of every dataset from now on, as if it had never been there.
+    """Exclude PAGE from every dataset that is made from now on.
 
-    PAGE is a URL, or a path below an input folder: all that was or will be read under it. Or it is documents/ID: this
-    text alone. It is recorded at once, unless --dry-run is given; `tutti documents retractions withdraw` takes it back.
-    Nothing is made again or removed by this command: it lists what the page had a part in, says by which commands that
-    is made without it, and names what stays. docs/retraction.md tells more.
+    PAGE is a URL, or a path below an input folder, and means every text that was or will be read from it. Or it is
+    documents/ID, and means only this text. The retraction is recorded at once, unless --dry-run is given; `tutti
+    documents retractions withdraw` withdraws it. The command deletes nothing and makes nothing again. It lists
+    everything that used the page, the commands that make it again without the page, and the data that remains. See
+    docs/retraction.md.
     """
     request = CreateRetractionRequest(request_id=fresh_id(), spec=spec_of(page, reason), validate_only=dry_run)
     with served(**where) as client, patiently("looks for the page in all that was read"):
@@ -233,7 +234,7 @@ def recorded() -> click.Group:
     """The group `retractions`: ls, show, withdraw."""
     made = group(kinds.named("retractions"))
 
-    @made.command("withdraw", help="Let the pages be used again, by every filter from now on.")
+    @made.command("withdraw", help="Withdraw a retraction: filters use the pages again from now on.")
     @click.argument("name")
     @output_option
     @connection_options

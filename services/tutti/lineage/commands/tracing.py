@@ -57,27 +57,32 @@ def hinted(resource: str) -> Iterator[None]:
         ) from error
 
 
-@click.command("trace", short_help="Where a thing came from, or what came of it.")
+@click.command("trace", short_help="Trace a resource to its sources, or to everything made from it.")
 @click.argument("resource", required=False)
 @click.option("--text", default=None, help="Instead of RESOURCE: find the verbatim spans of this text.")
 @click.option("--up", "direction", flag_value="up", default="up", help="To its ancestors (the default).")
 @click.option(
-    "--down", "direction", flag_value="down", help="To its descendants; of a document: the steps that saw it."
+    "--down",
+    "direction",
+    flag_value="down",
+    help="To its descendants; for a document, the training steps that used it.",
 )
-@click.option("--step", type=click.IntRange(1, 2**53 - 1), default=None, help="Of a job: what this step saw.")
+@click.option(
+    "--step", type=click.IntRange(1, 2**53 - 1), default=None, help="With a job: the documents that this step used."
+)
 @click.option("--line", type=click.IntRange(0, 2**31 - 1), default=0, help="Line of the step.")
 @click.option(
     "--in",
     "within",
     default="",
     metavar="NAME",
-    help="Of --text: a checkpoint or dataset in whose training split it is looked for; else the newest with an index.",
+    help="With --text: checkpoint or dataset whose training split is searched (default: the newest with an index).",
 )
 @click.option(
     "--least",
     type=click.IntRange(1, 2**31 - 1),
     default=None,
-    help="Of --text: the shortest match, in tokens  [default: 8, or all of a text that has fewer]",
+    help="With --text: minimum length of a match, in tokens  [default: 8, or the whole text if it is shorter]",
 )
 @click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=1000, show_default=True)
 @output_option
@@ -94,17 +99,18 @@ def trace(
     output: str,
     **where: Any,
 ) -> None:
-    """Walk from RESOURCE (a checkpoint, dataset, document, source path) to where it came from, or what came of it.
+    """Trace RESOURCE (a checkpoint, dataset, document, source path) to its sources, or to everything made from it.
 
     \b
-    tutti trace checkpoints/JOB/0/800                # back to the pages
-    tutti trace https://docs.example/os.html --down  # on to the steps that saw it
-    tutti trace os.html --down                       # the same, where no other page ends so
-    tutti trace jobs/JOB --step 3                    # the pages that a step saw
+    tutti trace checkpoints/JOB/0/800                # its pages
+    tutti trace https://docs.example/os.html --down  # the steps that used it
+    tutti trace os.html --down                       # the same, if no other page has this ending
+    tutti trace jobs/JOB --step 3                    # the pages that a step used
     tutti trace --text "Return a copy"
 
-    With --text: what of a text stands word for word in what a model was trained on, in which documents, and which steps
-    saw those. Of what it read, datasets with an index are searched (`index: true` in a recipe), the others named.
+    With --text: find the parts of a text that occur verbatim in the training data of a model, with their documents and
+    the steps that used those. Only datasets with an index are searched (`index: true` in a recipe); the others are
+    listed.
     """
     if (resource is None) == (text is None):
         raise click.UsageError("give a RESOURCE, or --text TEXT, and one of them alone")

@@ -44,7 +44,7 @@ def asked(
     return CheckRecipeRequest(recipe=text, overrides=overrides, directory=str(directory)), what
 
 
-@click.command("check", short_help="Say everything that is wrong with one.")
+@click.command("check", short_help="List all errors of a recipe.")
 @recipe_argument
 @source_options
 @set_option
@@ -60,14 +60,14 @@ def check(
     data_dir: Path,
     address: str | None,
 ) -> None:
-    """Say everything that is wrong with RECIPE at once; nothing is recorded.
+    """List all errors of RECIPE at once; nothing is recorded.
 
     \b
     tutti recipes check mine.yaml --set train.steps=1000
 
-    Each problem is a line: the key, what was expected there, what was seen. Exit code 0 when there is none, else 2. Of
-    a folder one file is read, and no platform is started unless the recipe names something that may be in it; `tutti
-    recipes plan` reads all of a folder.
+    Each error is a line with the key, the expected value and the given value. The exit code is 0 if there are none,
+    else 2. Only one file of a folder is read; `tutti recipes plan` reads all. A platform is started only if the recipe
+    names resources that may be in it.
     """
     # It brings pydantic, for which few other commands wait.
     from tutti.cli import carried
@@ -100,7 +100,7 @@ def names_resources(found: CheckRecipeResponse) -> bool:
     return any(each.seen.strip("'").partition("/")[0] in owners() for each in found.problems if "/" in each.seen)
 
 
-@click.command("plan", short_help="Say what one would do, and what that takes.")
+@click.command("plan", short_help="Show the stages of a recipe, and the time, disk and memory they need.")
 @recipe_argument
 @source_options
 @set_option
@@ -116,16 +116,16 @@ def plan(
     data_dir: Path,
     address: str | None,
 ) -> None:
-    """Say what RECIPE would do: what runs, what is reused, how much time, disk and memory. Nothing is recorded.
+    """Show the stages that RECIPE would run or reuse, and the time, disk and memory they need. Nothing is recorded.
 
     \b
     tutti recipes plan mine.yaml
     tutti recipes plan --data ./folder --set train.steps=1000
 
-    Time and disk are those that the newest run here measured of the same stage, in proportion to the work; where
-    nothing was measured here, those of `make run` on the machine that it names. Memory is what a training or a sample
-    holds at least, and of other stages an estimate: what a process of theirs had resident in a benchmark. What cannot
-    be known, as of a site that was not visited, is not made up.
+    Time and disk are estimated from the newest run of the same stage on this platform, in proportion to the work.
+    Without such a run, those of `make run` on the named machine are used. Memory is the minimum of a training or a
+    sample; for other stages it is an estimate, from the resident memory of a process in a benchmark. Values that cannot
+    be known, such as those of a site that was not crawled, are left out.
     """
     # It brings pydantic, for which few other commands wait.
     from tutti.cli import carried

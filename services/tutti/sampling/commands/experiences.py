@@ -30,12 +30,14 @@ ORDERS = {
 def extend(group: click.Group) -> None:
     """Add the rollouts to the group `experiences`."""
 
-    @group.command("rollouts", short_help="Read what a policy wrote in one iteration.")
+    @group.command("rollouts", short_help="Show the answers of a policy in one iteration.")
     @click.argument("name", default=LATEST)
     @click.option(
-        "--order", type=click.Choice(list(ORDERS)), default="best", show_default=True, help="Which come first."
+        "--order", type=click.Choice(list(ORDERS)), default="best", show_default=True, help="Order of the answers."
     )
-    @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="At most so many.")
+    @click.option(
+        "--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="Maximum number of answers."
+    )
     @output_option
     @connection_options
     def rollouts(name: str, order: str, count: int, output: str, **where: Any) -> None:

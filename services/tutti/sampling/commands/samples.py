@@ -47,20 +47,42 @@ def readable(context: click.Context, parameter: click.Parameter, prompts: tuple[
     return prompts
 
 
-@click.command("sample", short_help="Let a checkpoint continue texts.")
+@click.command("sample", short_help="Generate text from a checkpoint.")
 @click.argument("checkpoint", default=LATEST)
 @click.option(
     "--prompt", "prompts", multiple=True, default=("",), callback=readable,
-    help="Text to continue, again for each; without one a new text begins.",
+    help="Text to continue; repeatable. Without one, a new text is generated.",
 )  # fmt: skip
 @click.option(
-    "--tokens", type=click.IntRange(1, MOST), default=100, show_default=True, help="At most so many follow each prompt."
+    "--tokens",
+    type=click.IntRange(1, MOST),
+    default=100,
+    show_default=True,
+    help="Maximum number of tokens to generate for each prompt.",
 )
-@click.option("--temperature", type=float, default=1.0, show_default=True, help="0: the likeliest token each time.")
-@click.option("--top-p", type=float, default=1.0, show_default=True, help="The likeliest that together reach it.")
-@click.option("--top-k", type=click.IntRange(0, MOST), default=0, show_default=True, help="So many likeliest; 0: all.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**53 - 1), default=0, show_default=True, help="The same seed, the same text."
+    "--temperature",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Sampling temperature; 0: always the most likely token.",
+)
+@click.option(
+    "--top-p",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Only the most likely tokens that together reach this probability.",
+)
+@click.option(
+    "--top-k",
+    type=click.IntRange(0, MOST),
+    default=0,
+    show_default=True,
+    help="Only this number of most likely tokens; 0: all.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**53 - 1), default=0, show_default=True, help="The same seed gives the same text."
 )
 @click.option(
     "--spans/--no-spans", default=True,
@@ -133,10 +155,10 @@ def sample(
 def extend(group: click.Group) -> None:
     """Add the export to the group `checkpoints`."""
 
-    @group.command("export", short_help="Write model and tokenizer for others to read.")
+    @group.command("export", short_help="Export model and tokenizer for Hugging Face's transformers.")
     @click.argument("name", default=LATEST)
     @click.option("--format", "wanted", type=click.Choice(list(FORMATS)), default="hf", show_default=True)
-    @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there.")
+    @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="Folder to create.")
     @output_option
     @connection_options
     def export(name: str, wanted: str, folder: Path, output: str, **where: Any) -> None:

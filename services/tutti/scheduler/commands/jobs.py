@@ -16,11 +16,13 @@ from tutti.contracts.scheduler.v1 import ReshapeJobRequest
 def extend(group: click.Group) -> None:
     """Add the verbs of a job to the group `jobs`."""
 
-    @group.command("reshape", help="Go on with another number of data-parallel ranks.")
+    @group.command("reshape", help="Continue a job with another number of data-parallel ranks.")
     @click.argument("job")
-    @click.option("--dp", "ranks", type=click.IntRange(1, 2**31 - 1), required=True, help="Data-parallel ranks wanted.")
-    @click.option("--cause", default="asked for on the command line", help="Why, for the record.")
-    @click.option("--dry-run", is_flag=True, help="Check and change nothing.")
+    @click.option(
+        "--dp", "ranks", type=click.IntRange(1, 2**31 - 1), required=True, help="Number of data-parallel ranks."
+    )
+    @click.option("--cause", default="asked for on the command line", help="Reason, which is recorded.")
+    @click.option("--dry-run", is_flag=True, help="Check the request, and change nothing.")
     @output_option
     @connection_options
     def reshape(job: str, ranks: int, cause: str, dry_run: bool, output: str, **where: Any) -> None:
@@ -35,7 +37,7 @@ def extend(group: click.Group) -> None:
         else:
             say("recorded; it takes effect from the next checkpoint on: watch `tutti jobs show`")
 
-    @group.command("cancel", help="End a job; its checkpoints stay.")
+    @group.command("cancel", help="Cancel a job; its checkpoints are kept.")
     @click.argument("job")
     @output_option
     @connection_options

@@ -31,21 +31,21 @@ WORDS = {
 def extend(group: click.Group) -> None:
     """Add the export to the group `datasets`."""
 
-    @group.command("export", short_help="Write its texts for others to read.")
+    @group.command("export", short_help="Export the texts of a dataset.")
     @click.argument("name")
     @click.option("--format", "wanted", type=click.Choice(list(ENDINGS)), default="webdataset", show_default=True)
-    @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there.")
+    @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="Folder to create.")
     @click.option(
         "--file-megabytes", type=click.IntRange(1, 100_000), default=FILE_MEGABYTES, show_default=True,
-        help="Of text in a file, at most; a longer text has a file of its own.",
+        help="Maximum bytes of text per file; a longer text gets its own file.",
     )  # fmt: skip
-    @click.option("--dry-run", is_flag=True, help="Say what would be written.")
+    @click.option("--dry-run", is_flag=True, help="Show what would be written.")
     @output_option
     @connection_options
     def export(
         name: str, wanted: str, folder: Path, file_megabytes: int, dry_run: bool, output: str, **where: Any
     ) -> None:
-        """Write the texts of a dataset, as they were tokenized, for others to read: NAME is datasets/… or runs/….
+        """Export the texts of a dataset, as they were tokenized. NAME is datasets/… or runs/….
 
         \b
         tutti datasets export runs/0f5c2d3e4a5b-1 --to texts
@@ -53,8 +53,8 @@ def extend(group: click.Group) -> None:
 
         webdataset: tar files of DOCUMENT.txt and DOCUMENT.json, such as train-00000.tar; hf-datasets: Parquet files and
         a card, for datasets.load_dataset("texts"). Both have the splits train and validation. The same dataset gives
-        the same bytes. The folder is there whole or not at all; beside it there is room needed for one shard of
-        documents. Where nobody serves the data directory the platform is started for the time being.
+        the same bytes. The folder appears only when it is complete; the export needs additional space for one shard of
+        documents. If no platform serves the data directory, one is started for the time of the command.
         """
         file_bytes = file_megabytes * MEGABYTE
         found: Plain = {"dataset": "", "format": wanted, "folder": str(folder)}

@@ -30,9 +30,11 @@ COLUMNS = ("sample", "documents", "bytes", "tokenizer", "vocabulary", "tokens", 
 def extend(group: click.Group) -> None:
     """Give the group `tokenizers` its verbs."""
 
-    @group.command("export", short_help="Write one as a tokenizer.json.")
+    @group.command("export", short_help="Export a tokenizer as tokenizer.json.")
     @click.argument("name", default=LATEST)
-    @click.option("--to", type=click.Path(path_type=Path), default=Path(FILE), show_default=True, help="A new file.")
+    @click.option(
+        "--to", type=click.Path(path_type=Path), default=Path(FILE), show_default=True, help="File to create."
+    )
     @output_option
     @connection_options
     def export(name: str, to: Path, output: str, **where: Any) -> None:
@@ -44,35 +46,35 @@ def extend(group: click.Group) -> None:
         else:
             click.echo(to)
 
-    @group.command("compare", short_help="Count the bytes a token beside others.")
+    @group.command("compare", short_help="Compare the bytes per token of tokenizers.")
     @click.argument("name", default="")
     @click.argument("texts", nargs=-1, type=click.Path(path_type=Path, exists=True))
     @click.option(
         "--with", "others", type=click.Path(path_type=Path, exists=True, dir_okay=False), multiple=True,
-        help="A tokenizer.json to compare with; again for more. Those of this machine are compared anyway.",
+        help="A tokenizer.json to compare with; repeatable. Installed tokenizers are always compared.",
     )  # fmt: skip
-    @click.option("--dataset", default="", help="On its texts too, by language: datasets/… or runs/….")
+    @click.option("--dataset", default="", help="Dataset on whose texts to compare, by language: datasets/… or runs/….")
     @output_option
     @connection_options
     def compare(
         name: str, texts: tuple[Path, ...], others: tuple[Path, ...], dataset: str, output: str, **where: Any
     ) -> None:
-        """Count the bytes a token of a tokenizer beside others, on the same texts: more are fewer tokens.
+        """Compare the bytes per token of a tokenizer with others on the same texts: more bytes per token mean fewer
+        tokens.
 
         \b
         tutti tokenizers compare tokenizers/ID
-        tutti tokenizers compare --dataset runs/0f5c2d3e4a5b-1   # its own tokenizer, by language and for code
+        tutti tokenizers compare --dataset runs/0f5c2d3e4a5b-1   # the run's tokenizer, by language and for code
         tutti tokenizers compare tokenizers/ID --dataset datasets/ID more.txt --with other/tokenizer.json
 
-        Each of TEXTS is a sample of its own: a file, or a folder with all files in it that are UTF-8, of which the
-        first 8 MiB count. Without TEXTS the sample is code: the standard library of this Python.
+        Each of TEXTS is one sample: a file, or all UTF-8 files of a folder, of which the first 8 MiB are used. Without
+        TEXTS the sample is code: the standard library of this Python.
 
-        With --dataset each language is a sample, too: of the texts that were told to be in it. The same dataset gives
-        the same samples, and of every sample 1 MiB counts. Without TEXTS, NAME may be left out then: it is that of the
-        dataset.
+        With --dataset each detected language is also a sample, of which 1 MiB is used. The same dataset gives the same
+        samples. Without TEXTS, NAME can be omitted: the default is the tokenizer of the dataset.
 
-        The others are those in the cache of Hugging Face and, where tiktoken is installed, those that it has kept;
-        nothing is fetched. A tokenizer that has one token for all that it does not know looks better than it is.
+        The others are the tokenizers in the Hugging Face cache and, if tiktoken is installed, in its cache; nothing is
+        downloaded. A tokenizer with a token for unknown words looks better than it is.
         """
         with tempfile.TemporaryDirectory(prefix="tutti-tokenizer-") as scratch:
             with served(**where) as client:
