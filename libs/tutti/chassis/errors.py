@@ -152,10 +152,10 @@ class StaleWrite(Internal):
 
 # reason -> what it means; a service adds its own reasons for `Refused` with `declare`.
 CATALOGUE: dict[str, str] = {
-    "INTERNAL": "a defect of ours; the log of the service has the traceback under the same trace id",
+    "INTERNAL": "a defect in Tutti; the log of the service has the traceback with the same trace id",
     "INVALID_FIELD": "a field of the request is wrong; BadRequest names it",
     "NOT_FOUND": "no resource has this name",
-    "ALREADY_EXISTS": "the name or the request_id was used with another body; both digests are given",
+    "ALREADY_EXISTS": "the name or the request_id was used with another body; the message has both digests",
     "REFUSED": "the state of the resource forbids it",
     "STALE_EPOCH": "a newer epoch was opened; stop what belongs to the old one",
     "FENCED_OFF": "a lease was lost to another holder; nothing was written",
@@ -163,13 +163,13 @@ CATALOGUE: dict[str, str] = {
     "UNAUTHENTICATED": "the token is missing or wrong",
     "TOO_LARGE": "the message is larger than accepted; send data by blob",
     "CANCELLED": "the work was cancelled",
-    "UNIMPLEMENTED": "nobody serves this method at this address",
-    "UNAVAILABLE": "the service or what it stands on cannot be reached; try again",
-    "DEADLINE_EXCEEDED": "no answer in time; what has a request_id may have had its effect, so repeat it with the same",
+    "UNIMPLEMENTED": "no service at this address has this method",
+    "UNAVAILABLE": "the service or a store that it needs cannot be reached; try again",
+    "DEADLINE_EXCEEDED": "no answer in time; the call may have had its effect, so repeat it with the same request_id",
     "CORRUPT_ROW": "a stored row was damaged; restore it from a backup",
-    "EMIT_REFUSED": "a service emitted an event that it may not emit (a defect)",
+    "EMIT_REFUSED": "a service emitted an event that it must not emit (a defect)",
     "STALE_WRITE": "a service wrote a resource that it had not locked (a defect)",
-    "STILL_POISON": "the handler could not take the event again; its dead letter says why",
+    "STILL_POISON": "the handler could not process the event again; its dead letter says why",
 }
 
 

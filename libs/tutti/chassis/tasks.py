@@ -201,10 +201,10 @@ class TaskWorker:
         elif is_transient(error) or is_full(error):
             self._postpone(task, self._backoff(task.attempt, MAX_WAIT), str(error), counts=False)
         elif task.failures + 1 >= kind.attempts:
-            _log.error("%s: %s failed for good", self.name, task.resource, exc_info=error)
+            _log.error("%s: %s failed permanently", self.name, task.resource, exc_info=error)
             self._give_up(task, kind, f"{type(error).__name__}: {error}")
         else:
-            _log.warning("%s: %s failed, to be tried again", self.name, task.resource, exc_info=error)
+            _log.warning("%s: %s failed and will be retried", self.name, task.resource, exc_info=error)
             self._postpone(task, self._backoff(task.attempt), f"{type(error).__name__}: {error}", counts=True)
 
     def _give_up(self, task: Task, kind: "TaskKind", reason: str) -> None:

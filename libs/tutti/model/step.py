@@ -56,7 +56,7 @@ class _Clock:
 def _prepare(step: StepSpec, device: torch.device) -> KernelSignature:
     torch.set_num_threads(step.threads)
     if is_gpu(device.type):
-        log.warning("computing in bfloat16 on %s: this path is not proven yet, only the one on CPUs is", device)
+        log.warning("computing in bfloat16 on %s: this path is not tested yet; only that on CPUs is", device)
         torch.use_deterministic_algorithms(step.exact)
     return kernel_signature(step, device)
 

@@ -65,10 +65,10 @@ NOT_DONE, GONE = "NOT_DONE", "PREFERENCES_GONE"
 LONGEST_REASON = 500
 declare(
     {
-        NOT_OPEN: "the campaign is not in a state that allows it; the message says which it is in",
+        NOT_OPEN: "the state of the campaign does not allow the call; the message names the state",
         SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
-        NOT_DONE: "what is to be read is not made: its work waits, runs, failed or was cancelled",
-        GONE: "the stored lines of preferences are gone or damaged; run the recipe again",
+        NOT_DONE: "the result does not exist: its work waits, runs, failed or was cancelled",
+        GONE: "the stored lines of preferences are missing or damaged; run the recipe again",
         KEY_TAKEN: "the key belongs to another annotator of the campaign",
     }
 )

@@ -53,7 +53,7 @@ def keep(blobs: Blobs, reports: Sequence[ShardReport], *, after: int) -> CurvePl
         parts = [Curve.decode(_only(told)) for _, told in sorted(by_step.items())]
         curve = joined([part.between(after, name.step) for part in parts])
     except InvalidCurve as error:
-        _log.warning("%s: its curve is not kept: %s", name, error)
+        _log.warning("%s: its curve is not stored: %s", name, error)
         return None
     if not len(curve.steps):
         return None

@@ -45,7 +45,7 @@ from tutti.contracts.committer.v1 import (
 
 KEYS_TOLD = 20
 NOT_COMMITTED = "NOT_COMMITTED"
-declare({NOT_COMMITTED: "the checkpoint is not committed: its bytes are not promised"})
+declare({NOT_COMMITTED: "the checkpoint is not committed, so its bytes are not guaranteed to exist"})
 
 
 class CommitterApi:

@@ -34,7 +34,7 @@ REPORT_REFUSED, WROTE_IT = "REPORT_REFUSED", "WROTE_IT"
 declare(
     {
         REPORT_REFUSED: "the report blob is missing, damaged or of another attempt; store it, then report again",
-        WROTE_IT: "a shard is verified by a process that did not write it",
+        WROTE_IT: "a process cannot verify a shard that it wrote itself",
     }
 )
 Wake = Callable[[str], None]

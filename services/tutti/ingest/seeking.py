@@ -30,7 +30,7 @@ _CANONICAL = re.compile(rf"https?://{_HOST}/(?:{_NAME}/)*(?:{_NAME})?")  # most 
 _URL = re.compile(r"\s*https?:", re.IGNORECASE)
 
 declare(
-    {"SHARD_UNREADABLE": "a document shard is gone or damaged, so nobody knows what it holds; run its ingest again"}
+    {"SHARD_UNREADABLE": "a document shard is missing or damaged, so its documents are unknown; run its ingest again"}
 )
 
 

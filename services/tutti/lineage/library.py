@@ -37,9 +37,9 @@ INDEX_BYTES = 8 << 30  # of local disk, or one index that alone is larger
 
 declare(
     {
-        "BLOB_DAMAGED": "a blob is not what its manifest says; run its stage again",
-        "BLOB_MISSING": "a blob is gone; run its stage again to trace through it",
-        "MANIFEST_DAMAGED": "a manifest does not hold; run its stage again",
+        "BLOB_DAMAGED": "a blob does not match the digest in its manifest; run its stage again",
+        "BLOB_MISSING": "a blob is missing; run its stage again to trace through it",
+        "MANIFEST_DAMAGED": "a manifest is damaged; run its stage again",
     }
 )
 

@@ -26,7 +26,7 @@ KEPT, REJECTED, DUPLICATE = "kept", "rejected", "duplicate"
 HOWS = frozenset(how.value for how in How)
 FURTHEST = (Kind.DEDUP, Kind.FILTER, Kind.INGEST)
 
-declare({"NOTHING_READ": "the run has read nothing, or nothing yet; the message says why"})
+declare({"NOTHING_READ": "the run has not read any documents yet, or will not; the message says why"})
 
 
 @dataclass(frozen=True, order=True)

@@ -26,7 +26,7 @@ MAX_BYTES = 64 << 10
 
 declare(
     {
-        "NOT_COMMITTED": "the checkpoint is not committed: its bytes are not promised",
+        "NOT_COMMITTED": "the checkpoint is not committed, so its bytes are not guaranteed to exist",
         "NOT_INDEXED": "the dataset has no index of verbatim spans; run its recipe again with `index: true`",
     }
 )

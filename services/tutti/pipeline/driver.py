@@ -24,7 +24,7 @@ from tutti.pipeline.stages.definition import StageContext
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Inputs, Result, Reuse, Sources, WorkStatus
 
-declare({"RESULT_REFUSED": "a stage is done, but the recipe does not go on with its result; the message says why"})
+declare({"RESULT_REFUSED": "a stage is done, but the recipe does not continue with its result; the message says why"})
 KEPT = "kept, since it was judged: judgements that shaped its policy have changed since"
 
 

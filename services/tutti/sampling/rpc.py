@@ -48,8 +48,8 @@ _CHECKPOINT = re.compile(r"checkpoints/[^/]+/\d+/\d+")
 
 declare(
     {
-        "NOT_DONE": "what is to be read is not made: its work waits, runs, failed or was cancelled",
-        "RESULT_GONE": "the stored result of a sample or an export is gone or damaged; make it anew",
+        "NOT_DONE": "the result does not exist: its work waits, runs, failed or was cancelled",
+        "RESULT_GONE": "the stored result of a sample or an export is missing or damaged; make it again",
     }
 )
 

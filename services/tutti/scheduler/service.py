@@ -28,7 +28,7 @@ from tutti.scheduler.tables import Tables
 
 declare(
     {
-        "UNKNOWN_EPOCH": "the epoch was never given out; read the node again",
+        "UNKNOWN_EPOCH": "the epoch was never issued; read the node again",
         "JOB_ENDED": "the job has ended; create another",
         "SAME_SHAPE": "the job has this shape already",
         NODE_TAKEN: "another agent serves the node of this name; the message names both",

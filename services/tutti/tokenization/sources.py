@@ -32,7 +32,7 @@ from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, IngestBody
 
-declare({"SOURCES_GONE": "a dataset or tokenizer cannot be read back: blobs that it is made of are gone or damaged"})
+declare({"SOURCES_GONE": "a dataset or tokenizer cannot be read back: blobs of it are missing or damaged"})
 
 
 class Sources:

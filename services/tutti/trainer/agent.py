@@ -321,7 +321,7 @@ class Agent:
                     )
                 )
             return
-        log.info("%s, epoch %d: ranks %s begin here", *key, list(assignment.ranks))
+        log.info("%s, epoch %d: ranks %s start on this node", *key, list(assignment.ranks))
         attempt = Attempt(
             assignment,
             self.settings,

@@ -72,7 +72,7 @@ class ForkClient:
                 else:
                     self._died()
             if self._control is not None and self._patience.over(time.monotonic(), heard=heard):
-                log.warning("the fork server (process %d) does not answer: it is killed", self._ids[0].pid)
+                log.warning("the fork server (process %d) does not answer and is killed", self._ids[0].pid)
                 self._died()
 
     def processes(self) -> Sequence[ProcessId]:

@@ -50,7 +50,7 @@ class Journal:
         """End what a former incarnation left running; how many there were. Raises RuntimeError if one remains."""
         orphans = [process for process in self.record.processes if process.alive()]
         for process in orphans:
-            log.warning("process %d is left of a former agent of this node: it is killed", process.pid)
+            log.warning("process %d of a former agent of this node still runs and is killed", process.pid)
             process.send(signal.SIGKILL)
         for process in orphans:
             if not gone(process, seconds):
@@ -71,7 +71,7 @@ class Journal:
         except FileNotFoundError:
             return Record()
         except (ValueError, KeyError, TypeError) as error:
-            log.warning("%s is damaged (%s): orphans of a former agent are not known", self._path, error)
+            log.warning("%s is damaged (%s): orphans of the former agent are unknown", self._path, error)
             return Record()
 
     def _write(self, record: Record) -> None:

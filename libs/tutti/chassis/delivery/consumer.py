@@ -106,9 +106,9 @@ class Consumer:
         try:
             subscription.commit(self._uncommitted, generation)
         except StaleGeneration as error:
-            _log.info("%s: %s; the inbox skips what was handled", self.name, error)
+            _log.info("%s: %s; the inbox skips events that were handled", self.name, error)
         except EventLogError as error:
-            _log.warning("%s: offsets wait: %s", self.name, error)
+            _log.warning("%s: offsets are committed later: %s", self.name, error)
             return
         self._uncommitted = {}
 

@@ -82,7 +82,7 @@ class Relay:
         try:
             self._units.run(lambda unit: outbox.mark_sent(unit, rows, lease), isolation=Isolation.READ_COMMITTED)
         except FencedOff:
-            _log.warning("%s: lost its lease while it published; another relay does it again", self.name)
+            _log.warning("%s: lost its lease while publishing; another relay publishes again", self.name)
             self._lease = None
             self._send_again(rows)
 

@@ -50,7 +50,7 @@ class Tls:
         """Grows with every new version of the files that could be used."""
         with self._lock:
             if _stamp(self.settings) != self._stamp and (reason := self._read()):
-                log.warning("tls: the files changed and cannot be used, the former ones are: %s", reason)
+                log.warning("tls: the files changed and cannot be used; the previous ones stay in use: %s", reason)
             return self._used
 
     def channel(self) -> grpc.ChannelCredentials:

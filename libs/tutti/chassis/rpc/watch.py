@@ -157,7 +157,7 @@ class Watch(Generic[M]):
                 failures = min(failures + 1, 10)
             except Problem:
                 failures = min(failures + 1, 10)
-                log.exception("the watch of %s failed and is opened again", self._name)
+                log.exception("the watch of %s failed and is reopened", self._name)
             limit = min(FIRST_BACKOFF_SECONDS * 2**failures, LAST_BACKOFF_SECONDS)
             self._stop.wait(random.uniform(limit / 2, limit))
 

@@ -35,7 +35,7 @@ class Waiting(Collector):
                 depth, kinds, letters = units.run(_count, isolation=Isolation.READ_COMMITTED)
                 behind = _lag(self._events, machinery)
             except Exception as error:
-                log.warning("%s gives no numbers: %s", name, error)
+                log.warning("%s has no metrics: %s", name, error)
                 continue
             unsent.add_metric([name], depth)
             dead.add_metric([name], letters)

@@ -127,7 +127,7 @@ class HostProcess:
         self._pool.close()
         late += [f"loop {name}" for name in drain(threads, max(deadline - time.monotonic(), lifecycle.stop_seconds))]
         if late:
-            log.warning("not ended within %.1f s and cut off: %s", seconds, ", ".join(late))
+            log.warning("did not end within %.1f s, aborted: %s", seconds, ", ".join(late))
         return late
 
     def stop(self) -> None:
@@ -285,7 +285,7 @@ class HostProcess:
         try:
             self._front = pages[0].front(pages, FrontHost(self._loaded.values.web, secret, self.channel, reasons))
         except ImportError as error:
-            log.warning("no pages are served: %s; install them with pip install 'tutti[web]'", error)
+            log.warning("pages are not served: %s; install them with pip install 'tutti[web]'", error)
             return
         self._opened(self._front)
         self._pages = self._front.start()

@@ -72,9 +72,9 @@ class LoopThread:
             self._failures = min(self._failures + 1, 10)
             self._failed.labels(self.name).inc()
             if is_transient(error):
-                log.warning("%s waits for what it stands on: %s", self.name, error)
+                log.warning("%s waits for a store or service: %s", self.name, error)
             else:
-                log.exception("%s failed, %d times in a row; it goes on", self.name, self._failures)
+                log.exception("%s failed %d times in a row; it will be retried", self.name, self._failures)
             return False
         self._failures = 0
         return busy

@@ -71,7 +71,7 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
     log.info("ready at %s with %s", host.start(), ", ".join(builds))
     while not stop.wait(3600):
         pass
-    log.info("stops: %s", told() or "its supervisor is gone")
+    log.info("stopping: %s", told() or "its supervisor is gone")
     host.stop()
     return 0
 

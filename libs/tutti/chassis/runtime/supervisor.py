@@ -170,7 +170,7 @@ class Supervisor:
         seconds = settings.silence_seconds if child.spoken else settings.first_word_seconds
         child.patience = None
         child.exit = f"no word for {seconds:g} s" + (", stopped by a signal" if child.id.stopped() else "")
-        log.warning("%s (process %d): %s; killed, and started again", child.spec.name, child.id.pid, child.exit)
+        log.warning("%s (process %d): %s; killed and restarted", child.spec.name, child.id.pid, child.exit)
         child.id.send(EXAMINE)
         if not child.id.stopped():
             gone(child.id, EXAMINE_SECONDS)
@@ -251,7 +251,7 @@ class Supervisor:
     def _stop_together(self, children: Sequence[Child]) -> None:
         running = [(child, child.id, child.process) for child in children if child.id and child.process]
         for child, identity, _ in running:
-            log.info("stops %s", child.spec.name)
+            log.info("stopping %s", child.spec.name)
             identity.signal_group(signal.SIGTERM)
         deadline = time.monotonic() + self._settings.drain_seconds
         for child, identity, process in running:
@@ -275,7 +275,7 @@ class Supervisor:
     def _end_orphans(self) -> None:
         for name, orphan in _recorded(self._data_dir.path / PROCESSES):
             if orphan.alive():
-                log.warning("ends process %d, the %s of a supervisor that was killed", orphan.pid, name)
+                log.warning("ending process %d, the %s of a killed supervisor", orphan.pid, name)
                 end(orphan, self._settings.drain_seconds)
 
     def _record(self) -> None:
@@ -302,7 +302,7 @@ class Supervisor:
         except DiskFull as error:
             if not self._been_ready:
                 raise
-            log.warning("%s; what runs goes on, and waits where it has to write", error)
+            log.warning("%s; running work continues, and waits where it has to write", error)
 
 
 def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: Sequence[str]) -> list[ChildSpec]:

@@ -246,6 +246,6 @@ def _holds(blobs: Blobs, key: str, manifest: Manifest) -> bool:
 
 
 def _replace(blobs: Blobs, key: str, data: bytes | Path, found: BlobExists) -> None:
-    _log.error("the blob %s is damaged, and is replaced by what its name says: %s", key, found)
+    _log.error("the blob %s is damaged, and is replaced by content with the digest in its name: %s", key, found)
     blobs.delete(key)
     blobs.put_if_absent(key, data)

@@ -130,6 +130,6 @@ async def _robots_once(host: str, fetcher: Fetches) -> tuple[RobotsAnswer, float
         except MemoryError:
             raise
         except Exception as error:
-            _log.exception("the rules at %s could not be had", url)
+            _log.exception("the rules at %s could not be fetched", url)
             return RobotsAnswer(host, None, b"", f"{type(error).__name__}: {error}"), None
     return RobotsAnswer(host, 404, b""), None

@@ -109,7 +109,7 @@ class Asking:
             except MemoryError:
                 raise
             except Exception as error:
-                _log.exception("%s could not be asked for", url)
+                _log.exception("%s could not be requested", url)
                 return Came(tries + 1, detail=f"{type(error).__name__}: {error}")
             if came is not None:
                 return came
