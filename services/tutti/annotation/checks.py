@@ -1,4 +1,4 @@
-"""What a campaign's spec must be like, checked before anything is recorded."""
+"""Checks of a campaign's spec, before anything is recorded."""
 
 import re
 from collections.abc import Sequence

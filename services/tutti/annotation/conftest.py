@@ -92,7 +92,7 @@ class Desks:
             self.world.insist(lambda request=request: self.stub.InviteAnnotator(request))  # type: ignore[misc]
 
     def call(self, path: str, user: str, body: object = None, tenant: str = DEFAULT_TENANT, **segments: str) -> Any:
-        """What a page's script gets from one of the calls."""
+        """The answer to a call of a page's script."""
         site = self.world.lives["annotation"][0].parts.service.pages
         assert isinstance(site, Site)
         route = next(each for each in site.routes if isinstance(each, Call) and each.path == path)

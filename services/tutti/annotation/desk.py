@@ -87,7 +87,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Standing:
-    """How an annotator stands in a campaign. `agreement` is (controls, answered as expected), in steps of AGGREGATE.
+    """The state of an annotator in a campaign. `agreement` is (controls, answered as expected), in steps of AGGREGATE.
 
     `code` shows others that the annotator is done; it is drawn when there is nothing left to do.
     """
@@ -308,7 +308,7 @@ class Desk:
         return found
 
     def _qualified(self, unit: Unit, campaign: Campaign, annotator: Annotator) -> list[bool]:
-        """Which qualifying pairs were answered right, in order of arrival."""
+        """For each qualifying pair, in order of arrival, True if it was answered right."""
         kept = list(self.rows.kept(unit, campaign.name, annotator=annotator.key, kinds=[Kind.QUALIFYING]))
         pairs = self.rows.pairs(unit, campaign.name, [each.pair for each in kept])
         axis = _axis(campaign)
@@ -336,7 +336,7 @@ def target(campaign: Campaign) -> int:
 
 
 def agreement(kept: Sequence[StoredJudgement], axis: str) -> tuple[int, int] | None:
-    """Of the answers that were judged beside themselves with filler: how many, and how many as about equal.
+    """The number of judged controls with filler, and the number of those that were judged as about equal.
 
     None below AGGREGATE.
     """

@@ -19,7 +19,7 @@ LOGIC_VERSION = "preferences-1"
 RELIABILITY, PLAIN = "reliability@1", "plain@1"
 FITS = (RELIABILITY, PLAIN)
 DIGITS = 6
-"""Of what is recorded: more depends on the machine that fits."""
+"""Digits of recorded estimates: more would depend on the machine that fits."""
 NEVER = 1e-6
 _WITHOUT_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _UNIT = re.compile(f"[{_WITHOUT_SPACES}]|[^\\s{_WITHOUT_SPACES}]+")

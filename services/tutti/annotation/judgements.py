@@ -34,7 +34,7 @@ class JudgementKind(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a judgement is refused."""
+    """The reason why a judgement is refused."""
 
     MALFORMED = "MALFORMED"
     UNKNOWN_AXIS = "UNKNOWN_AXIS"
@@ -95,7 +95,7 @@ class Judgement:
 
     @property
     def is_fast(self) -> bool:
-        """Whether it was made in less time than it takes to read anything."""
+        """True if it was made in less time than it takes to read anything."""
         return self.said is JudgementKind.JUDGED and self.shown_ms < FASTEST_MS
 
 
@@ -171,7 +171,9 @@ def _text(sent: Mapping[str, Any], key: str, longest: int, *, missing: str | Non
 
 
 def _milliseconds(value: object) -> int:
-    """How long the pair was shown. A clock that was set back gives 0, and a page that was left open a week."""
+    """The time that the pair was shown, limited to the range from 0 (a clock that was set back) to a week (a page that
+    was left open).
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise _malformed(f"shown_ms is {str(value)[:40]!r}; expected milliseconds")
     return int(min(max(value, 0), LONGEST_MS))

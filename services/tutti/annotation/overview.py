@@ -118,7 +118,7 @@ def overview(
 
 
 def habits(kept: Sequence[StoredJudgement], axis: str) -> Mapping[str, Sequence[str]]:
-    """What is conspicuous about the annotators, by key: runs of one score as displayed, and agreement that fades."""
+    """Unusual habits of annotators, by key: runs of one score as displayed, and decreasing agreement."""
     ordinary = [each for each in kept if each.kind == Kind.ORDINARY and axis in each.scores]
     shown: dict[str, list[StoredJudgement]] = {}
     for each in ordinary:
@@ -139,7 +139,7 @@ def habits(kept: Sequence[StoredJudgement], axis: str) -> Mapping[str, Sequence[
 
 
 def _agreed(mine: Sequence[StoredJudgement], axis: str, sums: Mapping[str, int]) -> list[bool]:
-    """Whether an annotator is on the side of the others, for the pairs on which both have a side."""
+    """For the pairs on which both have a side, True if an annotator is on the side of the others."""
     found = []
     for each in mine:
         score = canonical(each.scores, flipped=each.flipped)[axis]

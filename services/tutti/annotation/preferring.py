@@ -28,7 +28,7 @@ MOST_CAMPAIGNS = 16
 
 @dataclass(frozen=True)
 class _Judged:
-    """What a campaign published. `axes` are in its order, `excluded` are counts by reason."""
+    """The published judgements of a campaign. `axes` are in its order, `excluded` are counts by reason."""
 
     manifest: Manifest
     lines: Lines

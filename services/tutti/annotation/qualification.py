@@ -10,7 +10,7 @@ from tutti.annotation.pairs import Better
 
 
 class Answered(Enum):
-    """What follows from the answers so far."""
+    """The result of the answers so far."""
 
     GOES_ON = auto()
     QUALIFIED = auto()
@@ -18,7 +18,7 @@ class Answered(Enum):
 
 
 def is_right(better: str, score: int | str | None, *, flipped: bool) -> bool:
-    """Whether a score as displayed names the better answer of a pair; skipped pairs and both bad are wrong."""
+    """True if a score as displayed names the better answer of a pair; skipped pairs and both bad are wrong."""
     if not isinstance(score, int):
         return False
     own = -score if flipped else score

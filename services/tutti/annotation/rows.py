@@ -300,7 +300,7 @@ class Rows:
         ]
 
     def judged(self, unit: Unit, campaign: str) -> tuple[int, int, int]:
-        """Of the ordinary pairs: judgements, judgements that are needed so far, and pairs that lack some."""
+        """Counts of the ordinary pairs: judgements, judgements needed so far, and pairs that lack some."""
         table = self.tables.pairs
         ordinary = (table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
         lacks = func.sum(case((table.c.judged < table.c.needed, 1), else_=0))

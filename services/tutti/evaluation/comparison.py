@@ -83,7 +83,7 @@ def work(host: Host) -> Work[Comparison]:
     sampling = SamplingServiceStub(host.channel("sampling"))
 
     def measured(context: TaskContext, spec: ComparisonSpec, pairs: Sequence[Pair]) -> Measured | None:
-        """What the reward model says, where there is one. Raises WorkFailed."""
+        """The figures of the reward model, if there is one. Raises WorkFailed."""
         if not spec.HasField("reward"):
             return None
         with tempfile.TemporaryDirectory(prefix="tutti-evaluation-") as scratch:
@@ -182,7 +182,7 @@ def _answers(blobs: Blobs, sample: ComparedSample) -> list[Answer]:
 
 
 def _checkpoint(sampling: SamplingServiceStub, sample: ComparedSample) -> str:
-    """Whose answers a sample holds. Raises WorkFailed."""
+    """The checkpoint that wrote the answers of a sample. Raises WorkFailed."""
     try:
         return sampling.GetSample(GetRequest(name=sample.name)).spec.checkpoint
     except NotFound as error:

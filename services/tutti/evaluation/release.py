@@ -180,7 +180,7 @@ class Releases:
         return str(names.pop())
 
     def _changed(self, unit: Unit, events: Sequence[Event]) -> None:
-        """What may be evidence has changed."""
+        """Wake the releases: a resource that may be evidence has changed."""
         for name in self.relied.by(unit, {event.subject for event in events}):
             unit.on_commit(partial(self.reconciler.wake, name))
 

@@ -27,7 +27,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule says of a comparison; `seen` is None where it was not measured, which breaks the rule."""
+    """The result of a rule for a comparison; `seen` is None if it was not measured, which breaks the rule."""
 
     rule: str
     comparison: str

@@ -134,7 +134,7 @@ def work_of(host: Host, paths: Paths) -> Work[Classifier]:
 
 
 def key_of(digest: str) -> str:
-    """Where the model of a digest lies."""
+    """The blob key of the model with a digest."""
     return f"{FOLDER}/{digest.removeprefix('blake3:')}{SUFFIX}"
 
 

@@ -106,7 +106,7 @@ def _require_the_same(spec: ConversationsSpec, made: Gathered) -> None:
 
 
 def _nothing(made: Gathered) -> str:
-    """Why no conversation was read."""
+    """The reason why no conversation was read."""
     if not made.tally.rejected:
         return f"path: no file and no record; expected JSON lines, or lists in JSON, of {EXPECTED}"
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(made.tally.rejected.items()))

@@ -52,7 +52,7 @@ MAX_LISTED = 1_000
 
 
 def plan_of(spec: CrawlSpec) -> Plan:
-    """What a spec asks for. Raises InvalidField."""
+    """The plan of a spec. Raises InvalidField."""
     seeds = tuple(dict.fromkeys(_canonical("spec.seeds", seed) for seed in spec.seeds))
     if not seeds:
         raise InvalidField("spec.seeds", seen="nothing", expected="URLs to begin with, such as https://docs.example/")
@@ -165,7 +165,7 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
 
 
 def nothing_visited(counts: Mapping[str, int], causes: Sequence[str]) -> str:
-    """What became of all URLs of a crawl that brought no page, and why."""
+    """A message with the outcomes of all URLs of a crawl that fetched no page, and the reasons."""
     found = ", ".join(f"{count} {what}" for what, count in counts.items())
     why = "; ".join(causes) or "change input.crawl of the recipe"
     return f"the crawl brought no page; of its URLs: {found or 'none was found'}; {why}"

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Failure(StrEnum):
-    """Why there is no answer, or none that can be used."""
+    """The reason why there is no answer, or none that can be used."""
 
     NAME = "name"  # the host has no address
     PRIVATE = "private_address"  # it has none of the public web

@@ -54,7 +54,7 @@ def work_of(host: Host) -> Work[Filter]:
 
 
 def nothing_stays(made: choosing.FilterResult) -> str:
-    """Which rules left nothing."""
+    """A message that names the rules that rejected everything."""
     reasons = ", ".join(f"{count} by {rule}" for rule, count in made.rules)
     return (
         f"all {made.rejected} documents were rejected ({reasons}); change quality.rules, quality.thresholds or "

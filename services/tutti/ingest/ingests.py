@@ -36,7 +36,7 @@ EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
 
 
 def reading_of(spec: IngestSpec) -> shards.Reading:
-    """What a spec asks to read, but for the archives of a crawl. Raises InvalidField."""
+    """The reading parameters of a spec, except for the archives of a crawl. Raises InvalidField."""
     kinds = {kind.value: kind for kind in Personal}
     if unknown := [name for name in spec.mask if name not in kinds]:
         raise InvalidField("spec.mask", seen=unknown[0], expected=f"one of {', '.join(kinds)}")
@@ -101,7 +101,7 @@ def work_of(host: Host, paths: Paths, settings: IngestSettings) -> Work[Ingest]:
 
 
 def kept(context: TaskContext, blobs: Blobs, written: shards.Written) -> IngestBody:
-    """What was written, put where it stays."""
+    """Store the written shards, and return the body of the manifest."""
     entries, measures = [], []
     for shard in written.shards:
         context.check()
@@ -124,7 +124,7 @@ def kept(context: TaskContext, blobs: Blobs, written: shards.Written) -> IngestB
 
 
 def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """What a crawl kept, fetched in its order, and archives of earlier crawls that it names; nothing where a folder is
+    """The archives of a crawl, fetched in its order, and archives of earlier crawls that it names; empty if a folder is
     read. Raises WorkFailed.
     """
     if spec.input_path:
@@ -143,7 +143,9 @@ def models(blobs: Blobs, spec: IngestSpec, scratch: Path) -> Models:
 
 
 def nothing_readable(written: shards.Written, where: str) -> str:
-    """Why a folder, or a crawl, gave no document, with the reasons that were found; `where` is the recipe's key."""
+    """A message that says why a folder, or a crawl, gave no document, with the reasons that were found; `where` is the
+    recipe's key.
+    """
     rejections = written.rejections
     if rejections.first is None:
         return f"{where} holds no {'files' if not written.survey.files else 'documents'}; expected {EXPECTED}"

@@ -1,4 +1,4 @@
-"""Where the pages of each ingest, or the hosts of each crawl, lie: a table of its own.
+"""The location of the pages of each ingest, or of the hosts of each crawl, in a separate table.
 
 Promises: an absolute path, or an address, of this machine stays here; no resource, event or reason holds it.
 """

@@ -21,7 +21,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is of the public web; one that stands for an IPv4 address is as public as that."""
+    """True if an IP address is public; one that maps to an IPv4 address is as public as that."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -67,7 +67,9 @@ def name_of(spec: RetractionSpec) -> str:
 
 
 def wanted_by(*specs: RetractionSpec) -> Selection:
-    """What these leave out. A URL means the page, however it was written where it was read."""
+    """The selection that these retractions leave out. A URL means the page, however it was written where it was
+    read.
+    """
     documents = frozenset(spec.document.removeprefix(PREFIX) for spec in specs if spec.document)
     return Selection(documents, frozenset(form(spec.source) for spec in specs if spec.source))
 
@@ -121,7 +123,9 @@ class Retractions:
         return self._host.units.run(end)
 
     def find(self, request: FindRetractedRequest, call: Call) -> FindRetractedResponse:
-        """Of an ingest, or of what a dedup kept. Where nothing is retracted this costs one look at a table."""
+        """The retracted documents of an ingest, or of a dedup's result. Without retractions this costs one read of a
+        table.
+        """
         required(request, "manifest_key", "content_digest")
         active = self._host.units.run(lambda unit: self.resource.select(unit, withdrawn=0))
         if not active:

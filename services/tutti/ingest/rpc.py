@@ -47,7 +47,7 @@ MOST_DETAIL = 400
 
 
 def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:
-    """What a spec asks for; the rules of classifiers are read from these blobs. Raises InvalidField."""
+    """The choice of a spec; the rules of classifiers are read from these blobs. Raises InvalidField."""
     thresholds = {each.rule: each.value for each in spec.thresholds}
     try:
         return choosing.choice(spec.rule_sets, thresholds, spec.languages, rules_of(blobs, spec.classifiers))

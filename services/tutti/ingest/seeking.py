@@ -55,7 +55,7 @@ class Selection:
         return seen.doc_id in self.documents or (bool(self.sources) and form(seen.source) in self.sources)
 
     def may_be_in(self, shard: DocumentShardEntry) -> bool:
-        """Whether the shard has to be read: a source may be anywhere, an id only in a range that holds it."""
+        """True if the shard has to be read: a source may be anywhere, an id only in a range that contains it."""
         ordered = sorted(self.documents)
         at = bisect_left(ordered, shard.info.first_doc_id)
         return bool(self.sources) or (at < len(ordered) and ordered[at] <= shard.info.last_doc_id)
@@ -87,7 +87,9 @@ class Seeker:
     def documents(
         self, shards: Iterable[DocumentShardEntry], wanted: Selection, check: Callable[[], None]
     ) -> Iterator[SourcedDocument]:
-        """What is wanted of these shards. `check` is called before each shard and may raise. Raises Refused."""
+        """The requested documents of these shards. `check` is called before each shard and may raise. Raises
+        Refused.
+        """
         for shard in shards:
             if wanted.may_be_in(shard):
                 check()

@@ -1,4 +1,4 @@
-"""What an operator may set of ingest, in `[ingest]` of tutti.toml."""
+"""Settings of ingest, in `[ingest]` of tutti.toml."""
 
 import os
 
@@ -23,5 +23,5 @@ class IngestSettings(Section):
 
     @property
     def processes(self) -> int:
-        """How many work side by side."""
+        """The number of parallel processes."""
         return self.workers or min(os.cpu_count() or 1, MOST)

@@ -22,7 +22,7 @@ from tutti.records.errors import CorpusError
 
 @dataclass(frozen=True)
 class Answered:
-    """How many answers were written, and how many tokens they have."""
+    """The number of answers written, and the number of their tokens."""
 
     answers: int
     tokens: int

@@ -17,7 +17,7 @@ LOGIC_VERSION = "sampling-1"
 
 @dataclass(frozen=True)
 class Continued:
-    """What follows a prompt; `stop` is a `tutti.inference.generation.Stop`."""
+    """The continuation of a prompt; `stop` is a `tutti.inference.generation.Stop`."""
 
     prompt: str
     text: str

@@ -57,7 +57,7 @@ ORDERS: Mapping[int, Callable[[files.Rollout], float]] = {
 
 
 STORED = "trainer/experiences/"
-"""Where agents put experience."""
+"""Key prefix of the experience blobs that agents store."""
 
 
 class Experiences:
@@ -160,7 +160,7 @@ class Experiences:
         return fields.text("blob"), fields.digest("bytes_digest")
 
     def _give_up(self, unit: Unit, name: str) -> bool:
-        """Whether it was there and is to be removed now."""
+        """True if the experience existed and is to be removed now."""
         found = self.resource.find(unit, name)
         if found is None or found.state != EXPERIENCE_STATE_STORED:
             return False

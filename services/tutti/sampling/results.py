@@ -1,4 +1,4 @@
-"""What the manifests of samples and exports say."""
+"""Manifests of samples and exports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def answers_manifest(
     lines: Lines,
     producer: str,
 ) -> Manifest:
-    """Of answers to conversations, in a blob of lines. Its digest follows from contents alone, and from no name."""
+    """The manifest of answers to conversations, in a blob of lines. Its digest depends only on contents, not on
+    names.
+    """
     body: dict[str, JsonValue] = {
         "each": each,
         "lines": lines.to_json(),

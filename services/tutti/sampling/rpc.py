@@ -55,7 +55,7 @@ declare(
 
 
 def sampling_of(spec: SampleSpec) -> Sampling:
-    """How a spec asks to choose tokens. Raises InvalidField."""
+    """The sampling parameters of a spec. Raises InvalidField."""
     try:
         return Sampling(
             temperature=spec.temperature if spec.HasField("temperature") else 1.0,

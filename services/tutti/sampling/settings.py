@@ -1,4 +1,4 @@
-"""What an operator may set of sampling, in `[sampling]` of tutti.toml."""
+"""Settings of sampling, in `[sampling]` of tutti.toml."""
 
 from pydantic import Field
 

@@ -16,7 +16,7 @@ SCHEME = "Bearer "
 
 
 class Role(Enum):
-    """Who calls; the values are those of tutti.options.v1.Role in lower case."""
+    """The role of a caller; the values are those of tutti.options.v1.Role in lower case."""
 
     OPERATOR = "operator"
     ENGINEER = "engineer"
@@ -64,7 +64,7 @@ class Tokens:
         return self._tokens[role]
 
     def role_of(self, token: str) -> Role | None:
-        """Whose token it is; every token is compared, so that the time tells nothing."""
+        """The role of a token, or None; every token is compared, so the time reveals nothing."""
         found = None
         for role, known in self._tokens.items():
             if hmac.compare_digest(known.encode(), token.encode()):

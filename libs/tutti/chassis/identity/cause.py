@@ -46,6 +46,6 @@ def caused_by(cause: Cause) -> Iterator[None]:
 
 
 def current_cause() -> Cause:
-    """What a unit that is run here is an effect of."""
+    """The cause of a unit that runs here."""
     given = _cause.get() or Cause()
     return replace(given, traceparent=given.traceparent or current_traceparent())

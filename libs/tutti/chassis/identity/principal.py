@@ -46,7 +46,7 @@ class Principal:
 
     @property
     def is_machine(self) -> bool:
-        """Whether no person is behind it: an agent, or a service that acts for itself."""
+        """True if there is no person behind it: an agent, or a service that acts for itself."""
         return self.method is Method.TOKEN and self.roles <= MACHINES
 
     def may(self, roles: frozenset[Role]) -> bool:

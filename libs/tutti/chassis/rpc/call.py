@@ -1,4 +1,4 @@
-"""What a method knows of the call that it answers.
+"""The context of a call that a method answers.
 
 Promises: an immutable value; the role has been checked against the method's access option.
 """

@@ -37,7 +37,7 @@ class Health:
         return self.reason(service) == ""
 
     def reason(self, service: str) -> str:
-        """Why a service does not serve; empty when it does."""
+        """The reason why a service does not serve; empty when it does."""
         with self._lock:
             return self._reasons.get(service, "is not here")
 

@@ -1,4 +1,4 @@
-"""Where services answer: by name, from the settings and the data directory.
+"""The addresses of services, by name, from the settings and the data directory.
 
 Promises: asked before every attempt of a call, so a service that came back at another port is found.
 """
@@ -27,6 +27,6 @@ def locate(service: str, addresses: Mapping[str, str], data_dir: Path, own: Call
 
 
 def nobody(data_dir: Path, service: str = "") -> str:
-    """That no platform of this directory runs, or not this service of it, and what to do."""
+    """A message that says that no platform, or not this service, runs in this directory, and what to do."""
     whose, place = f"{service} of " if service else "", data_dir.absolute()
     return f"nobody serves {whose}{place}: start the platform with `tutti up --data-dir {shlex.quote(str(place))}`"

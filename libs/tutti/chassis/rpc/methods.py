@@ -34,7 +34,7 @@ class Method:
 
     @property
     def unanswered(self) -> str:
-        """What is to be done where no answer came in time."""
+        """A message that says what to do when no answer came in time."""
         if "request_id" in self.request.DESCRIPTOR.fields_by_name:
             return "its effect is unknown: repeat with the same request_id"
         return "ask again, for less at once or with more time"

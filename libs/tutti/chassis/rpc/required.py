@@ -16,7 +16,7 @@ def required(request: Message, *paths: str) -> None:
 
 
 def limit_of(request: Message, *, default: int, most: int) -> int:
-    """How many the request asks for, `default` when it does not say. Raises InvalidField above `most`."""
+    """The page size of the request, `default` when it has none. Raises InvalidField above `most`."""
     limit: int = getattr(request, "limit")  # noqa: B009
     if limit > most:
         raise InvalidField("limit", seen=limit, expected=f"at most {most}")

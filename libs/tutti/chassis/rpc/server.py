@@ -61,7 +61,7 @@ class CannotListen(Exception):
 
 
 class Source(Protocol):
-    """What answers a method: a function of the request, or for a stream an iterator of either kind."""
+    """The implementation of a method: a function of the request, or for a stream an iterator of either kind."""
 
     def __call__(self, request: Any, call: Call) -> Any: ...
 
@@ -241,7 +241,7 @@ class RpcServer:
     async def _items(
         self, method: Method, answer: Source, request: Message, call: Call
     ) -> AsyncGenerator[Message, None]:
-        """What a stream answers, whether it is written with or without async."""
+        """The messages of a stream, whether it is written with or without async."""
         if inspect.isasyncgenfunction(answer):
             found = answer(request, call)
             try:
@@ -255,7 +255,7 @@ class RpcServer:
             yield item
 
     async def _admit(self, method: Method, data: bytes, context: Context) -> tuple[Call, Message]:
-        """Who calls, and what. Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField."""
+        """Authenticate and parse a call. Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField."""
         metadata = _metadata(context)
         role, user = await self._caller(method, metadata.get(AUTHORIZATION, ""))
         user = _on_behalf_of(method, role, metadata.get(ON_BEHALF_OF, "")) or user
@@ -364,7 +364,7 @@ def _serialized(method: Method, response: object) -> bytes:
 
 
 def _problem(error: Exception, method: Method) -> Problem:
-    """What the caller is told; a defect gets an id that is in the log beside the traceback."""
+    """The problem to report to the caller; a defect gets an id that is in the log beside the traceback."""
     if isinstance(error, Problem) and not isinstance(error, Internal):
         return error
     if is_transient(error):

@@ -25,7 +25,7 @@ Answer = Callable[[Any, Call], Message]
 
 
 class Readable(Protocol):
-    """What answers Get and List of a kind; where it has a `cancel(request)`, Cancel too."""
+    """The implementation of Get and List of a kind; where it has a `cancel(request)`, of Cancel too."""
 
     @property
     def resource(self) -> Resource[Any]: ...

@@ -42,7 +42,7 @@ class Tls:
 
     @property
     def serves(self) -> bool:
-        """Whether servers speak TLS; clients do where an authority is trusted."""
+        """True if servers use TLS; clients do if an authority is trusted."""
         return bool(self.settings.certificate)
 
     @property
@@ -151,7 +151,7 @@ def _tried(host: str, port: int, address: str, tls: Tls | None) -> str:
 
 
 def _mistrusted(error: ssl.SSLCertVerificationError, host: str, port: int, address: str, tls: Tls | None) -> str:
-    """Why the certificate of the server is not accepted."""
+    """The reason why the certificate of the server is not accepted."""
     assert tls is not None
     trusted = tls.settings.ca
     if error.verify_code == 10:  # X509_V_ERR_CERT_HAS_EXPIRED
@@ -168,7 +168,7 @@ def _mistrusted(error: ssl.SSLCertVerificationError, host: str, port: int, addre
 
 
 def _refused(address: str, tls: Tls) -> str:
-    """Why the server hung up once it had seen our certificate, or none."""
+    """The reason why the server closed the connection after it saw our certificate, or none."""
     own = tls.settings.certificate
     if not own:
         return f"{address} asks for a certificate of its clients: set tls.certificate and tls.key"

@@ -113,7 +113,7 @@ class Watch(Generic[M]):
         return self
 
     def latest(self) -> tuple[int, M] | None:
-        """What was seen last: revision and message."""
+        """The last revision and message."""
         with self._lock:
             return self._latest
 

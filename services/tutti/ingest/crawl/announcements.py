@@ -37,8 +37,8 @@ class RobotsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SitemapAnswer:
-    """What a sitemap lists, or where it lies instead (`target`); `outcome` in words. `pace` is that of its host from
-    then on.
+    """The URLs in a sitemap, or its new location (`target`); `outcome` in words. `pace` is that of its host from then
+    on.
     """
 
     listed: Sitemap
@@ -58,7 +58,7 @@ def robots_all(hosts: Sequence[str], waits: Mapping[str, float], manner: Manner)
 
 
 def read_sitemap(url: str, pace: Pace, manner: Manner) -> SitemapAnswer:
-    """What the sitemap at a canonical URL lists; nothing where there is none, or what is there is none."""
+    """The URLs in the sitemap at a canonical URL; empty if there is none, or if the response is not a sitemap."""
 
     async def run() -> SitemapAnswer:
         async with manner.fetcher(replace(manner.limits, max_bytes=MAX_SITEMAP_BYTES)) as fetcher:

@@ -25,7 +25,7 @@ _OF_THE_BODY = ("content-length", "content-encoding", "content-type", "transfer-
 
 
 class Again(StrEnum):
-    """How an answer was known again; READ is one that was not."""
+    """The way in which an answer was recognised as unchanged; READ is one that was not."""
 
     READ = ""
     NOT_MODIFIED = "not_modified"  # its host said so, and sent nothing
@@ -58,7 +58,7 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What an earlier crawl kept of a URL; `record` is empty where its host gave nothing to know it by."""
+    """The stored answer of an earlier crawl for a URL; `record` is empty if its host sent no validator."""
 
     kept: StoredResponse
     record: bytes
@@ -70,13 +70,13 @@ class Earlier:
 
 
 def kept(answer: Answer, size: int, at: str) -> StoredResponse:
-    """What is to be known of an answer whose record of `size` bytes is not yet stored."""
+    """The description of an answer whose record of `size` bytes is not yet stored."""
     digest, nbytes = bytes_digest(answer.body), len(answer.body)
     return StoredResponse("", 0, size, at, digest, nbytes, form(answer), *_validators(answer))
 
 
 def form(answer: Answer) -> str:
-    """How a body is to be read: answers of the same body and another form are not the same."""
+    """The format of a body: answers of the same body and another format are not the same."""
     return "\n".join(answer.header(name).strip().lower() for name in ("Content-Type", "Content-Encoding"))
 
 
@@ -129,7 +129,7 @@ class Answers:
             unit.tx.execute(insert(self.table), found)
 
     def find(self, unit: Unit, crawl: str, urls: Sequence[str]) -> dict[str, StoredResponse]:
-        """What a crawl kept of these URLs, by URL."""
+        """The stored answers of a crawl for these URLs, by URL."""
         table, found = self.table, {}
         for begin in range(0, len(urls), _TOGETHER):
             wanted = and_(table.c.crawl == crawl, table.c.url.in_(urls[begin : begin + _TOGETHER]))

@@ -31,7 +31,7 @@ _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # that of URLs (
 
 
 def response(answer: Answer, at: datetime) -> bytes:
-    """What was answered, at an aware time. A record says so that has only the beginning of a body."""
+    """A response record, at an aware time. It is marked if it has only the beginning of a body."""
     return _record(
         WarcRecordType.response,
         _id(answer.url, at, "response"),
@@ -45,7 +45,7 @@ def response(answer: Answer, at: datetime) -> bytes:
 
 
 def request(url: str, asked: Mapping[str, str], at: datetime, *, kind: str = "response") -> bytes:
-    """What was asked, with these headers; its answer is the record of this kind, of the same time."""
+    """A request record, with these headers; its answer is the record of this kind, of the same time."""
     return _record(
         WarcRecordType.request,
         _id(url, at, "request"),
@@ -89,14 +89,14 @@ def revisit(answer: Answer, at: datetime, of: Place, profile: str) -> bytes:
 
 
 def metadata(url: str, at: datetime, fields: Mapping[str, str]) -> bytes:
-    """What is known of a page beside its answer: from where it was found, or why there is none."""
+    """A metadata record about a page: the page that linked to it, or why there is no answer."""
     block = "".join(f"{key}: {value}\r\n" for key, value in fields.items()).encode()
     record = _id(url, at, "metadata")
     return _record(WarcRecordType.metadata, record, url, at, "application/warc-fields", block)
 
 
 def warcinfo(at: datetime, fields: Mapping[str, str]) -> bytes:
-    """What stands at the head of a file."""
+    """The first record of a file."""
     block = "".join(f"{key}: {value}\r\n" for key, value in fields.items()).encode()
     return _record(WarcRecordType.warcinfo, _id("", at, "warcinfo"), "", at, "application/warc-fields", block)
 

@@ -27,8 +27,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a crawl behaves. `contact` is a URL or an address for those who are visited; `delay_seconds` between the
-    beginnings of two visits to a host, at least; robots may ask for more. `connect`: where hosts lie, see Connect."""
+    """The politeness of a crawl. `contact` is a URL or an address for the visited sites; `delay_seconds` is the minimum
+    time between the starts of two requests to a host; robots.txt may require more. `connect`: the addresses of hosts,
+    see Connect.
+    """
 
     contact: str
     delay_seconds: float = 1.0
@@ -53,8 +55,8 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What came after so many tries, the last with the headers `asked`: an answer, of a host that was given up where it
-    is `busy`; or a failure.
+    """The result of a request with retries, the last with the headers `asked`: an answer, of a host that was given up
+    if it is `busy`; or a failure.
     """
 
     tries: int
@@ -78,9 +80,7 @@ NEW = Put()
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Of whom, and how, is asked. `begins`: whether a question may be put at a time of the loop; always where it is
-    None.
-    """
+    """The parameters of requests. `begins`: True if a request may start at a time of the loop; always if it is None."""
 
     fetcher: Fetches
     manner: Manner
@@ -116,7 +116,7 @@ class Asking:
             tries += 1
 
     async def _once(self, url: str, headers: Callable[[], Mapping[str, str]], tries: int) -> tuple[Came | None, float]:
-        """What came; else the seconds after which it is asked for again. Raises HostBusy, Late."""
+        """The result of one request, or the seconds after which it is retried. Raises HostBusy, Late."""
         turn, manner, asked = self.turn, self.manner, dict[str, str]()
         last = tries >= manner.tries
         try:

@@ -29,7 +29,7 @@ class Causes:
         return found | {url: f"no robots.txt: {rules[host]}" for url in refused if (host := host_of(url)) in rules}
 
     def of_seeds(self, unit: Unit, seeds: Iterable[str]) -> list[str]:
-        """Of each seed, what became of it or of where it leads; the first few that differ."""
+        """The outcome of each seed, or of its redirect target; the first few that differ."""
         told = dict.fromkeys(filter(None, (self._of_seed(unit, seed) for seed in list(seeds)[:100])))
         return list(told)[:MOST_TOLD]
 

@@ -32,7 +32,7 @@ from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.crawl.visiting import Bounds, Visit, visit_all
 
 MAX_HOSTS = 50
-"""That are visited together: with more, archives would have a page or two."""
+"""Maximum number of hosts that are crawled in parallel: with more, archives would have a page or two."""
 PATIENCE = 2
 """Times as many pages of a host that was given up go into a batch: it is asked once in each."""
 RULES_SECONDS, MAX_RULES_ASKED = 24 * 3600, 5
@@ -86,7 +86,7 @@ class Crawling:
             self._visit(depth, run, check)
 
     def _sitemaps(self, run: Run, check: Callable[[], None]) -> None:
-        """What the hosts of the seeds list is as far away as what the seeds link to."""
+        """Add the URLs in the sitemaps of the seeds' hosts, at the same distance as the links of the seeds."""
         hosts = {host_of(url) for url in self._plan.seeds}
         found = self._rules(hosts, 0, run)
         waiting = [DiscoveredUrl(each) for rules in found.values() for each in rules.sitemaps]
@@ -201,7 +201,9 @@ class Crawling:
         return replace(put, wait_seconds=max(0.0, put.wait_seconds + at - self._host.clock.monotonic()))
 
     def _earlier(self, urls: Sequence[str]) -> list[Earlier | None]:
-        """What the earlier crawl kept of URLs, as far as it is still there: of all, or of the first if that is much."""
+        """The stored answers of the earlier crawl for URLs, if they still exist: of all, or only of the first if they
+        are large.
+        """
         if not self._plan.since:
             return [None] * len(urls)
         blobs, since = self._host.blobs, self._plan.since
@@ -263,8 +265,8 @@ class Crawling:
 def together(
     pages: Sequence[DiscoveredUrl], came: Iterable[Visit | Put], last: Mapping[str, str]
 ) -> Iterator[list[tuple[DiscoveredUrl, Visit]]]:
-    """Of pages, in order, those that were visited, in parts: of one host, with nothing between them that is put off, or
-    was visited before. `last`: by host the last URL of the level that was.
+    """The visited ones of pages, in order, in parts: of one host, with no postponed or earlier visited page between
+    them. `last`: by host the last visited URL of the level.
     """
     part: list[tuple[DiscoveredUrl, Visit]] = []
     for page, visit in zip(pages, came, strict=False):
@@ -298,7 +300,7 @@ def _size(blobs: Blobs, key: str) -> int:
 
 
 def _due(known: RobotsAnswer, asked: RobotsAttempt | None, depth: int, now: int) -> bool:
-    """Whether a host is to be asked for its rules again."""
+    """True if the rules of a host are to be requested again."""
     if asked is None or now - asked.at >= RULES_SECONDS:  # one that was asked before this was recorded
         return True
     return unavailable(known.status) and asked.depth < depth and asked.times < MAX_RULES_ASKED

@@ -27,7 +27,7 @@ _MAX_HEADER = 32 << 10
 _SMALL = 256 << 10
 """Bytes of a body that need no room."""
 UNWANTED_BYTES = 64 << 10
-"""That are read of a body of a type that is not wanted: to have few of those whole is cheaper than to connect again."""
+"""Bytes read of a body of another type: to read small ones completely is cheaper than to connect again."""
 
 
 class Fetcher:

@@ -12,7 +12,7 @@ from typing import Protocol
 from tutti.ingest.reading.encodings import undone
 
 HELD_BYTES = 32 << 20
-"""Of all bodies that come at once; one that is larger comes alone."""
+"""Maximum bytes of all bodies that are read at once; a larger one is read alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server said. `body` is as it came but for chunks, `whole` unless only its beginning was taken; `headers`
-    in their order, as they were written.
+    """The response of a server. `body` is as received except for chunks, `whole` unless only its beginning was read;
+    `headers` in their order, as they were written.
     """
 
     url: str
@@ -54,7 +54,7 @@ class Answer:
 
 
 class Fetches(Protocol):
-    """What asks for pages."""
+    """The interface that fetches pages."""
 
     async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
         """GET a canonical URL. Raises FetchFailed."""

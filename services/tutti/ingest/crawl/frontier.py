@@ -47,7 +47,7 @@ _TOGETHER = 500
 
 
 class State(IntEnum):
-    """How far a URL has come."""
+    """The state of a URL."""
 
     FOUND = 0
     WAITING = 1  # is to be visited
@@ -66,7 +66,7 @@ class DiscoveredUrl:
 
 @dataclass(frozen=True, slots=True)
 class UrlStatus:
-    """What is known of a URL; `what` became of it: `visited/page`, `left/trap`."""
+    """The state and the outcome of a URL: `visited/page`, `left/trap`."""
 
     url: str
     depth: int
@@ -77,7 +77,9 @@ class UrlStatus:
 
 @dataclass(frozen=True, slots=True)
 class RobotsAttempt:
-    """When a host was asked for its rules: in seconds since 1970, at which level, and how often by then in vain."""
+    """The last request for the rules of a host: in seconds since 1970, at which level, and the number of failures until
+    then.
+    """
 
     at: int
     depth: int
@@ -175,7 +177,7 @@ class Frontier:
         return len(redirects), more
 
     def taken(self, unit: Unit, crawl: str) -> PageCounts:
-        """What was taken so far, counted from what is known."""
+        """The number of pages selected so far, counted from the rows."""
         counted = PageCounts()
         pages, after = self.pages, ""
         while True:
@@ -215,7 +217,7 @@ class Frontier:
         return list(itertools.chain.from_iterable(parts))
 
     def last_visited(self, unit: Unit, crawl: str, depth: int, hosts: Iterable[str]) -> dict[str, str]:
-        """Of hosts the last URL of a level that was visited, where there is one."""
+        """The last visited URL of a level by host, if there is one."""
         pages, found = self.pages, dict[str, str]()
         for host in hosts:
             wanted = and_(
@@ -276,7 +278,7 @@ class Frontier:
         self.find(unit, crawl, found, depth + 1)
 
     def counts(self, unit: Unit, crawl: str) -> dict[str, int]:
-        """How many URLs there are by state, and by outcome or reason: `visited/page`, `left/trap`."""
+        """The number of URLs by state, and by outcome or reason: `visited/page`, `left/trap`."""
         pages = self.pages
         columns = (pages.c.state, pages.c.outcome, pages.c.reason)
         query = select(*columns, func.count()).where(pages.c.crawl == crawl).group_by(*columns)
@@ -297,7 +299,7 @@ class Frontier:
         }
 
     def begun(self, unit: Unit, crawl: str) -> bool:
-        """Whether anything was decided."""
+        """True if anything was decided."""
         pages = self.pages
         query = select(pages.c.url).where(and_(pages.c.crawl == crawl, pages.c.state != State.FOUND)).limit(1)
         return unit.tx.execute(query).first() is not None
@@ -342,7 +344,7 @@ class Frontier:
         return named(state)
 
     def robots(self, unit: Unit, crawl: str, hosts: Iterable[str]) -> dict[str, RobotsAnswer]:
-        """What is known of these hosts."""
+        """The stored robots.txt answers of these hosts."""
         table = self.hosts
         query = select(table).where(and_(table.c.crawl == crawl, table.c.host.in_(sorted(set(hosts)))))
         return {row.host: RobotsAnswer(row.host, row.status, row.body) for row in unit.tx.execute(query)}
@@ -362,7 +364,7 @@ class Frontier:
         return [RobotsAnswer(row.host, row.status, row.body) for row in rows], int(count)
 
     def rules_asked(self, unit: Unit, crawl: str, hosts: Iterable[str]) -> dict[str, RobotsAttempt]:
-        """When these hosts were asked for their rules last."""
+        """The time of the last request for the rules of these hosts."""
         table = self.rules
         query = select(table).where(and_(table.c.crawl == crawl, table.c.host.in_(sorted(set(hosts)))))
         return {row.host: RobotsAttempt(row.at, row.depth, row.times) for row in unit.tx.execute(query)}
@@ -384,7 +386,7 @@ class Frontier:
 
 
 def _behind(host: str) -> str:
-    """What is behind all URLs of a host, which begin with it and a slash, and before those of any other."""
+    """A text that sorts after all URLs of a host, which begin with it and a slash, and before those of any other."""
     return host + chr(ord("/") + 1)
 
 

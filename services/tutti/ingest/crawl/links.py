@@ -20,9 +20,9 @@ from tutti.ingest.reading.markup import rewritten
 from tutti.ingest.reading.markupkinds import Mode
 
 MAX_LINKS = 20_000
-"""Of a page; the first of them in its order. A page with more is a list made for machines."""
+"""Maximum number of links of a page, the first ones in its order. A page with more is a list made for machines."""
 MAX_OWN = 100
-"""Of what a page says that it wants to be known under; the first."""
+"""Maximum number of canonical URLs of a page; the first ones."""
 _VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))
 """Directives that have a value behind a colon; what else stands before one is the name of an agent."""
 _VALUE = re.compile(rf"(?:{'|'.join(sorted(_VALUED))})\s*:\s*[^\s,]*")
@@ -41,7 +41,7 @@ class PageLinks:
 def said(
     url: str, body: bytes, *, agent: str, kind: str = "", charset: str = "", headers: Iterable[str] = ()
 ) -> PageLinks:
-    """What a page at a canonical URL says.
+    """The links and directives of a page at a canonical URL.
 
     `kind` (its content type), `charset` and `headers` (each X-Robots-Tag) came with it.
     """
@@ -62,7 +62,7 @@ def said(
 
 
 def asked(headers: Iterable[str], agent: str) -> tuple[bool, bool]:
-    """Whether a page may be kept, and its links be followed, by each X-Robots-Tag that came with it."""
+    """Evaluate each X-Robots-Tag header: (the page may be kept, its links may be followed)."""
     return _obeyed(directive for header in headers for directive in _heard(header, agent))
 
 
@@ -78,8 +78,8 @@ def _heard(header: str, agent: str) -> Iterator[str]:
 
 
 def _obeyed(lists: Iterable[str]) -> tuple[bool, bool]:
-    """Whether lists of directives allow that a page is kept, and that its links are followed. Many a page has spaces
-    where commas should stand.
+    """Evaluate lists of directives: (page may be kept, its links may be followed). Many pages have spaces instead of
+    commas.
     """
     words = {word for each in lists for word in _VALUE.sub(" ", each.lower()).replace(",", " ").split()}
     return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
@@ -104,7 +104,7 @@ def _canonical(references: Iterable[str], base: str, faults: dict[str, int]) -> 
 
 
 def _own(tree: HTMLTree, base: str) -> str:
-    """What rel=canonical says; several that differ name none."""
+    """The URL in rel=canonical; empty if there are several that differ."""
     named = (
         each.getattr("href")
         for each in tree.document.query_selector_all("link[rel][href]")[:MAX_LINKS]

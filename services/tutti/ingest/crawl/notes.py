@@ -19,7 +19,7 @@ LEADS_TO = "leads to "
 
 
 class About(StrEnum):
-    """What a note is about."""
+    """The subject of a note."""
 
     PAGE = "page"  # why there is none, or where it leads
     RULES = "rules"  # of a host: why they could not be had
@@ -50,7 +50,7 @@ class Notes:
             unit.tx.execute(insert(table), rows)
 
     def find(self, unit: Unit, crawl: str, about: About, urls: Iterable[str]) -> dict[str, str]:
-        """What is noted of these URLs."""
+        """The notes about these URLs."""
         table, wanted, found = self.table, list(urls), dict[str, str]()
         for begin in range(0, len(wanted), _TOGETHER):
             of_url = table.c.url.in_(wanted[begin : begin + _TOGETHER])

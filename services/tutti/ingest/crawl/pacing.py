@@ -30,8 +30,8 @@ class Late(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a host is to be asked: `delay_seconds` between the beginnings of two requests, the first not before
-    `wait_seconds` from now. `refusals`: how often in a row it asked to be left alone, each time after that was done.
+    """The rate limit of a host: `delay_seconds` between the starts of two requests, the first not before `wait_seconds`
+    from now. `refusals`: how often in a row it asked to wait, each time after that wait.
     """
 
     delay_seconds: float = 0.0
@@ -63,7 +63,7 @@ class Paces:
         self.keep({host: Pace(wait_seconds=max(self._delay, asked_delay), refusals=self._refusals.get(host, 0))})
 
     def keep(self, paces: Mapping[str, Pace]) -> None:
-        """How hosts are to be asked from now on."""
+        """Store the rate limits of hosts."""
         now = self._clock.monotonic()
         for host, pace in paces.items():
             self._next[host] = now + pace.wait_seconds
@@ -71,7 +71,7 @@ class Paces:
 
 
 class Turn:
-    """When a host may be asked within a batch; of one event loop."""
+    """The time at which a host may be requested within a batch; of one event loop."""
 
     def __init__(self, pace: Pace, connections: int, tries: int) -> None:
         self._delay, self._tries = pace.delay_seconds, tries
@@ -84,12 +84,12 @@ class Turn:
 
     @property
     def over(self) -> bool:
-        """Whether the host is given up."""
+        """True if the host is given up."""
         return self._refusals >= self._tries or self._next - self._loop.time() > LONGEST_WAIT_SECONDS + self._delay
 
     @property
     def pace(self) -> Pace:
-        """What the next batch has to know."""
+        """The state for the next batch."""
         return Pace(self._delay, max(0.0, self._next - self._loop.time()), self._refusals)
 
     @asynccontextmanager

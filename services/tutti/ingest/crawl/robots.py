@@ -19,11 +19,11 @@ from tutti.ingest.crawl.urls import host_of
 MAX_BYTES = 500 << 10
 MAX_REDIRECTS = 5
 HELD_BYTES = 2 << 20
-"""Of files whose rules are held in memory; parsed rules take up to fifteen times as much."""
+"""Maximum bytes of files whose rules are held in memory; parsed rules take up to fifteen times as much."""
 MAX_DELAY_SECONDS = 60.0
 """A host that asks for a longer pause between two pages is not crawled: it would take for ever, or ask for no visit."""
 LONGEST_DELAY_SECONDS = 86_400.0
-"""Of what is asked for no more is told."""
+"""Maximum delay that is reported."""
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _LINE = re.compile(
     r"(user[- ]?agent|sitemaps?|site-map"
@@ -38,7 +38,7 @@ _RATE = re.compile(r"([0-9]+)/([0-9]+)([smhd]?)(?!\S)", re.IGNORECASE)
 """Pages, and the time for them, such as `1/5m`."""
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DIGITS = 18
-"""Of a number, the digits that are read."""
+"""Maximum number of digits that are read of a number."""
 _WILDCARD = re.compile(r"\*+")
 _NORMAL = re.compile(r"[A-Za-z0-9._~/-]*")
 _ESCAPED_SLASH = re.compile("%2F", re.IGNORECASE)
@@ -48,7 +48,7 @@ _TOKEN = re.compile(r"\*(?!\S)|[A-Za-z_-]+")
 
 
 class Access(StrEnum):
-    """How the rules of a host came about."""
+    """The way in which the rules of a host were obtained."""
 
     RULES = "rules"  # from its robots.txt
     NONE_GIVEN = "none given"  # there is none: everything is allowed
@@ -92,7 +92,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What one host allows one agent."""
+    """The permissions of one host for one agent."""
 
     access: Access
     _rules: tuple[Rule, ...] = ()
@@ -208,7 +208,7 @@ def has_rules(status: int | None) -> bool:
 
 
 def unavailable(status: int | None) -> bool:
-    """Whether rules could not be had, after redirects, of which too many count as a page that is not there."""
+    """True if rules could not be fetched, after redirects, of which too many count as a missing page."""
     return status is None or status == 429 or not 200 <= status < 500
 
 

@@ -21,7 +21,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class ExclusionReason(StrEnum):
-    """Why a page that was found is not fetched."""
+    """The reason why a page that was found is not fetched."""
 
     ELSEWHERE = "elsewhere"  # below none of the prefixes
     EXCLUDED = "excluded"  # below one that is left out
@@ -32,7 +32,7 @@ class ExclusionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a crawl may fetch. `prefixes` and `without` are beginnings of canonical URLs.
+    """The scope of a crawl. `prefixes` and `without` are prefixes of canonical URLs.
 
     `alike`: of URLs that differ in digits, or in the values of parameters, alone (a calendar has a million), how many.
     """
@@ -49,7 +49,7 @@ class Scope:
 
 @dataclass(slots=True)
 class PageCounts:
-    """How many pages were taken already: in all, by host, by shape. Memory is 20 bytes a shape, and a host."""
+    """The number of selected pages: in all, by host, by shape. Memory is 20 bytes per shape and per host."""
 
     pages: int = 0
     _hosts: Tally = field(default_factory=Tally)
@@ -68,11 +68,11 @@ class PageCounts:
                 mine.add(key, count)
 
     def of_host(self, url: str) -> int:
-        """How many of its host."""
+        """The number of selected pages of its host."""
         return self._hosts[_key(host_of(url))]
 
     def alike(self, url: str) -> int:
-        """How many of its shape."""
+        """The number of selected pages of its shape."""
         return self._shapes[_key(shape(url))]
 
 
@@ -111,7 +111,7 @@ def _left(url: str, depth: int, scope: Scope, taken: PageCounts, more: PageCount
 
 
 def circles(url: str, *, segments: int, parameters: int) -> bool:
-    """Whether a path is so long, or repeats itself so, that links must have led in circles."""
+    """True if a path is so long, or repeats itself so often, that links must have led in circles."""
     path, _, query = url.removeprefix(host_of(url)).partition("?")
     parts = [each for each in path.split("/") if each]
     if len(parts) > segments or (query and query.count("&") >= parameters):

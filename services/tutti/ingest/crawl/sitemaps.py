@@ -20,7 +20,7 @@ from tutti.ingest.reading.encodings import undone
 MAX_URLS = 50_000
 MAX_BYTES = 50 << 20
 MAX_ELEMENTS = 2_000_000
-"""That are looked at: forty of each URL, such as the same page in other languages."""
+"""Maximum number of elements: forty for each URL, such as the same page in other languages."""
 MAX_DEPTH = 50
 _PIECE = 1 << 16
 _MAX_TAG = 1 << 20
@@ -29,7 +29,7 @@ _LINE = re.compile(rb"[^\r\n]+")
 
 
 class BadSitemap(Exception):
-    """What was read is no sitemap; the message says what it is."""
+    """The content is not a sitemap; the message says what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Sitemap:
 
 
 def sitemap(url: str, body: bytes) -> Sitemap:
-    """What the sitemap at a canonical URL lists. Raises BadSitemap."""
+    """The URLs in the sitemap at a canonical URL. Raises BadSitemap."""
     data = _unpacked(body)
     pages: Iterable[str]
     others: Iterable[str]
@@ -64,7 +64,7 @@ def _own(references: Iterable[str], url: str) -> Iterator[str]:
 
 
 def _of_xml(data: bytes) -> tuple[list[str], list[str]]:
-    """What stood before a fault, if anything did."""
+    """The entries before a syntax error, if there are any."""
     listed = _Listed()
     try:
         listed.read(data)
@@ -79,11 +79,11 @@ def _of_xml(data: bytes) -> tuple[list[str], list[str]]:
 
 
 class _Enough(Exception):
-    """What follows is not read."""
+    """Stop reading: there are enough entries."""
 
 
 class _Listed:
-    """What was listed so far by the elements that have ended."""
+    """The entries of the elements that have ended so far."""
 
     def __init__(self) -> None:
         self.pages, self.sitemaps = list[str](), list[str]()

@@ -1,4 +1,4 @@
-"""Where a crawl stands: its hosts, what each of them asks for, what is visited next.
+"""The state of a crawl: its hosts, their rules and delays, and the next URLs.
 
 Promises: only reads; a look is bounded by the hosts and URLs that are asked for, but for the counts of URLs.
 """

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Outcome(StrEnum):
-    """What came of a visit."""
+    """The outcome of a visit."""
 
     PAGE = "page"
     NO_INDEX = "no_index"  # a page that asks not to be kept; its links are followed
@@ -62,7 +62,7 @@ class Visit:
     """In words, why it failed."""
     again: Again = Again.READ
     kept: StoredResponse | None = None
-    """Of an answer whose body may be asked for again; without an archive where its record is the first of `records`."""
+    """An answer whose body may be requested again; without an archive if its record is the first of `records`."""
 
     @property
     def found(self) -> list[str]:
@@ -124,7 +124,7 @@ async def visits(
 
 
 class _Batch:
-    """Whether questions of a batch may still be put; the first can be in so many seconds."""
+    """The time limit of a batch: requests may start within so many seconds of the first."""
 
     def __init__(self, bounds: Bounds, first: float) -> None:
         self._bounds, self._loop = bounds, asyncio.get_running_loop()
@@ -133,7 +133,7 @@ class _Batch:
         self.asked = False
 
     def begins(self, at: float) -> bool:
-        """Whether one may be put at a time of the loop; the first may in any case."""
+        """True if a request may start at a time of the loop; the first always may."""
         if not self.asked and at <= self._loop.time():
             return True
         return at <= self._until and self._held < self._bounds.nbytes
@@ -185,7 +185,7 @@ def _failure(url: str, at: datetime, failure: Failure, tries: int, detail: str) 
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """What was asked and came; `before` is the earlier answer, whole, where it was asked for a change alone."""
+    """A request and its answer; `before` is the complete earlier answer of a conditional request."""
 
     asked: Mapping[str, str]
     came: Answer
@@ -194,7 +194,7 @@ class _Exchange:
 
     @property
     def answer(self) -> Answer:
-        """What is to be read: the earlier answer where it was not modified."""
+        """The answer to read: the earlier one if it was not modified."""
         return freshened(self.before, self.came) if self.again is Again.NOT_MODIFIED and self.before else self.came
 
     @property

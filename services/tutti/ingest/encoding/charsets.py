@@ -19,7 +19,7 @@ _MARKUP = re.compile(rb"<[^<>]*>")
 _NOT_ASCII = re.compile(rb"[\x1b\x80-\xff]")
 _ASCII = bytes(range(128))
 _LEAST_LATIN = 0.01
-"""Of a text, the share of bytes that are not ASCII from which on a guess among Latin sets is believed."""
+"""Share of non-ASCII bytes in a text from which on a guess among Latin sets is trusted."""
 
 # Browsers read GBK as GB18030, and a page that declares x-user-defined as windows-1252 (HTML standard, 13.2.3.2).
 _READ_AS = {"gbk": "gb18030", "x-user-defined": "windows-1252"}
@@ -68,7 +68,7 @@ def named(label: str) -> str | None:
 
 
 def characters(data: bytes, charset: str) -> tuple[str, int]:
-    """What bytes stand for in a character set, and how many of them became U+FFFD because they stand for nothing."""
+    """The text of bytes in a character set, and the number of invalid ones that became U+FFFD."""
     if charset in _OURS:
         text = _OURS[charset](data)
         return text, text.count("\ufffd")

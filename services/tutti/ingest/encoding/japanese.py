@@ -18,10 +18,10 @@ _PIECE = re.compile(
     rb"|(?P<two>(?:[\xa1-\xfe]{2})++)|(?P<kana>(?:\x8e[\xa1-\xdf])++)|(?P<three>(?:\x8f[\xa1-\xfe]{2})++)"
     rb"|\x8f[\xa1-\xfe][\x80-\xff]?|[\x8e\x8f\xa1-\xfe][\x80-\xff]"
 )
-"""What is ASCII or a fault, byte for byte; characters of two bytes and of three; or one fault."""
+"""A pattern for ASCII or an error, byte for byte; characters of two bytes and of three; or one error."""
 _ESCAPE = re.compile(rb"\x1b(?:\(([BIJ])|\$[@B])")
 _NEVER = b"\x0e\x0f\x1b"
-"""Of ASCII, what stands for nothing where escapes switch."""
+"""ASCII characters without meaning where escapes switch."""
 _SINGLE = bytes.maketrans(_NEVER, b"\xff" * len(_NEVER))
 _ROMAN = str.maketrans("\\~", "\xa5\u203e")
 _HALF = {each: 0xFF61 - 0x21 + each for each in range(0x21, 0x60)} | dict.fromkeys(range(0x60, 0x80), _BAD)

@@ -26,7 +26,7 @@ _MAPPED: dict[int, int | None] = {**_GONE, 0xA0: 0x20, 0x202F: 0x20}
 _TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")  # begins at a run's begin alone: linear in hostile text
 _BLANK = re.compile(r"\n{3,}")
 _LONG = 30
-"""Of combining characters: few texts have so many on one letter."""
+"""Maximum number of combining characters in a row: few texts have so many on one letter."""
 _COMBINED = "\u0f73\u0f75\u0f81"
 """Characters of class 0 that are made of combining ones alone."""
 _SOURCE = Path(__file__).with_suffix(".c")

@@ -70,7 +70,7 @@ class Decoded:
 
     @property
     def fits(self) -> bool:
-        """Whether little was replaced of what is not ASCII, on which most character sets agree."""
+        """True if few of the non-ASCII characters were replaced; most character sets agree on ASCII."""
         if not self.replaced:
             return True
         others = len(self.text) - len(self.text.encode("ascii", "ignore"))
@@ -78,7 +78,7 @@ class Decoded:
 
     @property
     def unreadable(self) -> bool:
-        """Whether so much was replaced that the character set must be wrong."""
+        """True if so much was replaced that the character set must be wrong."""
         return self.replaced > MAX_REPLACED_SHARE * len(self.text)
 
 
@@ -101,7 +101,7 @@ def is_binary(data: bytes, charset: str = "") -> bool:
 
 
 def media_type(path: str, data: bytes, charset: str = "", kind: str = "") -> MediaType:
-    """What came with a page says whether it is HTML (`kind`: its content type), then how it begins, then its name.
+    """The media type of a page, by its content type (`kind`), then by its beginning, then by its name.
 
     Markdown often begins with an element of HTML, and any text is valid Markdown: there the name is believed.
     """
@@ -172,7 +172,7 @@ def _mark(data: bytes, charset: str) -> tuple[bytes, str]:
 
 
 def _is_wide(data: bytes, charset: str) -> bool:
-    """Whether bytes are text in UTF-16: there are zeros, as in each space and letter of ASCII, and nothing is amiss."""
+    """True if bytes are text in UTF-16: there are zeros, as in each space and letter of ASCII, and no errors."""
     if b"\0" not in data:
         return False
     try:

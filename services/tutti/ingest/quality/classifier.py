@@ -91,7 +91,7 @@ def placed(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is said of a classifier before its weights."""
+    """The header of a classifier, before its weights."""
 
     keeps: str
     labels: tuple[Label, ...]
@@ -104,7 +104,7 @@ class Header:
 
 
 def header(data: bytes) -> Header:
-    """What the first bytes of a classifier, MAGIC and MOST_HEADER at least, say. Raises UnreadableClassifier."""
+    """Parse the first bytes of a classifier, MAGIC and MOST_HEADER at least. Raises UnreadableClassifier."""
     if not data.startswith(MAGIC):
         raise UnreadableClassifier("these bytes are no classifier, or of another format; train it with this version")
     line, end, _ = data[len(MAGIC) : len(MAGIC) + MOST_HEADER].partition(b"\n")

@@ -59,7 +59,7 @@ _IN_WORD = (Class.LETTER, Class.NUMBER, Class.EXTEND)
 
 
 class _Small(dict[int, str]):
-    """What stands for a character where words are parted by spaces."""
+    """The code that stands for a character where words are separated by spaces."""
 
     def __missing__(self, code: int) -> str:
         kind = class_of(chr(code))
@@ -121,7 +121,7 @@ def _name(value: int) -> int:
 
 
 def shouts(text: str) -> bool:
-    """Whether a word has LOUD capitals or more, and nothing else."""
+    """True if a word has LOUD capitals or more, and nothing else."""
     return any(
         len(word) >= LOUD and all(ord(each) < FOLDED and is_capital(ord(each)) for each in word)
         for word in set(text.translate(_parted).split())
@@ -129,7 +129,7 @@ def shouts(text: str) -> bool:
 
 
 def is_capital(code: int) -> bool:
-    """Whether a code point below FOLDED has another small letter."""
+    """True if a code point below FOLDED has another small letter."""
     return bool(folding()[code] > code)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """What was found."""
+    """The kind of a finding."""
 
     EMAIL = "email"
     PHONE = "phone"

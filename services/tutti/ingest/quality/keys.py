@@ -85,7 +85,7 @@ def _found(text: str, what: str, begin: int) -> int:
 
 
 def _cut(text: str, at: int, limit: int) -> int:
-    """Where a private key ends that does not say so: behind its last whole line; 0 where it has none."""
+    """The end of a private key that has no end mark: after its last complete line; 0 if it has none."""
     while field := _PEM_FIELD.match(text, at, limit):
         at = field.end()
     begin = at

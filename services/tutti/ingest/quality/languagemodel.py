@@ -55,7 +55,7 @@ def model() -> Model:
 
 
 def classify(texts: Sequence[bytes]) -> list[tuple[str, float]]:
-    """Of texts in UTF-8 the language that is the likeliest, and its probability."""
+    """The most likely language of each text in UTF-8, and its probability."""
     if not texts:
         return []
     scores = score(texts)
@@ -92,7 +92,7 @@ def sums(text: bytes) -> Scores:
 
 
 def _weights(most: int) -> Scores:
-    """How much a feature counts that is met so many times, in float32 precision, for 0 to `most`."""
+    """The weight of a feature by its number of occurrences, from 0 to `most`, in float32 precision."""
     return np.log1p(np.arange(most + 1, dtype=np.float64)).astype(np.float32).astype(np.float64)
 
 

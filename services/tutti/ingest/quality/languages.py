@@ -49,9 +49,9 @@ _TOLD = (
     "yue zh zu zxx"
 )
 CODES = frozenset(_TOLD.split())
-"""What the model tells apart: ISO 639-1 where there is one, else 639-3."""
+"""Languages that the model distinguishes: ISO 639-1 if there is one, else 639-3."""
 KNOWN = CODES | frozenset(_MEMBERS) | {UNDETERMINED}
-"""What a text can be said to be written in, macro-languages too."""
+"""Languages that a text can have, including macro-languages."""
 
 SCHEMA = pa.schema(
     [

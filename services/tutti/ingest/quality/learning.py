@@ -33,12 +33,12 @@ HELD_OUT = 0.3
 FOLDS = 5
 LEAST_THRESHOLD = 0.5
 LEAST_TEXTS = 20
-"""Of each label, so that every part of a split has some."""
+"""Minimum number of texts per label, so that every part of a split has some."""
 MOST_TEXTS, MOST_CHARACTERS, MOST_FEATURES = 100_000, 20_000, 50_000_000
 """Texts; characters of each that are read; features of all. What is held in memory follows from these."""
 
 MOST_LINES, LEAST_WORDS = 4, 5
-"""Of each text so many lines, of so many words or more, the first ones."""
+"""Number of lines of each text that are learnt separately, of so many words or more, the first ones."""
 
 BITS, BATCH, RATE, DECAY = 18, 32, 0.5, 1e-4
 EPOCHS, LEAST_EPOCHS, VISITS = 30, 3, 500_000
@@ -58,7 +58,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """How many texts of a label were learnt from and were held out; its threshold, 0 for the label that is kept."""
+    """The number of training and held-out texts of a label; its threshold, 0 for the label that is kept."""
 
     label: str
     trained: int
@@ -68,7 +68,7 @@ class Learnt:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutCounts:
-    """What held-out texts of a label, in a language, were told as: labels with how many, none of them 0."""
+    """Predictions for held-out texts of a label and a language: labels with their counts, none of them 0."""
 
     label: str
     language: str
@@ -146,7 +146,7 @@ class _Material:
     labels: npt.NDArray[np.int64]
 
     def at(self, places: npt.NDArray[np.int64]) -> tuple[list[Features], npt.NDArray[np.int64]]:
-        """What is learnt from the texts there: them, then their lines; the label of each."""
+        """The features of the texts at these places, then those of their lines; and the label of each."""
         chosen = places.tolist()
         lines = [(line, at) for at in chosen for line in self.lines[at]]
         of = np.array([*chosen, *(at for _, at in lines)], np.int64)
@@ -196,7 +196,7 @@ def _account(
 
 
 def confusion(classifier: Classifier, examples: Sequence[Example]) -> tuple[HeldOutCounts, ...]:
-    """What texts are told as, by label and language."""
+    """The predictions for texts, by label and language."""
     scores = classifier.scores(pa.array([each.text for each in examples], pa.large_string()))
     answers = told(scores, [label.threshold for label in classifier.labels])
     names = [classifier.keeps, *(label.name for label in classifier.labels)]
@@ -225,7 +225,7 @@ def _thresholds(
     scores, unit = placed(logits), 10.0**-DIGITS
 
     def least(kept: Reals) -> float:
-        """What at most `most_false` of these reach."""
+        """The score that at most a share of `most_false` of these reaches."""
         ordered, allowed = np.sort(kept)[::-1], int(most_false * len(kept))
         return float(ordered[allowed]) + unit if len(ordered) > allowed else 0.0
 

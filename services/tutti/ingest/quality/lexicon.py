@@ -67,7 +67,7 @@ class Lexicon:
     excuses: dict[str, tuple[frozenset[str], tuple[str, ...]]]
 
     def found(self, text: Sequence[str]) -> Iterator[tuple[int, Term]]:
-        """Where each term stands in the words of a text."""
+        """The places of each term in the words of a text."""
         possible = self._possible(set(text))
         for at in [at for at, word in enumerate(text) if word in possible]:
             for term in possible[text[at]]:
@@ -85,7 +85,7 @@ class Lexicon:
         return found
 
     def excused(self, text: Sequence[str], at: int, term: Term) -> bool:
-        """Whether an excuse of its category stands near a term, and outside of it."""
+        """True if an excuse of its category is near a term, and outside of it."""
         whole, beginnings = self.excuses[term.category]
         end = at + len(term.words)
         near = (*text[max(0, at - self.window) : at], *text[end : end + self.window])
@@ -115,7 +115,7 @@ def lexicon() -> Lexicon:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a text must have for a term to stand in it, as features.
+    """The features that a text must have to contain a term.
 
     `names`: uint64, of the features; a way that a term may stand needs those from needs[begins[k]] on, and of them
     rarest[k] is in the fewest texts: int64 each, places among the names.
@@ -160,7 +160,7 @@ def possible(texts: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def count(text: str) -> list[int]:
-    """How many terms of each of CATEGORIES count."""
+    """The number of terms of each of CATEGORIES that count."""
     held, found = lexicon(), words(text)
     row = dict.fromkeys(CATEGORIES, 0)
     for at, term in held.found(found):

@@ -105,12 +105,12 @@ def find_ipv6(text: str) -> Iterator[Finding]:
 
 
 def is_card(digits: str) -> bool:
-    """Whether an issuer gives numbers of this beginning and length, and the check digit is right."""
+    """True if an issuer uses numbers with this prefix and length, and the check digit is right."""
     return len(digits) in _lengths(digits) and luhn(digits)
 
 
 def luhn(digits: str) -> bool:
-    """Whether the last digit is Luhn's check digit of the others (ISO/IEC 7812-1, annex B)."""
+    """True if the last digit is Luhn's check digit of the others (ISO/IEC 7812-1, annex B)."""
     doubled = [int(digit) * 2 for digit in digits[-2::-2]]
     total = sum(map(int, digits[-1::-2])) + sum(each - 9 if each > 9 else each for each in doubled)
     return total % 10 == 0

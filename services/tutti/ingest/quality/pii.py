@@ -33,7 +33,7 @@ _PRECEDENCE = (Kind.KEY, Kind.EMAIL, Kind.ADDRESS, Kind.CARD, Kind.PHONE)
 
 
 class Suspicion(IntFlag):
-    """What a text may hold."""
+    """The kinds of personal data that a text may contain."""
 
     KEYS = 1
     NUMBERS = 2
@@ -51,7 +51,7 @@ def native() -> Kernel:
 
 
 def suspicions(text: str) -> Suspicion:
-    """What is worth looking for: all where there is no kernel."""
+    """The kinds to search for: all if there is no kernel."""
     library = native().library
     if library is None:
         return Suspicion.KEYS | Suspicion.NUMBERS | Suspicion.ADDRESSES
@@ -81,7 +81,7 @@ def _characters(data: bytes) -> int:
 
 
 def find(text: str) -> list[Finding]:
-    """What a text holds, in its order, none overlapping another."""
+    """The findings in a text, in its order, none overlapping another."""
     found = list(_suspected(text, suspicions(text)))
     found.sort(key=lambda each: (each.begin, _PRECEDENCE.index(each.kind)))
     kept: list[Finding] = []

@@ -36,7 +36,7 @@ Batch = list[tuple[str, Record]]
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of a batch: in its order, with the path of the file; a row of measures.SCHEMA for each document."""
+    """The results of a batch: in its order, with the path of the file; a row of measures.SCHEMA for each document."""
 
     items: list[tuple[str, measures.Inspected | Rejection]]
     rows: pa.RecordBatch
@@ -68,7 +68,7 @@ def make(batch: Batch, mask: Collection[Kind], models: measures.Models = ()) -> 
 def made(
     read: Iterator[Batch], mask: Collection[Kind], workers: int, scratch: Path, models: measures.Models = ()
 ) -> Iterator[BatchResult]:
-    """What becomes of batches, by so many processes at once. Raises what reading raises."""
+    """Process batches in so many processes at once, and yield their results. Raises the errors of reading."""
     first = list(itertools.islice(read, FEW))
     if workers < 2 or len(first) < FEW:
         for batch in itertools.chain(first, read):

@@ -61,7 +61,7 @@ def source_of(url: object, place: str) -> str:
 
 
 def why(error: BaseException) -> str:
-    """What went wrong with a file, without its path, which is of this machine."""
+    """The error of a file without its path, which belongs to this machine."""
     return (error.strerror or "") if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]
 
 

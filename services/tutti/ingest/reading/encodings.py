@@ -14,13 +14,13 @@ _PIECE = 64 << 10
 _FIRST_STEP = 512
 _NONE, _INFLATED = "identity", ("gzip", "x-gzip", "deflate")
 _MEMBER = b"\x1f\x8b\x08"
-"""How one of gzip begins."""
+"""The first bytes of a gzip member."""
 MAX_MEMBERS = 10_000
-"""Of gzip in one body: those who write blocks have one for 64 KiB or more."""
+"""Maximum number of gzip members in one body: writers of blocks have one for 64 KiB or more."""
 
 
 def known(encoding: str) -> bool:
-    """Whether all that a header of this value names can be undone here."""
+    """True if all encodings in a header of this value can be decoded here."""
     return all(coding == _NONE or coding in _INFLATED for coding in _codings(encoding))
 
 
@@ -75,7 +75,7 @@ def _inflated(body: bytes, coding: str, max_bytes: int, cut: bool, part: bool) -
 
 
 def _goes_on(behind: bytes, coding: str) -> bool:
-    """Whether what begins so behind a member is a further one, or the beginning of its mark; deflate has none."""
+    """True if these bytes after a member begin another one, or its mark; deflate has none."""
     return coding != "deflate" and _MEMBER.startswith(behind)
 
 
@@ -94,7 +94,7 @@ class _Member:
         return self._stream.eof
 
     def pieces(self, data: memoryview, most: int) -> Iterator[bytes]:
-        """What the beginning of these bytes stands for, until the member ends or there is more. Raises zlib.error."""
+        """Decode the beginning of these bytes, until the member ends or the limit is reached. Raises zlib.error."""
         step = _FIRST_STEP
         while most > 0 and not self.whole:
             given = data[self.read : self.read + step]

@@ -27,14 +27,14 @@ from tutti.ingest.reading.rejections import Reason, Rejection
 
 EXTRACTION_VERSION = 7
 MOST_COST = 10**7
-"""Of a page whose main content is looked for; it takes half a second."""
+"""Maximum cost of a page whose main content is extracted: it takes half a second."""
 MAX_INDENTED = 64
 """Levels of a large page up to which its text has lines: those of lists are indented by twice their depth."""
 MANY_TAGS = 1_000
 _TOO_DEEP = f"more than {MAX_DEPTH} elements lie in each other"
 _GZIP = b"\x1f\x8b"
 _VISIBLE = re.compile("[!-~]")
-"""What stays, however a text is repaired and normalised."""
+"""Text that stays, however it is repaired and normalised."""
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -68,13 +68,13 @@ class _Extracted:
 
 
 def extract_all(records: Iterable[Record]) -> list[Document | Rejection]:
-    """What becomes of records, in their order."""
+    """The documents or rejections of records, in their order."""
     readable = [_readable(each) for each in records]
     return _each(_document, _each(_written, _each(_found, readable)))
 
 
 def extract(record: Record) -> Document | Rejection:
-    """What becomes of one record."""
+    """The document or rejection of one record."""
     return extract_all([record])[0]
 
 

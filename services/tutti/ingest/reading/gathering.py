@@ -24,7 +24,7 @@ from tutti.records.canonical import bytes_digest, canonical_json
 
 GATHERING_VERSION = 1
 MAX_LINE_BYTES = 1 << 20
-"""Of one record; a longer one is rejected."""
+"""Maximum size of a record; a longer one is rejected."""
 QUOTES = 3
 """Rejections of one reason that are quoted."""
 NAMED_FILES = 100
@@ -33,7 +33,7 @@ _LINES = (".jsonl", ".ndjson")
 
 @dataclass
 class Tally:
-    """What became of the records: files by their layout, and of rejections how many and the first, by reason."""
+    """The results for the records: files by their layout, and the number and the first rejections by reason."""
 
     files: list[tuple[str, Layout, int]] = field(default_factory=list)
     layouts: Counter[str] = field(default_factory=Counter)

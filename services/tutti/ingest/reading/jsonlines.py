@@ -17,7 +17,7 @@ from tutti.ingest.reading.packed import DAMAGE, unpacked
 from tutti.ingest.reading.rejections import Reason, Rejection
 
 MOST_VALUES = 1_000_000
-"""Of a line, lists, objects, and commas between what is in them."""
+"""Maximum number of lists, objects, and commas in them, in a line."""
 QUOTED = 60
 _PIECE = 1 << 20
 MARK = b"\xef\xbb\xbf"
@@ -82,7 +82,7 @@ def _record(line: bytes, place: str, wanted: RecordOptions) -> Record:
 
 
 def has_many_values(line: str) -> bool:
-    """Whether it would be many to decode; where only its strings have what looks like them it is not."""
+    """True if it has too many values to decode; strings that only look like values do not count."""
     if len(line) <= MOST_VALUES or _values(line, 0, len(line)) <= MOST_VALUES:
         return False
     number = at = 0

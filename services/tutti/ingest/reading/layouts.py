@@ -17,7 +17,7 @@ from tutti.corpus.conversations import Message, Messages, Role
 
 
 class Reason(StrEnum):
-    """Why a record is no conversation."""
+    """The reason why a record is not a conversation."""
 
     OTHER_FILE = "other_file"  # no JSON lines and no JSON
     UNREADABLE = "unreadable"  # a file that cannot be opened, or is a link out of the folder
@@ -45,7 +45,7 @@ class Unfit(Exception):
 
 
 class Layout(StrEnum):
-    """How a file of conversations is laid out."""
+    """The layout of a file of conversations."""
 
     MESSAGES = "messages"
     PROMPT = "prompt"

@@ -18,7 +18,7 @@ _HINTS = ("<article", "<main", *(f"{name}={quote}" for name in ("role", "id", "c
 _CANDIDATES = 16
 """Elements of a selector that are compared."""
 _LEAST_CHARACTERS, _LEAST_SHARE = 250, 0.7
-"""Of the text of a page, what an article must have to be read alone."""
+"""Minimum length of an article, and minimum share of the page's text, to be read alone."""
 _SHORT_LINE = 60
 _SENTENCE_ENDS = tuple(".!?:;)]\"'\u201d\u2019\u00bb\u2026\u3002\uff01\uff1f")
 

@@ -1,4 +1,4 @@
-"""What is known of elements and attributes by their names, and what of them is kept for whom."""
+"""Properties of elements and attributes by their names, and the parts of them that are kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Mode(enum.IntEnum):
 
 
 class Kind(enum.IntFlag):
-    """What is to be known of an element by its name.
+    """The kind of an element, by its name.
 
     HARD: nothing in it is shown; BESIDE: it is no main content; RAW: there are no tags in it; VOID: it is empty, and
     shown; IGNORED: its tags are left out. INLINE: it is left out unless it has attributes that are read. The others are

@@ -1,4 +1,4 @@
-"""What markup.c does, in Python: the definition that the kernel is held to, and what a machine without it uses."""
+"""The Python twin of markup.c: the reference for the kernel, and the implementation on machines without it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _cut(value: bytes, longest: int) -> bytes:
 
 
 def _raw_end(page: bytes, at: int, name: bytes) -> int:
-    """Where the end tag begins of an element in which there are no tags."""
+    """The start of the end tag of an element that contains no tags."""
     comment = inner = False
     marks = re.compile(rb"<!(?=--)|--(?=>)|<(?P<end>/?)" + name + rb"(?=[\t\n\f\r />])", re.IGNORECASE)
     for mark in marks.finditer(page, at):
@@ -127,7 +127,7 @@ def _raw_end(page: bytes, at: int, name: bytes) -> int:
 
 
 class _Rewriting:
-    """What is written, and the elements that are open there."""
+    """The written text, and the elements that are open there."""
 
     def __init__(self, mode: Mode) -> None:
         self._mode = mode
@@ -140,7 +140,7 @@ class _Rewriting:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this is in a picture."""
+        """True if this is in a picture."""
         return self._dropping is not None and Kind.FOREIGN in self._dropping.kind
 
     def text(self, text: bytes) -> None:

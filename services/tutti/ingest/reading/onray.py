@@ -29,7 +29,7 @@ class UnfitNode(Exception):
 
 
 def lacking(settings: IngestSettings) -> str:
-    """What this place lacks to use a cluster, and how to get it; "" for nothing."""
+    """A message about what this machine lacks to use a cluster, and how to get it; "" if nothing."""
     if lacks := cluster.uninstalled("ingest", "ray"):
         return lacks
     return "" if settings.ray else "no cluster is known where ingest runs: set ingest.ray"
@@ -38,7 +38,7 @@ def lacking(settings: IngestSettings) -> str:
 def made(
     read: Iterator[Batch], mask: Collection[Kind], address: str, models: measures.Models = ()
 ) -> Iterator[BatchResult]:
-    """What becomes of batches on the cluster whose head is there.
+    """Process batches on the cluster with this head, and yield their results.
 
     Raises what reading raises, UnfitNode and ClusterUnreachable.
     """

@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 DAMAGE = (OSError, EOFError, zlib.error, pa.ArrowException)
-"""What reading raises where a file is cut or damaged."""
+"""Errors that reading raises if a file is cut or damaged."""
 
 _PIECE = 1 << 13
 
@@ -28,7 +28,7 @@ class _Stream(Protocol):
 
 
 def unpacked(path: Path) -> io.BufferedReader:
-    """What is in a `.gz` or a `.zst`, all of its members or frames; reading raises DAMAGE."""
+    """The content of a `.gz` or a `.zst`, all of its members or frames; reading raises DAMAGE."""
     if path.name.lower().endswith(".gz"):
         return io.BufferedReader(_Unpacked(lambda: gzip.open(path)), _PIECE)
     return io.BufferedReader(_Unpacked(lambda: pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")), _PIECE)

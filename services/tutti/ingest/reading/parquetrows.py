@@ -73,7 +73,7 @@ def _is_text(schema: pa.Schema, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What can be read of a group of rows: the first `rows`, in batches that end with them.
+    """The readable part of a group of rows: the first `rows`, in batches that end with them.
 
     `unread`: those behind them, for a page of `too_large` bytes or for `damage`.
     """
@@ -109,7 +109,7 @@ def _group(file: IO[bytes], group: pq.RowGroupMetaData, names: Sequence[str], mo
 
 
 def _record(row: list[pa.Scalar], names: Sequence[str], place: str, wanted: RecordOptions) -> Record:
-    """What a row is, whose first value is its text."""
+    """The record of a row, whose first value is its text."""
     if not row[0].is_valid:
         return Rejection(place, Reason.NO_TEXT, f"the column {wanted.text_field!r} is null")
     if row[0].as_buffer().size > wanted.max_bytes:

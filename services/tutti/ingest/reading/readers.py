@@ -35,7 +35,7 @@ class InputRootError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a reader accepts; sizes in bytes."""
+    """The limits of a reader; sizes in bytes."""
 
     max_file_bytes: int = 50 << 20
 
@@ -111,7 +111,7 @@ def _folder(root: str, path: str) -> _Folder:
 
 
 def _walk(root: str) -> Iterator[_Entry | Rejection]:
-    """What is in a folder and in those below it, however deep they are."""
+    """The entries of a folder and of its subfolders, however deep they are."""
     above = [_folder(root, "")]
     while above:
         entry = next(above[-1].entries, None)
@@ -163,7 +163,7 @@ def _visit(
 
 
 def _kept_by_a_platform(path: Path) -> bool:
-    """Whether it is a data directory, or lies in a folder that every data directory has."""
+    """True if it is a data directory, or is in a folder that every data directory has."""
     kept = [above.parent for above in (path, *path.parents) if above.name in FOLDERS]
     return any(map(is_data_dir, (path, *kept)))
 

@@ -14,11 +14,11 @@ from types import TracebackType
 from tutti.records.canonical import canonical_json
 
 NAMED_REJECTIONS = 100
-"""Of one file, for one reason, this many rejections are named; of others their number is."""
+"""Maximum number of rejections of one file for one reason that are listed; the others are counted."""
 
 
 class Reason(StrEnum):
-    """Why a page was left out."""
+    """The reason why a page was left out."""
 
     TOO_LARGE = "too_large"
     UNREADABLE = "unreadable"
@@ -53,7 +53,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """What was left out: all counted, and, where that is not too much, named in a file: a list in canonical JSON."""
+    """The rejections: all counted, and, up to a limit, listed in a file: a list in canonical JSON."""
 
     path: Path
     counts: Counter[Reason]
@@ -104,7 +104,7 @@ class RejectionFile:
         self._first = self._first or rejection
 
     def _settle(self) -> None:
-        """Of a file that is read, how many were not named."""
+        """Record the number of unlisted rejections of a file that was read."""
         for reason, count in self._of_file.items():
             if (rest := count - NAMED_REJECTIONS) > 0:
                 self._more.append(Rejection(self._of, reason, f"{rest:,} more of this file, which are not named"))

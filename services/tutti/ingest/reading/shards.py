@@ -39,7 +39,7 @@ File = Page | Container | Rejection
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What to read; `limit` files in path order, 0 for all; `text_field` names the texts in files of records.
+    """The reading parameters; `limit` files in path order, 0 for all; `text_field` names the texts in files of records.
 
     `mask`: what is replaced in texts before they are kept; `models` score them. `root` is a folder; where there is
     none, `archives` are those of a crawl, each page of which counts as a file; `earlier` archives hold the bodies of
@@ -82,7 +82,7 @@ class Written:
     rejections: Rejections
     survey: Survey
     masked: tuple[tuple[str, int], ...] = ()
-    """Of each kind of personal data that was to be masked, how often it was."""
+    """The number of replacements for each kind of personal data that was masked."""
 
     @property
     def documents(self) -> int:
@@ -160,7 +160,7 @@ def survey(reading: Reading) -> Survey:
 
 
 def records(file: File, reading: Reading) -> Iterator[Record]:
-    """What is in a file: itself, or its records. Raises InputRootError when it changes while it is read."""
+    """The records of a file: itself, or its records. Raises InputRootError when it changes while it is read."""
     if not isinstance(file, Container):
         yield file
         return

@@ -13,7 +13,9 @@ _Halves = npt.NDArray[np.uint64]
 
 
 class Tally:
-    """How often each key came, KEY_BYTES long; memory is 20 bytes a key, and some 150 for each of the newest 65,536."""
+    """The number of occurrences of each key of KEY_BYTES; memory is 20 bytes per key, and some 150 for each of the
+    newest 65,536.
+    """
 
     def __init__(self) -> None:
         self._new = dict[bytes, int]()
@@ -26,7 +28,7 @@ class Tally:
         return self._new.get(key, 0) if place is None else int(self._counts[place])
 
     def add(self, key: bytes, times: int = 1) -> int:
-        """How often it came, with these times."""
+        """Add so many occurrences, and return the total."""
         if (place := self._place(key)) is not None:
             self._counts[place] += times
             return int(self._counts[place])

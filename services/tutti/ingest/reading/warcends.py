@@ -16,11 +16,11 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _PIECE = 1 << 20
 _BREAK = (b"", b"\r\n", b"\n")
-"""What ends the head of a record, or the file within one."""
+"""The end of the head of a record, or of the file within one."""
 
 
 def is_cut(path: Path, last: int) -> bool:
-    """Whether a file that was read to its end, whatever packs it, ends within a record.
+    """True if a file that was read to its end, however it is compressed, ends within a record.
 
     `last`: where the last one that was read begins.
     """
@@ -41,7 +41,7 @@ def is_cut(path: Path, last: int) -> bool:
 
 
 def _ends_within(file: BinaryIO) -> bool:
-    """Whether records, the first of which begins here, end before the last has as many bytes as it says."""
+    """True if records, the first of which begins here, end before the last has as many bytes as it declares."""
     while line := file.readline(_PIECE):
         if not line.strip():
             continue

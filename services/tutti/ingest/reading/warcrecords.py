@@ -25,7 +25,9 @@ from tutti.ingest.reading.warcends import is_cut
 
 _KINDS = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
 REFERS_TO_FILE, REFERS_TO_OFFSET = "WARC-Refers-To-Filename", "WARC-Refers-To-File-Offset"
-"""Where the record is that a revisit refers to: not in the standard, but other crawlers write it too."""
+"""Headers with the location of the record that a revisit refers to: not in the standard, but other crawlers write them
+too.
+"""
 TRUNCATED = "WARC-Truncated"
 OK = 200
 _CUT = ": the file is cut"

@@ -1,4 +1,4 @@
-"""What a checkpoint says: texts that it continues, and files in which others can read it."""
+"""Commands that generate text from a checkpoint, or export it."""
 
 from pathlib import Path
 from typing import Any
