@@ -1,18 +1,23 @@
-"""The house as facts: which packages exist, which may import which, how large the files are.
+"""Facts and rules about the code: packages, allowed imports, lengths of files, first words of docstrings.
 
 Promises: import-linter's contracts are derived from the folders and the entry points, so that a new service is held to
 the rules without anybody editing a list. `house.py imports` writes them to build/ and runs import-linter on them.
 """
 
 import argparse
+import ast
+import re
 import statistics
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MEDIAN_LINES, P95_LINES = 250, 450
+QUESTION = re.compile(r"(What|Who|Whose|Whether|How|Why|Which|Where|That|Of)\b")
+"""First words of a docstring that does not name the thing, what it returns or what it does."""
 LAYERS = [
     "cli",
     "client : web",
@@ -108,6 +113,25 @@ def percentile_95(ascending: list[int]) -> int:
     return ascending[int(len(ascending) * 0.95)]
 
 
+def questions(source: str) -> Iterator[tuple[int, str]]:
+    """The line and the first line of each docstring in a source that begins with one of the words of QUESTION."""
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", ())
+        for child in body if isinstance(body, list) else ():
+            if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+                text = child.value.value
+                if isinstance(text, str) and QUESTION.match(text):
+                    yield child.lineno, text.partition("\n")[0]
+
+
+def check_docstrings() -> int:
+    """1 if a docstring of the sources begins with a question word, else 0; prints where."""
+    found = [(path, line, text) for path in sources() for line, text in sorted(questions(path.read_text()))]
+    for path, line, text in found:
+        print(f"{path.relative_to(ROOT)}:{line}: {text!r}: say what it is, returns or does, such as 'The number of …'")
+    return bool(found)
+
+
 def check_imports() -> int:
     """The exit code of import-linter."""
     target = ROOT / "build" / "importlinter.ini"
@@ -120,10 +144,13 @@ def check_imports() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "what", choices=["imports", "sizes"], help="imports: check who imports whom; sizes: check the lengths of files"
+        "what",
+        choices=["imports", "docstrings", "sizes"],
+        help="imports: check the import rules; docstrings: check their first words; sizes: check the lengths of files",
     )
-    if parser.parse_args().what == "imports":
-        sys.exit(check_imports())
+    checks = {"imports": check_imports, "docstrings": check_docstrings}
+    if (what := parser.parse_args().what) in checks:
+        sys.exit(checks[what]())
     found = lengths()
     median, p95 = statistics.median(found), percentile_95(found)
     print(f"{len(found)} files, {sum(found)} lines; median {median:.0f} (at most {MEDIAN_LINES})", end=", ")

@@ -31,6 +31,11 @@ def test_the_import_rules_cover_every_package() -> None:
         assert f"    tutti.{name}\n" in rules
 
 
+def test_a_docstring_that_begins_with_a_question_word_is_found() -> None:
+    source = '"""The rows of a job."""\n\ndef count() -> int:\n    """How many rows there are."""\n    return 0\n'
+    assert list(house.questions(source)) == [(4, "How many rows there are.")]
+
+
 def test_files_are_short() -> None:
     found = house.lengths()
     assert statistics.median(found) <= house.MEDIAN_LINES
