@@ -116,38 +116,40 @@ CALLING = """\
 
 Generated from `protos/` by `tools/pages.py`; do not edit.
 
-## From outside
+## Call a platform
 
-- **Address.** A platform writes `host:port` of its one gRPC port into the file `endpoint` of its data directory
-  (`.tutti` unless told otherwise); after a kill it may be stale. `tutti up --port 7000` chooses the port. A service
-  that runs alone has its own file, `endpoints/SERVICE`. The port is plaintext, on loopback.
-- **Token.** The file `tokens` of the data directory has a line `role token` for each role. It is sent as the header
+- **Address.** A platform writes the `host:port` of its gRPC port into the file `endpoint` of its data directory
+  (`.tutti` by default); after a kill the file may be stale. `tutti up --port 7000` sets the port. A service that runs
+  alone has its own file, `endpoints/SERVICE`. The port is on loopback, in plain text unless
+  [TLS](operations.md#tls) is set.
+- **Token.** The file `tokens` of the data directory has a line `role token` for each role. Send the token as the header
   `authorization: Bearer TOKEN`. Health and reflection need none.
-- **Without code.** Reflection is on, so [grpcurl](https://github.com/fullstorydev/grpcurl) needs no protos:
+- **Without code.** Reflection is enabled, so [grpcurl](https://github.com/fullstorydev/grpcurl) needs no protos:
 
       grpcurl -plaintext -H "authorization: Bearer $(sed -n 's/^engineer //p' .tutti/tokens)" \\
           -d '{"page_size": 5}' "$(cat .tutti/endpoint)" tutti.scheduler.v1.SchedulerService/ListJobs
 
-- **Spelling of states.** Requests and answers have the names of the enums (`JOB_STATE_RUNNING`). The command line, with
-  `-o json` too, filters, and the JSON beside pages have one other spelling: lower case, without what is common to the
-  enum (`running`). Both stand beside each enum below.
-- **From other languages.** `buf.gen.yaml` generates Go and TypeScript; `examples/go` and `examples/typescript` list the
-  runs of a platform with what it generates, and `make examples` generates, builds and runs them.
-- **From Python.** The client finds address and token by itself, and raises the classes of `tutti.chassis.errors`:
+- **Spelling of states.** Requests and answers contain the names of the enums (`JOB_STATE_RUNNING`). The command line
+  (also with `-o json`), filters, and the JSON of web pages use another spelling: lower case, without the common prefix
+  (`running`). Both spellings are listed with each enum below.
+- **Other languages.** `buf.gen.yaml` generates Go and TypeScript. `examples/go` and `examples/typescript` use the
+  generated code to list the runs of a platform; `make examples` generates, builds and runs them.
+- **Python.** The client finds address and token in the data directory, and raises the classes of
+  `tutti.chassis.errors`:
 
       from tutti.client import connect
       from tutti.contracts.common.v1 import ListRequest
       with connect(".tutti") as client:
           print(client.scheduler.ListJobs(ListRequest(page_size=5)))
 
-- **Without the data directory** give `connect(address="host:port", token="...")`, or set `TUTTI_TOKEN`; the commands
-  take `--address` (or `TUTTI_ADDRESS`). There is no TLS yet, so from another machine go through a tunnel.
-- A call that fails says why by a [reason](errors.md). A resource is followed with `Watch` of the Admin service
-  (`client.watch("runs/x")`), which every service answers for its own resources.
+- **Without the data directory**, give `connect(address="host:port", token="...")`, or set `TUTTI_TOKEN`; commands take
+  `--address` (or `TUTTI_ADDRESS`), and `--tls-ca` for a platform with TLS.
+- **Errors and updates.** A failed call has a [reason](errors.md). `Watch` of the Admin service
+  (`client.watch("runs/x")`) streams the changes of a resource; every service answers it for its own resources.
 
-In the tables: **again** may be sent again, because the same request has the same effect however often it arrives;
-**long** reads data whole before it answers, so give it a deadline of more than the usual 10 s; **stream** answers more
-than once.
+In the tables: **again** means that the call may be retried, because repeating the request has no further effect;
+**long** means that the call reads whole data before it answers, so give it a longer deadline than the usual 10 s;
+**stream** means that it answers more than once.
 """
 WORDS = {
     number: name.removeprefix("TYPE_").lower()
