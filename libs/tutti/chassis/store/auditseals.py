@@ -166,5 +166,5 @@ def _row(row: Any) -> Row:
 
 
 def _is_final(row: Row, now: int) -> bool:
-    """Whether a record does not change any more: refusals are counted until their minute is over."""
+    """True if a record does not change any more: refusals are counted until their minute is over."""
     return row["outcome"] != REFUSED or int(row["at"]) // MINUTE < now // MINUTE

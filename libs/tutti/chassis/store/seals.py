@@ -55,7 +55,7 @@ def decoded(data: bytes) -> Batch:
 
 
 def row_digest(row: Row) -> str:
-    """What a record is known by."""
+    """The identity of a record."""
     return content_digest(dict(row), kind=KIND)
 
 
