@@ -55,7 +55,7 @@ def decoded(data: bytes) -> Batch:
 
 
 def row_digest(row: Row) -> str:
-    """The identity of a record."""
+    """The digest that identifies a record."""
     return content_digest(dict(row), kind=KIND)
 
 
