@@ -66,13 +66,13 @@ class Inbox:
 
 @prepared
 def _seen(inbox: Table) -> Select[Any]:
-    among = inbox.c.id.in_(bindparam("ids", expanding=True))
+    among = inbox.c.id.in_(bindparam("ids"))
     return select(inbox.c.id).where(inbox.c.group_name == bindparam("mine"), among)
 
 
 @prepared
 def _revisions(states: Table) -> Select[Any]:
-    among = states.c.subject.in_(bindparam("subjects", expanding=True))
+    among = states.c.subject.in_(bindparam("subjects"))
     return (
         select(states.c.subject, states.c.revision)
         .where(states.c.group_name == bindparam("mine"), among)

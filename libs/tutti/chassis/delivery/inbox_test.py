@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy import MetaData, insert
 
 from tutti.backbone import Kind, ManualClock, SeededRandomness
+from tutti.backbone.database import Conflict
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.delivery.inbox import MAX_BATCH, Inbox
 from tutti.chassis.events.event import Event
@@ -39,6 +41,27 @@ def test_what_one_group_handled_is_new_to_another(units: Units) -> None:
     assert units.run(lambda unit: other.seen(unit, ["a/1", "b/1", "c/1"])) == set()
     assert units.run(lambda unit: mine.revisions(unit, ["a", "b", "c"])) == {"a": 3, "b": 1}
     assert units.run(lambda unit: other.revisions(unit, ["a", "b", "c"])) == {}
+
+
+def test_a_state_that_is_handled_again_raises_the_revision_of_its_subject_alone(units: Units) -> None:
+    mine, other = Inbox("mine"), Inbox("other")
+    for subject in ("a", "b"):
+        for group in (mine, other):
+            units.run(partial(group.fence, kind=Kind.STATE, events=[event(subject)]))
+    units.run(lambda unit: mine.fence(unit, Kind.STATE, [event("a", 2)]))
+    assert units.run(lambda unit: mine.revisions(unit, ["a", "b"])) == {"a": 2, "b": 1}
+    assert units.run(lambda unit: other.revisions(unit, ["a", "b"])) == {"a": 1, "b": 1}
+
+
+def test_a_fact_is_handled_once(units: Units) -> None:
+    mine = Inbox("mine")
+    units.run(lambda unit: mine.fence(unit, Kind.FACT, [event("a")]))
+    units.run(lambda unit: mine.fence_id(unit, "rubbish"))
+    assert units.run(lambda unit: mine.seen(unit, ["a/1", "rubbish"])) == {"a/1", "rubbish"}
+    with pytest.raises(Conflict):
+        units.run(lambda unit: mine.fence(unit, Kind.FACT, [event("a")]))
+    with pytest.raises(Conflict):
+        units.run(lambda unit: mine.fence_id(unit, "rubbish"))
 
 
 def test_nothing_is_asked_about_no_events(units: Units) -> None:
