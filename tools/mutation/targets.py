@@ -16,6 +16,10 @@ MANIFEST = "libs/tutti/corpus/manifest_test.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/chassis/delivery/inbox.py": ("libs/tutti/chassis/delivery/inbox_test.py",),
+    "libs/tutti/chassis/store/taskrows.py": (
+        "libs/tutti/chassis/tasks_test.py::test_a_lost_worker_is_replaced_and_cannot_finish",
+        "libs/tutti/chassis/store/taskrows_test.py",
+    ),
     "libs/tutti/corpus/ledger.py": (
         f"{SAMPLER}::test_impossible_spans_and_ledgers_are_refused",
         f"{SAMPLER}::test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps",

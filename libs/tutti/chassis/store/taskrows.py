@@ -50,11 +50,11 @@ class Task:
     payload: bytes
     attempt: int
     epoch: int
-    failures: int = 0
-    lapses: int = 0
-    request_id: str = ""
-    traceparent: str = ""
-    principal: Principal | None = None
+    failures: int
+    lapses: int
+    request_id: str
+    traceparent: str
+    principal: Principal | None
 
 
 def enqueue(unit: "Unit", id: str, kind: str, resource: str, payload: bytes) -> str:
@@ -210,7 +210,7 @@ def prune(unit: "Unit", before: datetime) -> int:
 
 @prepared
 def _due(tasks: Table) -> Select[Any]:
-    among = tasks.c.kind.in_(bindparam("kinds", expanding=True))
+    among = tasks.c.kind.in_(bindparam("kinds"))
     return (
         select(tasks)
         .where(tasks.c.state == TaskState.WAITING.value, tasks.c.due_at <= bindparam("now"), among)
