@@ -1,0 +1,170 @@
+"""Decisions: what a job waits for, until when, and when it is changed."""
+
+from pathlib import Path
+
+import pytest
+
+from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
+from tutti.chassis.store.unit import Unit
+from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_QUEUED,
+    JOB_STATE_RUNNING,
+    JOB_STATE_STARTING,
+    JOB_STATE_STOPPING,
+    DrainNodeRequest,
+    ReshapeJobRequest,
+    Transition,
+)
+from tutti.scheduler import gangs
+from tutti.scheduler.topology import shape_of
+from tutti.scheduler.world_test import CALL, Agent, World
+
+MOMENT = 1e-5
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def transitions(world: World) -> list[Transition]:
+    return list(world.api.ListTransitions(ListRequest(), CALL).transitions)
+
+
+def wait(world: World, seconds: float) -> None:
+    """Let time pass to a moment before `seconds` are over; agents are heard only then."""
+    world.clock.advance(seconds - MOMENT)
+    for agent in world.agents:
+        agent.heartbeat()
+
+
+def test_a_rendezvous_has_exactly_its_time(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.spawn()
+    agent.ready(0)
+    wait(world, 60)
+    assert world.job().state == JOB_STATE_STARTING
+    world.pass_time(MOMENT)
+    assert world.job().state == JOB_STATE_STOPPING
+
+
+def test_a_node_has_exactly_the_time_of_a_release(world: World) -> None:
+    agent = Agent(world)
+    Agent(world, "b")
+    world.create()
+    agent.run()
+    agent.lose(0)
+    wait(world, 60)
+    job = world.job()
+    lost = "epoch 1: rank 0 on nodes/a lost (killed by signal 9) after step 7"
+    assert (job.state, job.reason) == (JOB_STATE_STOPPING, f"{lost}; waits for nodes/a to release it")
+    world.pass_time(MOMENT)
+    assert (world.job().state, world.nodes()) == (JOB_STATE_STARTING, {"nodes/b"})
+
+
+def test_the_last_checkpoint_has_exactly_its_time_to_be_committed(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    agent.finish()
+    wait(world, 600)
+    job = world.job()
+    assert (job.state, job.reason) == (JOB_STATE_RUNNING, "waits for the checkpoint of step 20 to be committed")
+    world.clock.advance(MOMENT)
+    world.wake("jobs/a")
+    world.settle()
+    assert world.job().history[-1] == "epoch 1: the checkpoint of step 20 was not committed in 600 s"
+    assert world.job().state == JOB_STATE_STOPPING
+
+
+def test_a_job_names_the_nodes_that_do_not_help_and_why(world: World) -> None:
+    for name in ("lost", "left", "drains"):
+        agent = Agent(world, name, slots=1)
+        agent.silent = name != "drains"
+        if name == "left":
+            world.pass_time(20)
+            agent.silent = False
+            agent.heartbeat(leaving=True)
+        elif name == "drains":
+            world.api.DrainNode(DrainNodeRequest(name="nodes/drains", drain=True), CALL)
+    Agent(world, "ready", slots=1)
+    world.create()
+    assert world.job().reason == (
+        "waiting for 1 more free slot: it needs 2, one a rank; lost: nodes/lost; stopped: nodes/left; "
+        "draining: nodes/drains"
+    )
+
+
+def test_a_node_that_was_told_of_as_many_jobs_as_it_can_be_is_named(world: World) -> None:
+    Agent(world)
+
+    def tell(unit: Unit) -> None:
+        node = world.tables.nodes.lock(unit, "nodes/a")
+        node.reason = "x" * (MAX_PAYLOAD_BYTES - gangs.ASSIGNMENT_BYTES)
+        world.tables.nodes.put(unit, node)
+
+    world.host.units.run(tell)
+    world.create()
+    assert world.job().reason.endswith("; with as many jobs as a node can be told of: nodes/a")
+
+
+def lose(world: World, agent: Agent) -> None:
+    agent.silent = True
+    world.pass_time(20)
+
+
+def test_a_job_shrinks_to_one_rank_but_not_to_none(world: World) -> None:
+    stays, goes = Agent(world, "a", slots=1), Agent(world, "b", slots=1)
+    world.create(shrink=True)
+    stays.run()
+    goes.ready()
+    lose(world, goes)
+    stays.release()
+    assert (world.job().state, world.job().shape.data_parallel) == (JOB_STATE_STARTING, 1)
+    lose(world, stays)
+    world.pass_time(60)
+    assert (world.job().state, len(transitions(world))) == (JOB_STATE_QUEUED, 1)
+    assert world.job().reason == "waiting for a node with 1 free slot; lost: nodes/a, nodes/b"
+
+
+def test_a_job_does_not_shrink_while_no_node_is_lost(world: World) -> None:
+    Agent(world, slots=1)
+    world.create(shrink=True)
+    assert (world.job().state, transitions(world)) == (JOB_STATE_QUEUED, [])
+
+
+def test_a_job_does_not_shrink_where_what_is_left_can_hold_it_once_others_end(world: World) -> None:
+    Agent(world, "a", slots=1)
+    Agent(world, "b", slots=1)
+    goes = Agent(world, "c", slots=1)
+    lose(world, goes)
+    world.create("jobs/other", ranks=1)
+    world.create(shrink=True)
+    assert (world.job().state, transitions(world)) == (JOB_STATE_QUEUED, [])
+
+
+def test_a_job_that_waits_is_reshaped_from_the_shape_that_it_asked_for(world: World) -> None:
+    Agent(world, slots=1)
+    world.create(ranks=2)
+    made = world.api.ReshapeJob(ReshapeJobRequest(job="jobs/a", data_parallel=1), CALL)
+    world.settle()
+    assert (made.from_shape, made.to_shape) == (shape_of(2), shape_of(1))
+    assert (world.job().state, world.job().shape.data_parallel) == (JOB_STATE_STARTING, 1)
+
+
+def test_a_job_whose_shape_is_the_wanted_one_by_now_is_not_ended_for_it(world: World) -> None:
+    agent = Agent(world, slots=4)
+    world.create(ranks=4)
+    agent.run()
+    for ranks in (2, 4):
+        world.api.ReshapeJob(ReshapeJobRequest(job="jobs/a", data_parallel=ranks), CALL)
+    world.hear(world.committer.commit(world.job(), 5))
+    assert (world.job().state, world.job().epoch) == (JOB_STATE_RUNNING, 1)
+
+
+def test_nothing_is_decided_of_a_job_that_is_not_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.wake("jobs/unheard-of")
+    world.settle()
+    assert caplog.records == []
