@@ -79,7 +79,7 @@ def test_a_page_is_shown_while_the_owner_of_a_stage_is_away(tmp_path: Path) -> N
         visitor.log_in(found.link())
         view = visitor.get(f"/{name}.json").json
         assert view["trainings"] == []
-        assert "scheduler: nobody answers" in view["missing"][0]
+        assert "scheduler: no answer from" in view["missing"][0]
         assert "Not everything is shown" in visitor.get(f"/{name}").text
 
 

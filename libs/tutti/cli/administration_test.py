@@ -97,10 +97,10 @@ def test_a_service_that_does_not_answer_at_its_address_is_named(
     try:
         code, out, err = tutti(stack, capsys, "export", "--canonical")
         assert (code, out) == (3, "")
-        assert err.startswith(f"tutti: lineage: nobody answers at {NOBODY}")
+        assert err.startswith(f"tutti: lineage: no answer from {NOBODY}")
         code, out, _ = tutti(stack, capsys, "doctor")
         assert code == 1
-        assert f"BAD  lineage        address: nobody answers at {NOBODY}" in out
+        assert f"BAD  lineage        address: no answer from {NOBODY}" in out
     finally:
         stack.withdraw(NOBODY, "lineage")
 

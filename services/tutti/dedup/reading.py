@@ -134,7 +134,7 @@ class Reading:
         if (seen := file_digest(to)) != digest:
             raise Unreadable(
                 f"the blob {blob} is damaged: its bytes have digest {seen}, expected {digest}; run the recipe again, "
-                "its stage will be made anew"
+                "its stage will be made again"
             )
         return to
 

@@ -241,7 +241,7 @@ def problem_of(error: grpc.RpcError, address: str, path: str, tls: Tls | None = 
         if reason := explained(address, tls, details):
             return Untrusted(reason)
         return Unreachable(
-            f"nobody answers at {address} ({details}): start the platform with `tutti up`, or give another address"
+            f"no answer from {address} ({details}): start the platform with `tutti up`, or give another address"
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         method = find_method(path)

@@ -62,7 +62,7 @@ class Checkpoints:
             return BytePairTokenizer.load(self._blobs.get(found.key), expected_version=found.content_digest)
         except BlobMissing as error:
             raise WorkFailed(
-                f"the tokenizer {found.key} is gone; run the recipe again, it will be made anew"
+                f"the tokenizer {found.key} is gone; run the recipe again, it will be made again"
             ) from error
         except TokenizerError as error:
             raise WorkFailed(f"the tokenizer {found.key}: {error}") from error

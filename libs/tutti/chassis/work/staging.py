@@ -26,10 +26,10 @@ def manifest(blobs: Blobs, key: str, digest: str, *kinds: str) -> Manifest:
     try:
         found = Manifest.decode(blobs.get(key), expected=kinds)
     except BlobMissing as error:
-        raise WorkFailed(f"the manifest {key} is gone; run the recipe again, its stage will be made anew") from error
+        raise WorkFailed(f"the manifest {key} is gone; run the recipe again, its stage will be made again") from error
     except CorpusError as error:
         raise WorkFailed(
-            f"the manifest {key} does not hold: {error}; run the recipe again, its stage will be made anew"
+            f"the manifest {key} does not hold: {error}; run the recipe again, its stage will be made again"
         ) from error
     if digest and found.content_digest != digest:
         raise WorkFailed(f"the manifest {key} has digest {found.content_digest}, expected {digest}")
@@ -41,12 +41,12 @@ def blob(blobs: Blobs, key: str, digest: str, to: Path) -> Path:
     try:
         blobs.fetch(key, to)
     except BlobMissing as error:
-        raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made anew") from error
+        raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made again") from error
     seen = file_digest(to)
     if seen != digest:
         raise WorkFailed(
             f"the blob {key} is damaged: its bytes have digest {seen}, expected {digest}; run the recipe again, its "
-            f"stage will be made anew"
+            f"stage will be made again"
         )
     return to
 
@@ -70,11 +70,11 @@ def small(blobs: Blobs, key: str) -> bytes:
     try:
         data = blobs.get(key)
     except BlobMissing as error:
-        raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made anew") from error
+        raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made again") from error
     if bytes_digest(data).removeprefix("blake3:") not in key:
         raise WorkFailed(
             f"the blob {key} is damaged: its bytes have digest {bytes_digest(data)}; run the recipe again, its stage "
-            f"will be made anew"
+            f"will be made again"
         )
     return data
 
