@@ -81,7 +81,10 @@ ROWS = {
     15: Row("harm and quality told on texts that were held out", (benchmark("benchmarks.classifiers"),)),
     16: Row("figures of the data plane beside their peers", (Command(("-m", "benchmarks", "data", "--strict")),)),
     17: Row("annotators interrupted: nothing lost, nothing doubled", (campaign("tests/browser/annotation_test.py"),)),
-    18: Row("policies of five seeds beside their goals and controls", (benchmark("benchmarks.assistant"),)),
+    18: Row(
+        "policies and reward models of five seeds beside their goals and controls",
+        (benchmark("benchmarks.assistant"), benchmark("benchmarks.reward")),
+    ),
 }
 
 
