@@ -13,6 +13,7 @@ from typing import Any
 from engine import Engine, TrialError, command
 
 ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build" / "docker"
 TUTTI = str(Path(sys.executable).with_name("tutti"))
 UP_SECONDS = 180
 LOOK_SECONDS = 0.5
@@ -25,7 +26,10 @@ class Project:
     port: int
     input: Path
     """the folder that the services see as /input"""
+    layers: tuple[str, ...] = ()
+    """of deploy/compose, such as tls"""
     token: str = field(default="", repr=False)
+    authority: Path | None = None
 
     @property
     def network(self) -> str:
@@ -40,11 +44,14 @@ class Project:
         settings = {
             "TUTTI_PORT": str(self.port),
             "TUTTI_PAGES_PORT": str(self.port + 1),
+            "TUTTI_ANNOTATION_PORT": str(self.port + 3),
             "TUTTI_PROMETHEUS_PORT": str(self.port + 2),
             "TUTTI_INPUT": str(self.input),
         }
+        files = [ROOT / "docker-compose.yml", *(ROOT / "deploy" / "compose" / f"{layer}.yaml" for layer in self.layers)]
+        named = [word for file in files for word in ("--file", file)]
         return command(
-            [*self.engine.compose, "--project-name", self.name, "--file", ROOT / "docker-compose.yml", *words],
+            [*self.engine.compose, "--project-name", self.name, *named, *words],
             seconds=seconds,
             environment={**self.engine.environment, **settings},
         )
@@ -55,6 +62,9 @@ class Project:
         self.compose("up", "-d", "--wait", seconds=UP_SECONDS)
         took = time.monotonic() - began
         self.token = self.compose("run", "--rm", "-T", "--no-deps", "token").strip()
+        if "tls" in self.layers:
+            self.authority = CACHE / "ca.pem"
+            self.authority.write_text(self.compose("run", "--rm", "-T", "--no-deps", "authority"))
         return took
 
     def down(self) -> None:
@@ -108,7 +118,7 @@ class Project:
             text=True,
             timeout=seconds,
             check=False,
-            env={**os.environ, "TUTTI_TOKEN": self.token},
+            env={**os.environ, "TUTTI_TOKEN": self.token, "TUTTI_TLS__CA": str(self.authority or "")},
         )
 
     def wait(self, condition: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:

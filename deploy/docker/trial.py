@@ -21,11 +21,10 @@ import psutil
 from engine import NoEngine, TrialError, command, engine, tell
 from faults import Fault, cause
 from images import PYTHON, prepare, sizes
-from project import ROOT, TUTTI, Project
+from project import CACHE, ROOT, TUTTI, Project
 
 from tutti.chassis.config.settings import installed_services
 
-CACHE = ROOT / "build" / "docker"
 NO_ENGINE = 77
 # One of each kind: the stores, a service of each room, an agent, the front door.
 KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
@@ -52,7 +51,7 @@ def trial(given: argparse.Namespace) -> int:
             tell("This trial proves the compose file and our images, not the public images.")
         figures = Figures(standins)
         figures.sizes(sizes(found))
-        project = Project(found, "tutti-trial", given.port, pages.parent)
+        project = Project(found, "tutti-trial", given.port, pages.parent, tuple(given.layer))
         project.down()
         try:
             code = _carried_out(project, pages, given, figures)
@@ -84,6 +83,10 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     if failed:
         raise TrialError(failed)
     _doctor(project)
+    _unchanged(project)
+    began = time.monotonic()
+    project.compose("run", "--rm", "-T", "archive", "backup", "/backups/trial", seconds=300)
+    print(f"archive took a backup in {time.monotonic() - began:.1f} s")
     mine = _exported(project)
     with tempfile.TemporaryDirectory() as folder:
         theirs = _embedded(Path(folder), pages, limits)
@@ -151,6 +154,17 @@ def _doctor(project: Project) -> None:
     if done.returncode != 0:
         bad = [line for line in done.stdout.splitlines() if "BAD" in line]
         raise TrialError("tutti doctor is not content:\n" + "\n".join(bad or [done.stderr]))
+
+
+def _unchanged(project: Project) -> None:
+    """The audit trail of every service is as it was sealed. Raises TrialError."""
+    done = project.tutti("audit", "verify", "-o", "json")
+    if done.returncode != 0:
+        raise TrialError(f"tutti audit verify ended with {done.returncode}:\n{(done.stdout + done.stderr)[-2000:]}")
+    trails = json.loads(done.stdout)
+    print(
+        f"{sum(int(each.get('records', 0)) for each in trails)} audit records of {len(trails)} services are unchanged"
+    )
 
 
 def _observed(project: Project) -> None:
@@ -255,6 +269,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=27600, help="port of the front door on loopback")
     parser.add_argument("--kind", action="append", help="cause faults of this service alone; may be repeated")
     parser.add_argument("--fault", action="append", type=Fault, help="kill, pause or disconnect; may be repeated")
+    parser.add_argument(
+        "--layer",
+        action="append",
+        default=[],
+        choices=["tls"],
+        help="a file of deploy/compose; may be repeated",
+    )
     parser.add_argument("--record", action="store_true", help="write the figures into docs/operations.md")
     parser.add_argument("--no-faults", action="store_true", help="only the cold start and one run")
     given = parser.parse_args(arguments)
