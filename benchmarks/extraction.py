@@ -1,9 +1,9 @@
 """Main content of web pages: precision, recall and F1 beside trafilatura and readability-lxml.
 
 The pages are those of trafilatura's own evaluation: for each a few strings that its main content has, and a few that it
-has not. A string found is a true or a false positive, with white space ignored. The rules of `maincontent.py` were
-chosen on one half of the pages, by a digest of their URLs; both halves are rows, but the figures of the other half were
-seen while variants were compared. Speed is of one core, from characters in memory to text. Put trafilatura's folder
+has not. A string found is a true or a false positive, with white space ignored. The rules and names of `markup.py` were
+chosen while the figures of all pages were seen, so no page here is unseen; halves by a digest of URLs show how figures
+vary. Speed is of one core, from characters in memory to text. Put trafilatura's folder
 `tests` (evaldata.json, cache, eval) at build/extraction.
 """
 
@@ -34,7 +34,7 @@ NO_PAGES = "there is no build/extraction; copy the folder tests of trafilatura's
 QUICK_PAGES = 200
 F1 = at_least(0.873)
 """readability-lxml's, on all pages."""
-DEVELOPED, OTHERS = "pages that names were chosen on", "the other pages"
+HALF, OTHER_HALF = "one half", "the other half"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def measure(quick: bool) -> list[Row]:
     rows = []
     for name, (texts, seconds) in found.items():
         parts = [f"all: {_scores(pages, texts)}"]
-        for half in (DEVELOPED, OTHERS):
+        for half in (HALF, OTHER_HALF):
             some = [(page, text) for page, text in zip(pages, texts, strict=True) if page.half == half]
             parts.append(f"{half}: {_scores([page for page, _ in some], [text for _, text in some])}")
         note = "; ".join([*parts, f"{megabytes / seconds:.1f} MB/s"])
@@ -86,7 +86,7 @@ def _pages() -> list[_Page]:
 def _page(url: str, item: dict[str, Any]) -> _Page:
     path = next(path for part in ("cache", "eval") if (path := FOLDER / part / item["file"]).exists())
     first = hashlib.md5(url.encode(), usedforsecurity=False).digest()[0]
-    half = OTHERS if first % 2 else DEVELOPED
+    half = OTHER_HALF if first % 2 else HALF
     return _Page(path, tuple(map(_words, item["with"])), tuple(map(_words, item["without"])), half)
 
 

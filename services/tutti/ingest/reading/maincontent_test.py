@@ -21,7 +21,7 @@ def of(html: str) -> str:
         "<div class='site-footer'><p>Words of a footer that stand on every page of a site.</p></div>",
         "<div class=newsletter-box><p>Leave us your address and read about all of this first.</p></div>",
         "<aside><p>Other words that are beside the article and are on every page of this site.</p></aside>",
-        "<p>Words that are outside of the article, on each page of the site, and are not read.</p>",
+        "<p>Words outside of it.</p>",
         "<p>More on this</p><p>Another page</p>",
     ],
 )

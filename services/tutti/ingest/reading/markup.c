@@ -10,12 +10,12 @@ enum {  // of names, in the order of markup.py
     SCOPE = 1 << 7, INLINE = 1 << 8, FORMAT = 1 << 9, HEADING = 1 << 10, LIST = 1 << 11, ITEM = 1 << 12,
     TERM = 1 << 13, CELL = 1 << 14, ROW = 1 << 15, GROUP = 1 << 16, TABLE = 1 << 17, IGNORED = 1 << 18,
     LABEL = 1 << 19, WRAPPED = 1 << 20, H1 = 1 << 21, P = 1 << 22, A = 1 << 23, BUTTON = 1 << 24, FOREIGN = 1 << 25,
-    TITLE = 1 << 26, SCRIPT = 1 << 27, TEMPLATE = 1 << 28, LINK = 1 << 29, THROUGH = 1 << 30,
+    TITLE = 1 << 26, SCRIPT = 1 << 27, TEMPLATE = 1 << 28, LINK = 1 << 29, THROUGH = 1 << 30, H2 = 1u << 31,
 };
 enum { SPACE = 1, SLASH = 2, CLOSE = 4, EQUALS = 8 };
 enum { SLOTS = 512, NAME = 12, ATTRIBUTE = 20, MOST_ATTRIBUTES = 16, HREF = 0, CLASS = 1, UNKNOWN = 0, NONE = -1 };
 enum { IS_LABEL = 1, IS_BOX = 2 };  // of what is pending
-enum { IS_SHOWN = 1, IS_LINK = 2 };
+enum { LONG = 60, POOR = 50, ARTICLE = 250 };  // bytes of text, see markup.py
 
 static const uint8_t KINDS[256] = {
     ['\t'] = SPACE, ['\n'] = SPACE, ['\f'] = SPACE, ['\r'] = SPACE, [' '] = SPACE,
@@ -24,18 +24,30 @@ static const uint8_t KINDS[256] = {
 
 typedef struct { char name[NAME]; uint32_t flags; } Name;
 typedef struct { const uint8_t *value; int64_t length; uint8_t quote; } Attribute;
-typedef struct { const uint8_t *name; int64_t length; uint8_t *at; uint32_t flags; int id, shown, pending; } Open;
+typedef struct { int64_t text, link, prose, titles; } Sums;
+typedef struct {
+    const uint8_t *name;
+    int64_t length, spans;
+    uint8_t *at;
+    uint32_t flags;
+    int id, shown, pending, named, link;
+    Sums in;
+} Open;
+typedef struct { int64_t begin, end; } Span;
 typedef struct {
     const uint8_t *end;
     const Name *names;                    // the first has none: it is that of all others
     const char (*attributes)[ATTRIBUTE];  // those that are read
-    const char *boxes;                    // parts of classes, each ended by a zero
-    uint8_t *o;
+    const char *boxes, *poor;             // parts of classes, each ended by a zero
+    uint8_t *o, *out;
+    Span *span, *mark;  // of elements without prose; of those with the most prose yet, that and their end
+    int64_t spans, marks;
     Open *open;
     int64_t mode, cap, longest, depth, deepest, tags, work, bytes;
-    int count, solid, dropping, tables, labels, boxed, templates, p, too_deep;
+    int count, solid, dropping, tables, labels, boxed, templates, links, p, too_deep;
+    Sums in;
     Attribute has[MOST_ATTRIBUTES];
-    uint32_t of_length[ATTRIBUTE], of_boxes;  // first letters
+    uint32_t of_length[ATTRIBUTE], of_boxes, of_poor;  // first letters
     int opened[SLOTS];
     uint16_t slots[SLOTS];
 } Page;
@@ -77,30 +89,74 @@ static void write(Page *p, const void *s, int64_t length) {
 
 static void write_text(Page *p, const char *s) { write(p, s, (int64_t)strlen(s)); }
 
-static void write_name(Page *p, int id, int shown) {
-    int is_span = id == UNKNOWN || (shown == IS_SHOWN && p->names[id].flags & INLINE);
-    write_text(p, is_span ? "span" : p->names[id].name);
-}
+static void write_name(Page *p, int id) { write_text(p, id == UNKNOWN ? "span" : p->names[id].name); }
 
 static void count_tag(Page *p) {
     p->tags++;
     p->work += p->depth + 1;
 }
 
+static void take_back(Page *p, const Open *e) {
+    p->o = e->at;
+    p->spans = e->spans;
+    while (p->marks && p->mark[p->marks - 1].end > e->at - p->out) p->marks--;
+}
+
+// What an element holds goes to that around it, or is taken back where it is no main content.
+static void settle(Page *p, Open *e) {
+    Sums *in = p->count ? &p->open[p->count - 1].in : &p->in;
+    if (e->flags & P && e->in.text > LONG) e->in.prose += e->in.text - e->in.link;
+    if (e->flags & H1) e->in.titles++;
+    if (e->in.prose < POOR && !e->in.titles && (e->named || (e->flags & HEADING && 2 * e->in.link > e->in.text))) {
+        take_back(p, e);
+        return;
+    }
+    in->text += e->in.text;
+    in->link += e->in.link;
+    in->prose += e->in.prose;
+    in->titles += e->in.titles;
+    if (!e->shown || (!e->in.prose && (e->in.titles || e->flags & H2))) return;
+    if (!e->in.prose) {
+        p->spans = e->spans;
+        p->span[p->spans++] = (Span){e->at - p->out, p->o - p->out};
+    } else if (!(e->flags & P) && (!p->marks || e->in.prose > p->mark[p->marks - 1].begin))
+        p->mark[p->marks++] = (Span){e->in.prose, p->o - p->out};
+}
+
+// Leave out what has no prose behind the element that has nearly all of it.
+static void leave_out(Page *p) {
+    int64_t behind = -1, k = 0, from = 0;
+    uint8_t *o = p->out;
+    if (p->in.prose < ARTICLE) return;
+    for (int64_t m = 0; m < p->marks && behind < 0; m++)
+        if (10 * p->mark[m].begin >= 9 * p->in.prose) behind = p->mark[m].end;
+    if (behind < 0) return;
+    while (k < p->spans && p->span[k].begin < behind) k++;
+    for (; k < p->spans; k++) {
+        memmove(o, p->out + from, (size_t)(p->span[k].begin - from));
+        o += p->span[k].begin - from;
+        from = p->span[k].end;
+    }
+    memmove(o, p->out + from, (size_t)(p->o - p->out - from));
+    p->o = o + (p->o - p->out - from);
+}
+
 static void pop(Page *p) {
-    const Open *e = p->open + --p->count;
+    Open *e = p->open + --p->count;
     p->opened[e->id]--;
-    p->solid -= e->shown || !(e->flags & INLINE);
+    p->solid -= !(e->flags & INLINE);
     p->tables -= (e->flags & TABLE) != 0;
+    p->links -= e->link;
     if (e->shown) {
         write_text(p, "</");
-        write_name(p, e->id, e->shown);
+        write_name(p, e->id);
         write_text(p, ">");
         p->depth--;
     }
     p->labels -= e->pending == IS_LABEL;
     p->boxed -= e->pending == IS_BOX;
-    if (e->pending) p->o = e->at;
+    if (e->pending) take_back(p, e);
+    else if (p->mode == MAIN && p->dropping == NONE) settle(p, e);
     if (p->count == p->dropping) p->dropping = NONE;
 }
 
@@ -118,7 +174,7 @@ static int ends(Page *p, int id, const uint8_t *name, int64_t length, uint32_t l
     return 0;
 }
 
-// End what formats text.  Where blocks have begun in it they stay open: there the parser splits the element.
+// End what formats text.  Where blocks have begun in it they stay open.
 static void ends_format(Page *p, int id) {
     int k = p->count - 1, split = 0;
     for (; k >= 0 && p->open[k].id != id; k--) {
@@ -132,11 +188,8 @@ static void ends_format(Page *p, int id) {
     p->opened[UNKNOWN]++;
     e->id = UNKNOWN;
     e->length = 0;
-    if (e->shown != IS_LINK || p->labels || p->boxed) return;
-    write_text(p, "</a>");
-    e->shown = 0;
-    p->depth--;
-    p->solid--;
+    p->links -= e->link;
+    e->link = 0;
 }
 
 static void keep_pending(Page *p, int kind) {
@@ -144,18 +197,17 @@ static void keep_pending(Page *p, int kind) {
         if (p->open[k].pending == kind) p->open[k].pending = 0;
 }
 
-static int is_box(const Page *p) {
-    const Attribute *a = p->has + CLASS;
+static int has_part(const Attribute *a, const char *parts, uint32_t letters) {
     for (int64_t k = 0; k < a->length; k++) {
-        if (!(letter(a->value[k]) & p->of_boxes)) continue;
-        for (const char *each = p->boxes; *each; each += strlen(each) + 1)
+        if (!(letter(a->value[k]) & letters)) continue;
+        for (const char *each = parts; *each; each += strlen(each) + 1)
             if (a->length - k >= (int64_t)strlen(each) && is_same(a->value + k, each, (int64_t)strlen(each))) return 1;
     }
     return 0;
 }
 
-static void write_attributes(Page *p, int from) {
-    for (int k = from; *p->attributes[k]; k++) {
+static void write_attributes(Page *p) {
+    for (int k = 0; *p->attributes[k]; k++) {
         const Attribute *a = p->has + k;
         if (!a->value) continue;
         write_text(p, " ");
@@ -190,33 +242,32 @@ static void opens(Page *p, const uint8_t *name, int64_t length, int id, int is_e
     }
     int is_foreign = flags & FOREIGN || (p->dropping != NONE && p->open[p->dropping].flags & FOREIGN);
     if (is_empty && is_foreign) return;
-    int is_hard = flags & HARD || (p->mode == MAIN && flags & BESIDE), shown = 0;
-    if (p->dropping == NONE && !is_hard && !(flags & LABEL)) {
-        shown = !(flags & INLINE);
-        for (int k = CLASS; p->mode == MAIN && !shown && *p->attributes[k]; k++) shown = p->has[k].value != NULL;
-        if (flags & A && p->mode == MAIN && p->has[HREF].value) shown = IS_LINK;
-    }
-    int is_solid = shown || !(flags & INLINE);
+    const int is_main = p->mode == MAIN, is_hard = flags & HARD || (is_main && flags & BESIDE);
+    const int is_open = p->dropping == NONE && !is_hard, is_solid = !(flags & INLINE);
     if (is_solid ? p->solid == p->cap : p->count - p->solid == p->cap) {
         p->too_deep |= is_solid;
         return;
     }
-    int pending = 0;
-    if (p->dropping == NONE && !is_hard)
-        pending = flags & LABEL ? IS_LABEL : p->mode == MAIN && p->has[CLASS].value && is_box(p) ? IS_BOX : 0;
-    p->labels += pending == IS_LABEL;
-    p->boxed += pending == IS_BOX;
+    Open new = {.name = name, .length = length, .spans = p->spans, .at = p->o, .flags = flags, .id = id};
+    if (is_open) {
+        new.shown = is_solid;
+        new.link = is_main && flags & A && p->has[HREF].value;
+        new.pending = flags & LABEL ? IS_LABEL : is_main && has_part(p->has + CLASS, p->boxes, p->of_boxes) ? IS_BOX : 0;
+        new.named = is_main && has_part(p->has + CLASS, p->poor, p->of_poor);
+    }
+    p->labels += new.pending == IS_LABEL;
+    p->boxed += new.pending == IS_BOX;
+    p->links += new.link;
     p->solid += is_solid;
     p->opened[id]++;
     p->tables += (flags & TABLE) != 0;
     if (is_hard && p->dropping == NONE) p->dropping = p->count;
-    p->open[p->count++] = (Open){name, length, p->o, flags, id, shown, pending};
-    if (!shown) return;
+    p->open[p->count++] = new;
+    if (!new.shown) return;
     count_tag(p);
     if (++p->depth > p->deepest) p->deepest = p->depth;
     write_text(p, "<");
-    write_name(p, id, shown);
-    if (p->mode == MAIN) write_attributes(p, CLASS);
+    write_name(p, id);
     write_text(p, ">");
 }
 
@@ -249,7 +300,7 @@ static void links(Page *p, int id, int is_end) {
     const int is_frame = strstr(name, "frame") != NULL;
     write_text(p, "<");
     write_text(p, is_frame ? "iframe" : name);
-    write_attributes(p, HREF);
+    write_attributes(p);
     write_text(p, ">");
     if (is_frame || flags & A) write_text(p, is_frame ? "</iframe>" : "</a>");
 }
@@ -332,6 +383,12 @@ static void text(Page *p, const uint8_t *s, int64_t length) {
     if (p->mode == LINKS || p->dropping != NONE) return;
     p->bytes += length * p->depth;
     write(p, s, length);
+    if (p->mode != MAIN) return;
+    Sums *in = p->count ? &p->open[p->count - 1].in : &p->in;
+    for (; length && KINDS[*s] & SPACE; length--) s++;
+    for (; length && KINDS[s[length - 1]] & SPACE; length--) {}
+    in->text += length;
+    if (p->links) in->link += length;
 }
 
 static void read_page(Page *p, const uint8_t *s, int64_t *title) {
@@ -368,15 +425,18 @@ static void read_page(Page *p, const uint8_t *s, int64_t *title) {
         if (flags & TITLE && !is_foreign && !title[1]) title[0] = body - begin, title[1] = s - begin;
     }
     while (p->count) pop(p);
+    leave_out(p);
 }
 
 // Written: the bytes of `out`, begin and end of the title in the page, tags, levels, what to read its tree costs, and
-// whether it is too deep.  `out` holds four times the page; `open` twice `cap`.
+// whether it is too deep.  `out` holds four times the page, `spans` and `marks` two numbers for each three
+// bytes of it.
 void markup(const uint8_t *s, int64_t length, int64_t mode, const Name *names, int64_t number,
-            const char (*attributes)[ATTRIBUTE], const char *boxes, int64_t cap, int64_t longest, uint8_t *out,
-            int64_t *written) {
+            const char (*attributes)[ATTRIBUTE], const char *boxes, const char *poor, int64_t cap, int64_t longest,
+            uint8_t *out, Span *spans, Span *marks, int64_t *written) {
     Open open[2 * cap];
-    Page p = {.end = s + length, .names = names, .attributes = attributes, .boxes = boxes, .o = out, .open = open,
+    Page p = {.end = s + length, .names = names, .attributes = attributes, .boxes = boxes, .poor = poor, .o = out, .out = out,
+              .span = spans, .mark = marks, .open = open,
               .mode = mode, .cap = cap, .longest = longest, .dropping = NONE};
     for (int k = 1; k < number; k++) {
         const uint8_t *name = (const uint8_t *)names[k].name;
@@ -387,6 +447,7 @@ void markup(const uint8_t *s, int64_t length, int64_t mode, const Name *names, i
     }
     for (int k = 0; *attributes[k]; k++) p.of_length[strlen(attributes[k])] |= letter((uint8_t)*attributes[k]);
     for (const char *each = boxes; *each; each += strlen(each) + 1) p.of_boxes |= letter((uint8_t)*each);
+    for (const char *each = poor; *each; each += strlen(each) + 1) p.of_poor |= letter((uint8_t)*each);
     written[1] = written[2] = 0;
     read_page(&p, s, written + 1);
     written[0] = p.o - out;

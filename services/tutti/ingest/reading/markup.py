@@ -17,7 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from tutti.ingest.reading.markupkinds import BOXES, KINDS, LONGEST, MAX_DEPTH, NO_KIND, READ, Markup, Mode, title_of
+from tutti.ingest.reading.markupkinds import (
+    BOXES,
+    KINDS,
+    LONGEST,
+    MAX_DEPTH,
+    NO_KIND,
+    POOR,
+    READ,
+    Markup,
+    Mode,
+    title_of,
+)
 from tutti.ingest.reading.markuptwin import written
 from tutti.native.native import Kernel, kernel
 
@@ -35,17 +46,20 @@ def rewritten(page: bytes, mode: Mode) -> Markup:
     if library is None:
         return written(page, mode)
     out, found = np.empty(4 * len(page) + 64, np.uint8), (ctypes.c_int64 * 7)()
-    names, attributes, boxes = _tables(mode)
+    names, attributes, boxes, poor = _tables(mode)
+    spans, marks = (np.empty(2 * (len(page) // 3 + 1), np.int64) for _ in range(2))
     library.markup(
         page, ctypes.c_int64(len(page)), ctypes.c_int64(mode), names, ctypes.c_int64(len(KINDS) + 1), attributes, boxes,
-        ctypes.c_int64(MAX_DEPTH), ctypes.c_int64(LONGEST[mode]), ctypes.c_void_p(out.ctypes.data), found,
+        poor, ctypes.c_int64(MAX_DEPTH), ctypes.c_int64(LONGEST[mode]),
+        *(ctypes.c_void_p(each.ctypes.data) for each in (out, spans, marks)), found,
     )  # fmt: skip
     length, begin, end, tags, levels, cost, too_deep = found
     return Markup(out[:length].tobytes(), title_of(page[begin:end]), tags, levels, cost, bool(too_deep))
 
 
 @cache
-def _tables(mode: Mode) -> tuple[bytes, bytes, bytes]:
+def _tables(mode: Mode) -> tuple[bytes, bytes, bytes, bytes]:
     names = b"".join(struct.pack("=12sI", name.encode(), int(kind)) for name, kind in [("", NO_KIND), *KINDS.items()])
     attributes = b"".join(struct.pack("=20s", name.encode()) for name in (*READ[mode], ""))
-    return names, attributes, b"".join(name.encode() + b"\0" for name in (*BOXES, ""))
+    boxes, poor = (b"".join(part.encode() + b"\0" for part in (*parts, "")) for parts in (BOXES, POOR))
+    return names, attributes, boxes, poor

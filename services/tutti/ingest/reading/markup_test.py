@@ -151,20 +151,42 @@ def main(html: str) -> str:
 
 
 def test_tags_are_well_nested_and_what_nobody_reads_is_left_out() -> None:
-    assert main("<div a=b class='c d'><p>x<p><b>y</div>z") == "<div class='c d'><p>x</p><p>y</p></div>z"
+    assert main("<div a=b class='c d'><p>x<p><b>y</div>z") == "<div><p>x</p><p>y</p></div>z"
     assert main("<ul><li>x<li>y</ul></p>") == "<ul><li>x</li><li>y</li></ul><p></p>"
     assert main("<td>x<table><td>y<th>z") == "x<table><td>y</td><th>z</th></table>"
     assert main("x<!-- y --><script>z</script><style>z</style><svg><text>z</svg><img src=z>") == "x"
     assert main("<!doctype html><html><head></head><body class=c>a < b</body>") == "a &lt; b"
-    assert main("<i class=x>y</i><a name=x>y</a><a href=x>y</a>") == "<span class=x>y</span>y<a>y</a>"
-    assert main("<a href=x><div>y</a>z</div>") == "<a><div>y</a>z</div>"
+    assert main("<i class=x>y</i><x-y class=x>y</x-y><a href=x><div>y</a>z</div>") == "y<span>y</span><div>yz</div>"
 
 
 def test_boilerplate_is_left_out_of_main_content_alone_and_not_around_a_heading() -> None:
     page = "x<nav>y</nav><div class='Site-Footer'>y<p>y</div>"
     assert main(page) == "x"
     assert rewritten(page.encode(), Mode.VISIBLE).html == b"x<nav>y</nav><div>y<p>y</p></div>"
-    assert main("<div class=footer><h1>y</h1></div>") == "<div class=footer><h1>y</h1></div>"
+    assert main("<div class=footer><h1>y</h1></div>") == "<div><h1>y</h1></div>"
+
+
+PROSE = "The library is open every day, and all people of the town may read its books there. "
+
+
+def test_what_has_a_name_of_boilerplate_or_leads_elsewhere_is_left_out_where_it_has_no_prose() -> None:
+    for beside in ("<div class=Social-links>x</div>", "<ul class=main-menu><li>x</ul>", "<h3><a href=x>y</a></h3>"):
+        assert main(f"<p>{PROSE}{beside}") == f"<p>{PROSE}</p>"
+        assert written(f"<p>{PROSE}{beside}".encode(), Mode.MAIN) == rewritten(
+            f"<p>{PROSE}{beside}".encode(), Mode.MAIN
+        )
+    assert main(f"<div class=author><p>{PROSE}</div>") == f"<div><p>{PROSE}</p></div>"
+    assert main("<div class=menu><h1>x</h1></div><h3>y <a href=x>z</a></h3>").count("x") == 1
+
+
+def test_behind_an_article_nothing_without_prose_is_left() -> None:
+    article = f"<div><p>{PROSE * 3}</p><p>x</p></div>"
+    for behind in ("<div>x</div>", "<ul><li>x</ul>", "<section><h2>x</h2></section>", "<p>x</p><p>y</p>"):
+        assert main(article + behind) == article
+        assert written((article + behind).encode(), Mode.MAIN).html == article.encode()
+    kept = f"<h2>x</h2><h1>y</h1><p>{PROSE}</p>"
+    assert main(article * 5 + kept)[-len(kept) :] == kept
+    assert main(f"<div><p>{PROSE}</p></div><div>x</div>").endswith("<div>x</div>")
 
 
 def test_of_links_what_names_a_page_is_left() -> None:

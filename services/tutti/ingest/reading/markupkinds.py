@@ -21,8 +21,8 @@ class Kind(enum.IntFlag):
     """The kind of an element, by its name.
 
     HARD: nothing in it is shown; BESIDE: it is no main content; RAW: there are no tags in it; VOID: it is empty, and
-    shown; IGNORED: its tags are left out. INLINE: it is left out unless it has attributes that are read. The others are
-    those of the standard: SPECIAL and THIN end the search of an end tag, SCOPE that of one for a block.
+    shown; IGNORED: its tags are left out; INLINE: so are these, but they count as open. The others are those of the
+    standard: SPECIAL and THIN end the search of an end tag, SCOPE that of one for a block.
     """
 
     HARD = enum.auto()
@@ -56,6 +56,7 @@ class Kind(enum.IntFlag):
     TEMPLATE = enum.auto()
     LINK = enum.auto()
     THROUGH = enum.auto()
+    H2 = enum.auto()
 
 
 NO_KIND = Kind(0)
@@ -88,6 +89,7 @@ _ELEMENTS = {
     Kind.LABEL: "label",
     Kind.WRAPPED: "div p ul ol table h1 h2 h3 h4",
     Kind.H1: "h1",
+    Kind.H2: "h2",
     Kind.P: "p",
     Kind.A: "a",
     Kind.BUTTON: "button",
@@ -98,16 +100,23 @@ _ELEMENTS = {
     Kind.LINK: "a area base frame iframe link meta",
 }
 BOXES = (
-    "breadcrumb", "cookie", "copyright", "disclaimer", "disqus", "footer", "newsletter", "pagination", "related",
-    "signup", "subscri",
+    "breadcrumb", "cookie", "copyright", "disclaimer", "disqus", "footer", "newsletter", "pagination", "signup",
+    "subscri",
 )  # fmt: skip
 """Parts of the classes of what is no main content, unless there is a heading of the first level in it."""
+POOR = (
+    "account", "advert", "author", "banner", "byline", "caption", "consent", "credit", "login", "menu", "nav",
+    "paywall", "popular", "privacy", "promo", "rating", "recommend", "register", "related", "respond", "search",
+    "share", "sidebar", "signin", "social", "sponsor", "sticky", "trending",
+)  # fmt: skip
+"""Parts of the classes of what is none unless it has prose. Ids are not looked at: they are names of functions, too."""
+LONG_PARAGRAPH, LITTLE_PROSE, ARTICLE = 60, 50, 250
+"""Bytes of text: a longer paragraph is prose, but for its links; an element with less may be left out; a page with less
+has no article behind which all other elements without prose are left out.
+"""
 READ = {
     Mode.VISIBLE: (),
-    Mode.MAIN: (
-        "href", "class", "id", "role", "rel", "hidden", "style", "itemprop", "aria-hidden", "aria-expanded", "data-ad",
-        "data-advertisement", "data-text-ad",
-    ),
+    Mode.MAIN: ("href", "class"),
     Mode.LINKS: ("href", "src", "rel", "name", "content"),
 }  # fmt: skip
 

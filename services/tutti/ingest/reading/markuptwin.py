@@ -7,11 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tutti.ingest.reading.markupkinds import (
+    ARTICLE,
     BOXES,
     KINDS,
+    LITTLE_PROSE,
+    LONG_PARAGRAPH,
     LONGEST,
     MAX_DEPTH,
     NO_KIND,
+    POOR,
     READ,
     Kind,
     Markup,
@@ -29,8 +33,24 @@ _ATTRIBUTE = re.compile(
     rb"([^\t\n\f\r />][^\t\n\f\r />=]*+)"
     rb"(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:\"([^\"]*+)(?:\"|\Z)|'([^']*+)(?:'|\Z)|([^\t\n\f\r >]*+)))?+"
 )
-_BOX = re.compile(b"|".join(each.encode() for each in BOXES), re.IGNORECASE)
+_BOX, _POOR = (re.compile(b"|".join(each.encode() for each in parts), re.IGNORECASE) for parts in (BOXES, POOR))
 _BLOCKS = Kind.SPECIAL | Kind.THIN
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Bytes of text, of those in links, and of those that are prose; and how many headings of the first level."""
+
+    text: int = 0
+    link: int = 0
+    prose: int = 0
+    titles: int = 0
+
+    def add(self, other: _Sums) -> None:
+        self.text += other.text
+        self.link += other.link
+        self.prose += other.prose
+        self.titles += other.titles
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +63,10 @@ class _Open:
     kind: Kind
     at: int = 0
     shown: bytes = b""
+    named: bool = False
+    link: bool = False
+    spans: int = 0
+    sums: _Sums = field(default_factory=lambda: _Sums())
     pending: Kind = NO_KIND
 
 
@@ -134,6 +158,7 @@ class _Rewriting:
         self._out = bytearray()
         self._open: list[_Open] = []
         self._opened: Counter[bytes] = Counter()
+        self._sums, self._spans, self._marks = _Sums(), list[tuple[int, int]](), list[tuple[int, int]]()
         self._dropping: _Open | None = None
         self._tags = self._depth = self._deepest = self._work = self._bytes = self._templates = 0
         self.too_deep = False
@@ -147,6 +172,9 @@ class _Rewriting:
         if self._mode is not Mode.LINKS and self._dropping is None:
             self._bytes += len(text) * self._depth
             self._out += text
+            sums, length = self._around(), len(text.strip(b"\t\n\f\r "))
+            sums.text += length
+            sums.link += length if any(each.link for each in self._open) else 0
 
     def tag(self, tag: _Tag) -> None:
         if self._mode is Mode.LINKS:
@@ -159,6 +187,8 @@ class _Rewriting:
     def done(self, title: str) -> Markup:
         while self._open:
             self._pop()
+        if self._mode is Mode.MAIN:
+            self._leave_out()
         cost = self._work + self._bytes // 16
         return Markup(bytes(self._out), title, self._tags, self._deepest, cost, self.too_deep)
 
@@ -203,16 +233,17 @@ class _Rewriting:
     def _push(self, tag: _Tag) -> None:
         kind, main = tag.kind, self._mode is Mode.MAIN
         hard = Kind.HARD in kind or (main and Kind.BESIDE in kind)
-        new, read = _Open(tag.name, kind, len(self._out)), READ[self._mode][1:]
+        new = _Open(tag.name, kind, len(self._out), spans=len(self._spans))
         if self._dropping is None and not hard:
-            known = tag.name.decode("latin-1") in KINDS and Kind.INLINE not in kind
+            known = tag.name.decode("latin-1") in KINDS
+            if Kind.INLINE not in kind:
+                new.shown = tag.name if known else b"span"
+            classes = tag.has.get("class", (b"",))[0]
+            new.link = main and Kind.A in kind and "href" in tag.has
+            new.named = main and bool(_POOR.search(classes))
             if Kind.LABEL in kind:
                 new.pending = Kind.WRAPPED
-            elif Kind.A in kind and "href" in tag.has:
-                new.shown = tag.name
-            elif Kind.INLINE not in kind or any(each in tag.has for each in read):
-                new.shown = tag.name if known else b"span"
-            if not new.pending and main and _BOX.search(tag.has.get("class", (b"",))[0]):
+            elif main and _BOX.search(classes):
                 new.pending = Kind.H1
         solid = sum(map(_is_solid, self._open))
         if (solid if _is_solid(new) else len(self._open) - solid) == MAX_DEPTH:
@@ -223,7 +254,7 @@ class _Rewriting:
         if hard and self._dropping is None:
             self._dropping = new
         if new.shown:
-            self._shows(b"<" + new.shown + (_attributes(tag, read) if main else b"") + b">")
+            self._shows(b"<" + new.shown + b">")
             self._depth += 1
             self._deepest = max(self._deepest, self._depth)
 
@@ -263,7 +294,9 @@ class _Rewriting:
             self._out += b"</" + last.shown + b">"
             self._depth -= 1
         if last.pending:
-            del self._out[last.at :]
+            self._take_back(last)
+        elif self._mode is Mode.MAIN and self._dropping is None:
+            self._settle(last)
         if last is self._dropping:
             self._dropping = None
 
@@ -280,7 +313,7 @@ class _Rewriting:
         return False
 
     def _ends_format(self, name: bytes) -> None:
-        """End what formats text. Where blocks have begun in it they stay open: there the parser splits the element."""
+        """End what formats text. Where blocks have begun in it they stay open."""
         inner = list[_Open]()
         for each in reversed(self._open if self._opened[name] else []):
             if each.name == name:
@@ -296,10 +329,42 @@ class _Rewriting:
         self._opened[name] -= 1
         each.name = b""
         self._opened[b""] += 1
-        if each.shown == b"a" and not any(one.pending for one in self._open):
-            self._out += b"</a>"
-            each.shown = b""
-            self._depth -= 1
+        each.link = False
+
+    def _around(self) -> _Sums:
+        return self._open[-1].sums if self._open else self._sums
+
+    def _take_back(self, last: _Open) -> None:
+        del self._out[last.at :], self._spans[last.spans :]
+        while self._marks and self._marks[-1][1] > last.at:
+            self._marks.pop()
+
+    def _settle(self, last: _Open) -> None:
+        """Add what an element holds to that around it, or take it back where it is no main content."""
+        sums = last.sums
+        if Kind.P in last.kind and sums.text > LONG_PARAGRAPH:
+            sums.prose += sums.text - sums.link
+        sums.titles += Kind.H1 in last.kind
+        links = Kind.HEADING in last.kind and 2 * sums.link > sums.text
+        if sums.prose < LITTLE_PROSE and not sums.titles and (last.named or links):
+            self._take_back(last)
+            return
+        self._around().add(sums)
+        if not last.shown or (not sums.prose and (sums.titles or Kind.H2 in last.kind)):
+            return
+        if not sums.prose:
+            self._spans[last.spans :] = [(last.at, len(self._out))]
+        elif Kind.P not in last.kind and (not self._marks or sums.prose > self._marks[-1][0]):
+            self._marks.append((sums.prose, len(self._out)))
+
+    def _leave_out(self) -> None:
+        """Leave out what has no prose behind the element that has nearly all of it."""
+        if self._sums.prose < ARTICLE:
+            return
+        behind = next((end for prose, end in self._marks if 10 * prose >= 9 * self._sums.prose), None)
+        if behind is not None:
+            for begin, end in reversed([each for each in self._spans if each[0] >= behind]):
+                del self._out[begin:end]
 
     def _pop_to(self, last: _Open) -> None:
         while last in self._open:
@@ -307,7 +372,7 @@ class _Rewriting:
 
 
 def _is_solid(each: _Open) -> bool:
-    return bool(each.shown) or Kind.INLINE not in each.kind
+    return Kind.INLINE not in each.kind
 
 
 def _attributes(tag: _Tag, names: tuple[str, ...]) -> bytes:
