@@ -91,7 +91,7 @@ def test_a_second_interrupt_does_not_cut_the_end_of_a_platform_short(tmp_path: P
     until(lambda: "stops " in (tmp_path / "logs" / "supervisor.log").read_text(), seconds=60, what="the drain")
     process.send_signal(signal.SIGINT)
     interrupted(process, tmp_path, code=0)
-    assert "stops: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
+    assert "stopping: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
 
 
 def test_a_platform_ends_with_the_command_that_started_it_even_when_that_is_killed(
@@ -101,7 +101,7 @@ def test_a_platform_ends_with_the_command_that_started_it_even_when_that_is_kill
     until((tmp_path / "endpoint").exists, seconds=60, what="the platform")
     process.kill()
     until(lambda: family(tmp_path) == [], seconds=60, what="the end of the platform")
-    assert "stops: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
+    assert "stopping: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
 
 
 def await_words(process: subprocess.Popen[str], words: str) -> None:

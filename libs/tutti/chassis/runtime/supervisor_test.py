@@ -190,7 +190,7 @@ def test_a_child_that_gives_no_word_is_killed_and_started_again(
         "hung": "no word for 2 s",
         "mute": "no word for 5 s",
     }
-    assert f"hung (process {first['hung'].pid}): no word for 2 s; killed, and started again" in caplog.text
+    assert f"hung (process {first['hung'].pid}): no word for 2 s; killed and restarted" in caplog.text
     assert "in waits_for_nobody" in (tmp_path / "logs" / "hung.log").read_text()
 
 
