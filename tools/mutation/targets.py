@@ -3,6 +3,7 @@
 Promises: a test is named on its own where its module also tests other code.
 """
 
+import ast
 import hashlib
 import io
 import tokenize
@@ -54,15 +55,18 @@ TARGETS: dict[str, tuple[str, ...]] = {
 
 
 def code_digest(source: str) -> str:
-    """The digest of the code in a source, without comments, docstrings and line breaks inside of statements."""
-    kept, starts, documents = list[str](), True, False
+    """The digest of the lines of a source, without comments, docstrings and empty lines.
+
+    The same for every version of Python: tokens of f-strings and the dump of a syntax tree are not.
+    """
+    lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in (tokenize.COMMENT, tokenize.NL):
-            continue
-        if documents and token.type == tokenize.NEWLINE:
-            continue
-        documents = starts and token.type == tokenize.STRING
-        starts = documents or token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-        if not documents:
-            kept.append(tokenize.tok_name[token.type] if starts else token.string)
-    return hashlib.blake2b("\0".join(kept).encode(), digest_size=16).hexdigest()
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            assert node.end_lineno is not None
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    kept = [line.rstrip() for line in lines if line.strip()]
+    return hashlib.blake2b("\n".join(kept).encode(), digest_size=16).hexdigest()
