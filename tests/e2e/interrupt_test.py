@@ -88,7 +88,7 @@ def test_a_second_interrupt_does_not_cut_the_end_of_a_platform_short(tmp_path: P
     assert process.stderr is not None
     assert "Ctrl-C stops it" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    until(lambda: "stops " in (tmp_path / "logs" / "supervisor.log").read_text(), seconds=60, what="the drain")
+    until(lambda: "stopping " in (tmp_path / "logs" / "supervisor.log").read_text(), seconds=60, what="the drain")
     process.send_signal(signal.SIGINT)
     interrupted(process, tmp_path, code=0)
     assert "stopping: SIGTERM" in (tmp_path / "logs" / "host.log").read_text()
