@@ -27,17 +27,17 @@ from tutti.dedup.steps import Step
 from tutti.records.canonical import file_digest
 
 SIZE = 20_000_000
-NOT_WRITTEN = "(on many nodes: not written)"
+NOT_WRITTEN = "(on many nodes: not implemented)"
 NAMES = {
-    "chosen": "anti-join: what is rejected",
+    "chosen": "anti-join: rejected documents",
     "equal": "anti-join: by equal text",
-    "banded": "anti-join: what stays, to its shard",
+    "banded": "anti-join: remaining documents, to their shards",
     "met": "by band",
     "small_star": "by component: small stars",
     "large_star": "by component: large stars",
     "labelled": "by component: labels",
     "grouped": "by component: groups",
-    "texts": "by component: whose texts are wanted, to their shards",
+    "texts": "by component: ids of texts to verify, to their shards",
     "similar": "by component: verification",
     "closest": "by document: result",
 }
@@ -177,19 +177,19 @@ def table(found: Measured, assumed: Assumed) -> list[str]:
     lines = [
         f"Measured on {machine()}:",
         "",
-        f"- reading: {1 / found.reading.core_seconds / 1e6:.1f} MB of HTML/s of one core, over "
-        f"{found.reading.html / 1e6:.0f} MB; an archive has {found.reading.archive_bytes:.2f} bytes for one of HTML, "
-        f"a document shard {found.reading.shard_bytes:.2f} for one of text",
-        f"- duplicates: {1 / found.core_seconds / 1e6:.1f} MB/s of one core, over {found.text_bytes / 1e6:.0f} MB in "
-        f"{found.documents} documents, of which half are copies with some words changed",
-        f"- tokenization: {1 / found.tokenization.core_seconds / 1e6:.1f} MB/s of one core, over "
-        f"{found.tokenization.text / 1e6:.0f} MB; {found.tokenization.bytes_a_token:.2f} bytes a token, of "
-        f"{found.tokenization.vocabulary:,}",
+        f"- reading: {1 / found.reading.core_seconds / 1e6:.1f} MB of HTML/s on one core, over "
+        f"{found.reading.html / 1e6:.0f} MB; an archive takes {found.reading.archive_bytes:.2f} bytes per byte of "
+        f"HTML, a document shard {found.reading.shard_bytes:.2f} per byte of text",
+        f"- duplicates: {1 / found.core_seconds / 1e6:.1f} MB/s on one core, over {found.text_bytes / 1e6:.0f} MB in "
+        f"{found.documents} documents, half of them copies with some words changed",
+        f"- tokenization: {1 / found.tokenization.core_seconds / 1e6:.1f} MB/s on one core, over "
+        f"{found.tokenization.text / 1e6:.0f} MB; {found.tokenization.bytes_a_token:.2f} bytes per token with a "
+        f"vocabulary of {found.tokenization.vocabulary:,}",
         "",
-        f"At the size assumed: {documents:,.0f} documents, {tokens:.3g} tokens. Hours are those of {assumed.nodes} "
-        f"nodes of {assumed.cores} cores:",
+        f"At the assumed size: {documents:,.0f} documents, {tokens:.3g} tokens. Hours are for {assumed.nodes} nodes "
+        f"with {assumed.cores} cores each:",
         "",
-        "| stage | core hours | hours of computing | of moving rows | of reading and writing | read | written "
+        "| stage | core hours | hours computing | hours shuffling | hours reading and writing | read | written "
         "| US dollars |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
@@ -199,7 +199,7 @@ def table(found: Measured, assumed: Assumed) -> list[str]:
     every = [each for each, _ in rows]
     lines += [
         _row(
-            "**all, if it were**",
+            "**total, if implemented**",
             sum(each.core_hours for each in every),
             sums,
             sum(each.read for each in every),
@@ -207,19 +207,19 @@ def table(found: Measured, assumed: Assumed) -> list[str]:
             assumed,
         ),
         "",
-        f"One after the other that is {sum(sums):,.1f} hours, {sum(sums) * assumed.nodes:,.0f} node hours. What the "
-        "search for duplicates moves between nodes:",
+        f"In sequence, this takes {sum(sums):,.1f} hours, or {sum(sums) * assumed.nodes:,.0f} node hours. The search "
+        "for duplicates moves this data between nodes:",
         "",
-        "| exchange | bytes a document | times | at the size assumed |",
+        "| exchange | bytes per document | times | at the assumed size |",
         "|---|---:|---:|---:|",
     ]
     for name, (count, size) in exchanges.items():
         lines.append(f"| {NAMES[name]} | {found.row_bytes[name]:,.0f} | {count} | {size / 1e12:,.0f} TB |")
     moved = [size for _, size in exchanges.values()]
     lines += [
-        f"| **all that is shuffled** | | | **{sum(moved) / 1e12:,.0f} TB** |",
+        f"| **total shuffled** | | | **{sum(moved) / 1e12:,.0f} TB** |",
         "",
-        f"Disk for the rows of one exchange, a node: {max(moved) / assumed.nodes / 1e12:,.2f} TB.",
+        f"Disk per node for the rows of one exchange: {max(moved) / assumed.nodes / 1e12:,.2f} TB.",
         "",
         "Assumed: " + ", ".join(f"`{name}` {value:g}" for name, value in asdict(assumed).items()) + ".",
     ]
