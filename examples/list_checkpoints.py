@@ -1,4 +1,4 @@
-"""List the committed checkpoints of a platform, with the two names of each state.
+"""List the committed checkpoints of a platform, with the two digests of each state.
 
 python examples/list_checkpoints.py [DATA_DIR]
 """

@@ -1,4 +1,4 @@
-"""Run a recipe on a platform that is up, and follow it to its end; killing this program changes nothing.
+"""Run a recipe on a running platform and follow its progress; killing this program does not stop the run.
 
 python examples/run_recipe.py RECIPE [KEY=VALUE ...] [--data-dir DATA_DIR]
 """
@@ -38,7 +38,7 @@ def main(recipe: Path, overrides: list[str], data_dir: Path) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Run a recipe on a platform that is up, and follow it to its end.")
+    parser = argparse.ArgumentParser(description="Run a recipe on a running platform and follow its progress.")
     parser.add_argument("recipe", type=Path)
     parser.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--data-dir", type=Path, default=Path(".tutti"))

@@ -1,4 +1,4 @@
-"""Trace a page to the steps that saw it, and to the checkpoints that descend from it.
+"""Trace a page to the steps that read it, and to the checkpoints that descend from them.
 
 python examples/trace_page.py PAGE [DATA_DIR]
 """
@@ -26,8 +26,8 @@ def main(page: str, data_dir: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Trace a page to the steps that saw it.")
-    parser.add_argument("page", help="its URL, its path in its folder, or a part that no other has, such as array.html")
+    parser = argparse.ArgumentParser(description="Trace a page to the steps that read it.")
+    parser.add_argument("page", help="its URL, its path in its folder, or a unique part of either, such as array.html")
     parser.add_argument("data_dir", nargs="?", type=Path, default=Path(".tutti"))
     given = parser.parse_args()
     try:

@@ -26,11 +26,11 @@ from tutti.cli.app import build  # noqa: E402
 from tutti.cli.failures import guarded  # noqa: E402
 
 PAGE = ROOT / "docs" / "mistakes.md"
-HEAD = """# Mistakes, and what Tutti answers
+HEAD = """# Common mistakes and their error messages
 
-Every answer is one line on standard error: what was seen, what was expected, and what to do. Exit codes: 1 failed, 2
-misuse, 3 not reachable. What a full disk does is in [operations.md](operations.md). `tools/mistakes.py` writes this
-page from what the commands answer, and a test compares them.
+Every error is one line on standard error: the actual value, the expected value, and what to do. Exit codes: 1 failure,
+2 wrong usage, 3 platform not reachable. For a full disk, see [operations.md](operations.md). `tools/mistakes.py`
+generates this page from the output of the commands, and a test compares them.
 """
 FILES = {
     "good.yaml": "name: good\nsize: tiny\ninput: {path: texts}\ntrain: {steps: 20, ranks: 2, microbatches: 8}\n",
@@ -40,43 +40,43 @@ FILES = {
     "newer/version": "99\n",
 }
 SERVED = {
-    "A word that is no command": "tutti rnu good.yaml",
-    "A verb that does not exist": "tutti runs lst",
-    "No name where one is needed": "tutti jobs cancel",
-    "A recipe that is not there": "tutti run goood.yaml",
+    "An unknown command": "tutti rnu good.yaml",
+    "An unknown verb": "tutti runs lst",
+    "A missing name": "tutti jobs cancel",
+    "A missing recipe": "tutti run goood.yaml",
     "A folder instead of a recipe": "tutti run texts",
     "An empty recipe": "tutti run empty.yaml",
     "A recipe that is not YAML": "tutti run broken.yaml",
     "An unknown key": "tutti run good.yaml --set train.stepps=3",
     "A value of the wrong type": "tutti run good.yaml --set train.steps=many",
-    "A value that cannot work": "tutti run good.yaml --set train.ranks=9",
+    "An invalid combination of values": "tutti run good.yaml --set train.ranks=9",
     "An override without a value": "tutti run good.yaml --set train.steps",
-    "A folder that is not there": "tutti run good.yaml --set input.path=txets",
+    "A missing folder": "tutti run good.yaml --set input.path=txets",
     "A folder without pages": "tutti run --data nothing",
-    "Data that is not there": "tutti run --data txets",
+    "Missing data": "tutti run --data txets",
     "Two sources": "tutti run good.yaml --data texts",
-    "A site that is no URL": "tutti run --site docs.example",
+    "A site that is not a URL": "tutti run --site docs.example",
     "A site without a contact": "tutti run --site https://docs.example/",
     "A run that does not exist": "tutti runs show nosuch",
     "A job that does not exist": "tutti jobs show jobs/nosuch",
     "Pruning a job that does not exist": "tutti checkpoints prune nosuch",
     "A filter by a job that does not exist": "tutti checkpoints ls --filter job=nosuch",
     "A filter by an unknown field": "tutti checkpoints ls --filter jbo=x",
-    "A sample before there is a checkpoint": 'tutti sample --prompt "The"',
+    "A sample before the first checkpoint": 'tutti sample --prompt "The"',
     "A sample of a checkpoint that does not exist": "tutti sample checkpoints/nosuch/0/5",
-    "Logs of something that is no resource": "tutti logs nosuch",
-    "A trace of a page that nobody read": "tutti trace nosuch.html",
+    "Logs of an invalid resource name": "tutti logs nosuch",
+    "A trace of a page that was never read": "tutti trace nosuch.html",
     "Events of an unknown service": "tutti events tail nosuch",
-    "Two platforms of one directory": "tutti up",
+    "Two platforms in one directory": "tutti up",
     "A port that is in use": "tutti up --data-dir other --port PORT",
 }
 ALONE = {
     "The wrong directory": "tutti runs ls",
     "Nothing to stop": "tutti down --data-dir elsewhere",
-    "An address where nobody answers": "tutti runs ls --address 127.0.0.1:1",
+    "An address without a platform": "tutti runs ls --address 127.0.0.1:1",
     "A file as the data directory": "tutti run good.yaml --data-dir good.yaml",
     "A data directory of a newer version": "tutti up --data-dir newer",
-    "A data directory that cannot be made": "tutti up --data-dir /proc/tutti",
+    "A data directory that cannot be created": "tutti up --data-dir /proc/tutti",
 }
 
 
@@ -143,7 +143,7 @@ def hidden(line: str, served: Path, folder: Path) -> str:
 
 def page(found: Sequence[Answer]) -> str:
     rows = [f"| {each.mistake} | `{each.command}` | {escaped(each.line)} |" for each in found]
-    return "\n".join([HEAD, "| mistake | command | first line of the answer |", "|---|---|---|", *rows, ""])
+    return "\n".join([HEAD, "| mistake | command | first line of the error |", "|---|---|---|", *rows, ""])
 
 
 def escaped(line: str) -> str:
