@@ -72,15 +72,15 @@ def events_page(events: Sequence[EventType], every: Sequence[Service]) -> str:
     lines = [
         "## Who hears what",
         "",
-        "Derived from `Service.consumes`, and for events that no service of the platform consumes from the option",
-        "`external` of their protos, which says who reads them outside. All are shown by `tutti events tail`.",
+        "Derived from `Service.consumes`. For events that no service of the platform consumes, the option `external`",
+        "of their protos says who reads them outside the platform. `tutti events tail` shows all events.",
         "",
-        "| type | emitted by | heard by |",
+        "| type | emitted by | consumed by |",
         "|---|---|---|",
     ]
     for event in events:
         deprecated = event.message.DESCRIPTOR.GetOptions().deprecated
-        by = event.owner if event.type in emit else "nobody any more" if deprecated else "nobody yet"
+        by = event.owner if event.type in emit else "none (deprecated)" if deprecated else "none yet"
         heard = ", ".join(hear.get(event.type, [])) or ("-" if deprecated else f"outside: {event.external}")
         lines.append(f"| `{event.type}` | {by} | {heard} |")
     return markdown(events) + "\n" + "\n".join([*lines, ""])
@@ -94,10 +94,10 @@ def errors_page(catalogue: Mapping[str, str]) -> str:
         "",
         "Generated from the catalogue of reasons by `tools/pages.py`; do not edit.",
         "",
-        "A failed call has a gRPC code and, as `google.rpc.ErrorInfo` of the domain `tutti`, one of these reasons. A",
-        "wrong field is named in `google.rpc.BadRequest` too. The Python client raises the class of",
-        "`tutti.chassis.errors` that the server raised. Calls are tried again only after UNAVAILABLE, and only where",
-        "the method declares that they may be.",
+        "A failed call has a gRPC code and one of these reasons, in a `google.rpc.ErrorInfo` with the domain `tutti`.",
+        "An invalid field is also named in `google.rpc.BadRequest`. The Python client raises the same class of",
+        "`tutti.chassis.errors` as the server. Calls are retried only after UNAVAILABLE, and only if the method",
+        "declares that this is safe.",
         "",
         "| reason | code | meaning, and what to do |",
         "|---|---|---|",
@@ -165,7 +165,7 @@ def parsed() -> list[FileDescriptorProto]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "set.binpb"
         if protoc.main(["protoc", f"-I{PROTOS}", f"-I{known}", "--include_source_info", f"-o{out}", *sources]):
-            sys.exit("protoc refused the protos; its words are above")
+            sys.exit("protoc rejected the protos; its errors are above")
         return list(FileDescriptorSet.FromString(out.read_bytes()).file)
 
 
@@ -221,7 +221,7 @@ def api_page(files: Sequence[FileDescriptorProto]) -> str:
         for service in file.service:
             name = f"{file.package}.{service.name}"
             lines += [f"## {name}", "", types.comments[f".{name}"], ""]
-            lines += ["| method | request | answer | | roles | what it does |", "|---|---|---|---|---|---|"]
+            lines += ["| method | request | response | | roles | description |", "|---|---|---|---|---|---|"]
             for method in service.method:
                 roots += [method.input_type, method.output_type]
                 lines.append(_method_row(method, _cell(types.comments[f".{name}.{method.name}"])))

@@ -35,10 +35,10 @@ class _TokenKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TokenKind.V
     TOKEN_KIND_NODE: _TokenKind.ValueType  # 2
     """TOKEN_KIND_NODE is the credential of the agent of one node."""
     TOKEN_KIND_INVITATION: _TokenKind.ValueType  # 3
-    """TOKEN_KIND_INVITATION is exchanged once for the credential of a node."""
+    """TOKEN_KIND_INVITATION can be exchanged once for the credential of a node."""
 
 class TokenKind(_TokenKind, metaclass=_TokenKindEnumTypeWrapper):
-    """TokenKind says what a token is good for."""
+    """TokenKind is the purpose of a token."""
 
 TOKEN_KIND_UNSPECIFIED: TokenKind.ValueType  # 0
 """TOKEN_KIND_UNSPECIFIED is never stored."""
@@ -47,12 +47,12 @@ TOKEN_KIND_USER: TokenKind.ValueType  # 1
 TOKEN_KIND_NODE: TokenKind.ValueType  # 2
 """TOKEN_KIND_NODE is the credential of the agent of one node."""
 TOKEN_KIND_INVITATION: TokenKind.ValueType  # 3
-"""TOKEN_KIND_INVITATION is exchanged once for the credential of a node."""
+"""TOKEN_KIND_INVITATION can be exchanged once for the credential of a node."""
 Global___TokenKind: _TypeAlias = TokenKind  # noqa: Y015
 
 @_typing.final
 class Principal(_message.Message):
-    """Principal is who a call is made for."""
+    """Principal is the user on whose behalf a call is made."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -84,7 +84,7 @@ Global___Principal: _TypeAlias = Principal  # noqa: Y015
 
 @_typing.final
 class Visitor(_message.Message):
-    """Visitor is where a request came from."""
+    """Visitor is the origin of a request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -110,7 +110,7 @@ Global___Visitor: _TypeAlias = Visitor  # noqa: Y015
 
 @_typing.final
 class CreateUserRequest(_message.Message):
-    """CreateUserRequest asks for a user."""
+    """CreateUserRequest describes the user to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -122,7 +122,7 @@ class CreateUserRequest(_message.Message):
     request_id: _builtins.str
     """request_id makes the call idempotent."""
     display_name: _builtins.str
-    """display_name for people; it is personal data and reaches no event."""
+    """display_name of the user. This is personal data; no event contains it."""
     tenant: _builtins.str
     """tenant of the user; empty means tenants/default."""
     validate_only: _builtins.bool
@@ -150,14 +150,14 @@ Global___CreateUserRequest: _TypeAlias = CreateUserRequest  # noqa: Y015
 
 @_typing.final
 class CreateUserResponse(_message.Message):
-    """CreateUserResponse returns it."""
+    """CreateUserResponse contains the user."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     USER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def user(self) -> _events_pb2.User:
-        """user as recorded."""
+        """user as stored."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ Global___CreateUserResponse: _TypeAlias = CreateUserResponse  # noqa: Y015
 
 @_typing.final
 class ListUsersResponse(_message.Message):
-    """ListUsersResponse is one page."""
+    """ListUsersResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -205,7 +205,7 @@ class ListUsersResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def users(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.User]:
-        """users in name order."""
+        """users, sorted by name."""
 
     @_builtins.property
     def display_names(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -228,7 +228,7 @@ Global___ListUsersResponse: _TypeAlias = ListUsersResponse  # noqa: Y015
 
 @_typing.final
 class DisableUserRequest(_message.Message):
-    """DisableUserRequest names a user."""
+    """DisableUserRequest identifies a user."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -266,7 +266,7 @@ class IssueLinkRequest(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     VALID_SECONDS_FIELD_NUMBER: _builtins.int
     link_digest: _builtins.str
-    """link_digest: SHA-256 of the token in the link, in hexadecimal; the same one again changes nothing."""
+    """link_digest: SHA-256 of the token in the link, in hexadecimal; repeating it changes nothing."""
     user: _builtins.str
     """user whom the link logs in; empty means the caller."""
     valid_seconds: _builtins.int
@@ -329,7 +329,7 @@ class OpenSessionRequest(_message.Message):
     session_digest: _builtins.str
     """session_digest: SHA-256 of the new session's token, in hexadecimal."""
     replaces: _builtins.str
-    """replaces: digest of the session that the browser had before, which ends; may be empty."""
+    """replaces: digest of the browser's previous session, which ends; may be empty."""
     @_builtins.property
     def visitor(self) -> Global___Visitor:
         """visitor who opens it."""
@@ -382,7 +382,7 @@ Global___OpenSessionResponse: _TypeAlias = OpenSessionResponse  # noqa: Y015
 
 @_typing.final
 class AuthenticateRequest(_message.Message):
-    """AuthenticateRequest asks whose session this is."""
+    """AuthenticateRequest asks for the principal of a session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -391,11 +391,11 @@ class AuthenticateRequest(_message.Message):
     VISITOR_FIELD_NUMBER: _builtins.int
     ACTION_FIELD_NUMBER: _builtins.int
     session_digest: _builtins.str
-    """session_digest: SHA-256 of the token that was presented, in hexadecimal."""
+    """session_digest: SHA-256 of the presented token, in hexadecimal."""
     next_digest: _builtins.str
-    """next_digest: SHA-256 of a token that replaces the presented one if it is old; empty where it cannot be replaced."""
+    """next_digest: SHA-256 of a new token that replaces the presented one if it is old; empty if it cannot be replaced."""
     action: _builtins.str
-    """action that is asked for, such as "GET /runs": what a refusal is recorded for."""
+    """action that was requested, such as "GET /runs"; a refusal is recorded with it."""
     @_builtins.property
     def visitor(self) -> Global___Visitor:
         """visitor who presents it."""
@@ -418,7 +418,7 @@ Global___AuthenticateRequest: _TypeAlias = AuthenticateRequest  # noqa: Y015
 
 @_typing.final
 class AuthenticateResponse(_message.Message):
-    """AuthenticateResponse says who it is."""
+    """AuthenticateResponse describes the session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -427,7 +427,7 @@ class AuthenticateResponse(_message.Message):
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     replaced: _builtins.bool
-    """replaced is true when the token behind next_digest is the session's from now on."""
+    """replaced is true if next_digest is now the digest of the session's token."""
     display_name: _builtins.str
     """display_name of the user."""
     @_builtins.property
@@ -478,7 +478,7 @@ Global___CloseSessionRequest: _TypeAlias = CloseSessionRequest  # noqa: Y015
 
 @_typing.final
 class CloseSessionResponse(_message.Message):
-    """CloseSessionResponse is empty: an unknown session has ended, too."""
+    """CloseSessionResponse is empty. Closing an unknown session succeeds."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -556,9 +556,9 @@ class IssueTokenRequest(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     VALID_DAYS_FIELD_NUMBER: _builtins.int
     token_digest: _builtins.str
-    """token_digest: SHA-256 of the token, in hexadecimal; the same one again changes nothing."""
+    """token_digest: SHA-256 of the token, in hexadecimal; repeating it changes nothing."""
     user: _builtins.str
-    """user whose token it is; empty means the caller."""
+    """user of the token; empty means the caller."""
     valid_days: _builtins.int
     """valid_days until the token expires; 0 means 90."""
     def __init__(
@@ -585,7 +585,7 @@ class IssueTokenResponse(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """user whose token it is."""
+    """user of the token."""
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """expires_at is when the token stops working."""
@@ -606,13 +606,13 @@ Global___IssueTokenResponse: _TypeAlias = IssueTokenResponse  # noqa: Y015
 
 @_typing.final
 class AuthenticateTokenRequest(_message.Message):
-    """AuthenticateTokenRequest asks whose token this is."""
+    """AuthenticateTokenRequest asks for the principal of a token."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOKEN_DIGEST_FIELD_NUMBER: _builtins.int
     token_digest: _builtins.str
-    """token_digest: SHA-256 of the token that was presented, in hexadecimal."""
+    """token_digest: SHA-256 of the presented token, in hexadecimal."""
     def __init__(
         self,
         *,
@@ -628,7 +628,7 @@ Global___AuthenticateTokenRequest: _TypeAlias = AuthenticateTokenRequest  # noqa
 
 @_typing.final
 class AuthenticateTokenResponse(_message.Message):
-    """AuthenticateTokenResponse says who it is."""
+    """AuthenticateTokenResponse describes the token."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -652,7 +652,7 @@ Global___AuthenticateTokenResponse: _TypeAlias = AuthenticateTokenResponse  # no
 
 @_typing.final
 class Token(_message.Message):
-    """Token is what is known of a token; its secret is not."""
+    """Token describes a token without its secret."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -668,11 +668,11 @@ class Token(_message.Message):
     kind: Global___TokenKind.ValueType
     """kind of the token."""
     owner: _builtins.str
-    """owner: the user, or for agents the node."""
+    """owner: the user, or the node of an agent."""
     created_by: _builtins.str
     """created_by is the user who issued it."""
     state: _builtins.str
-    """state: valid, expired, revoked, or for an invitation used."""
+    """state: valid, expired, revoked, or, for an invitation, used."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """created_at is when it was issued."""
@@ -702,13 +702,13 @@ Global___Token: _TypeAlias = Token  # noqa: Y015
 
 @_typing.final
 class ListTokensRequest(_message.Message):
-    """ListTokensRequest asks for tokens."""
+    """ListTokensRequest selects tokens."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     USER_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """user whose tokens are asked for; empty means the caller's, or for an operator all."""
+    """user whose tokens are returned; empty means the caller, or all users for an operator."""
     def __init__(
         self,
         *,
@@ -724,7 +724,7 @@ Global___ListTokensRequest: _TypeAlias = ListTokensRequest  # noqa: Y015
 
 @_typing.final
 class ListTokensResponse(_message.Message):
-    """ListTokensResponse has them."""
+    """ListTokensResponse contains tokens."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -748,7 +748,7 @@ Global___ListTokensResponse: _TypeAlias = ListTokensResponse  # noqa: Y015
 
 @_typing.final
 class RevokeTokenRequest(_message.Message):
-    """RevokeTokenRequest names a token."""
+    """RevokeTokenRequest identifies a token."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -778,11 +778,11 @@ class InviteNodeRequest(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     VALID_MINUTES_FIELD_NUMBER: _builtins.int
     token_digest: _builtins.str
-    """token_digest: SHA-256 of the invitation, in hexadecimal; the same one again changes nothing."""
+    """token_digest: SHA-256 of the invitation, in hexadecimal; repeating it changes nothing."""
     node: _builtins.str
-    """node that may join by it, such as nodes/gpu-7."""
+    """node that the invitation is for, such as nodes/gpu-7."""
     valid_minutes: _builtins.int
-    """valid_minutes until it expires; 0 means 60."""
+    """valid_minutes until the invitation expires; 0 means 60."""
     def __init__(
         self,
         *,
@@ -807,7 +807,7 @@ class InviteNodeResponse(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """node that may join by it."""
+    """node that the invitation is for."""
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """expires_at is when it stops working."""
@@ -828,7 +828,7 @@ Global___InviteNodeResponse: _TypeAlias = InviteNodeResponse  # noqa: Y015
 
 @_typing.final
 class JoinNodeRequest(_message.Message):
-    """JoinNodeRequest is made with the invitation as the token of the call."""
+    """JoinNodeRequest is sent with the invitation as the token of the call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -838,9 +838,9 @@ class JoinNodeRequest(_message.Message):
     invitation_digest: _builtins.str
     """invitation_digest: SHA-256 of the invitation, in hexadecimal."""
     token_digest: _builtins.str
-    """token_digest: SHA-256 of the credential that the machine made for itself, in hexadecimal."""
+    """token_digest: SHA-256 of the credential that the machine created, in hexadecimal."""
     node: _builtins.str
-    """node that the machine will be; refused unless the invitation is for it."""
+    """node that the machine becomes; refused if the invitation is for another node."""
     def __init__(
         self,
         *,
@@ -858,7 +858,7 @@ Global___JoinNodeRequest: _TypeAlias = JoinNodeRequest  # noqa: Y015
 
 @_typing.final
 class JoinNodeResponse(_message.Message):
-    """JoinNodeResponse has what the agent needs."""
+    """JoinNodeResponse contains the data that the agent needs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -868,7 +868,7 @@ class JoinNodeResponse(_message.Message):
     node: _builtins.str
     """node of the credential."""
     blobs_url: _builtins.str
-    """blobs_url of the blob store for agents, with its key; empty where the operator hands it over in another way."""
+    """blobs_url of the blob store for agents, with its key; empty if the operator provides it in another way."""
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """expires_at is when the credential stops working."""

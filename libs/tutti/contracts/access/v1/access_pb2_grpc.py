@@ -28,7 +28,8 @@ if _version_not_supported:
 
 
 class AccessServiceStub:
-    """AccessService keeps users, login links and sessions. Secrets never reach it: callers make tokens and send digests.
+    """AccessService stores users, login links and sessions. It never receives a secret: callers create tokens and send
+    digests.
     """
 
     def __init__(self, channel):
@@ -115,53 +116,55 @@ class AccessServiceStub:
 
 
 class AccessServiceServicer:
-    """AccessService keeps users, login links and sessions. Secrets never reach it: callers make tokens and send digests.
+    """AccessService stores users, login links and sessions. It never receives a secret: callers create tokens and send
+    digests.
     """
 
     def CreateUser(self, request, context):
-        """CreateUser creates a user; the same request_id with another body is refused.
+        """CreateUser creates a user; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetUser(self, request, context):
-        """GetUser returns one.
+        """GetUser returns a user.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUsers(self, request, context):
-        """ListUsers returns a page in name order.
+        """ListUsers returns one page of users, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DisableUser(self, request, context):
-        """DisableUser ends all sessions and links of a user and refuses the user from then on.
+        """DisableUser ends all sessions and links of a user; from then on, the user is refused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def IssueLink(self, request, context):
-        """IssueLink records a link that logs a user in once. An operator may create one for any user, others for themselves.
+        """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
+        themselves.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenSession(self, request, context):
-        """OpenSession redeems a link: the session of its user exists afterwards, and the link is spent.
+        """OpenSession redeems a link: it creates a session of the link's user and invalidates the link.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Authenticate(self, request, context):
-        """Authenticate returns who a session belongs to.
+        """Authenticate returns the principal of a session.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -175,42 +178,44 @@ class AccessServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def IssueToken(self, request, context):
-        """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves.
+        """IssueToken records a token with which a user calls APIs. An operator may create tokens for any user, others only
+        for themselves.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AuthenticateToken(self, request, context):
-        """AuthenticateToken returns whose token it is.
+        """AuthenticateToken returns the principal of a token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTokens(self, request, context):
-        """ListTokens returns the tokens of the caller, or for an operator all, newest first.
+        """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeToken(self, request, context):
-        """RevokeToken refuses a token from now on. An operator may revoke any, others their own.
+        """RevokeToken revokes a token. An operator may revoke any token, others only their own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def InviteNode(self, request, context):
-        """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node.
+        """InviteNode records an invitation: a token that a new machine can exchange once for the credential of one node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def JoinNode(self, request, context):
-        """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked.
+        """JoinNode exchanges the invitation, which is the token of the call, for a credential of its node. It revokes earlier
+        credentials of the node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -310,7 +315,8 @@ def add_AccessServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccessService:
-    """AccessService keeps users, login links and sessions. Secrets never reach it: callers make tokens and send digests.
+    """AccessService stores users, login links and sessions. It never receives a secret: callers create tokens and send
+    digests.
     """
 
     @staticmethod

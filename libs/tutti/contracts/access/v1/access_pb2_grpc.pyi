@@ -29,81 +29,99 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccessServiceStub:
-    """AccessService keeps users, login links and sessions. Secrets never reach it: callers make tokens and send digests."""
+    """AccessService stores users, login links and sessions. It never receives a secret: callers create tokens and send
+    digests.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AccessServiceAsyncStub: ...
     CreateUser: _grpc.UnaryUnaryMultiCallable[_access_pb2.CreateUserRequest, _access_pb2.CreateUserResponse]
-    """CreateUser creates a user; the same request_id with another body is refused."""
+    """CreateUser creates a user; repeating a request_id with another body fails."""
     GetUser: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.User]
-    """GetUser returns one."""
+    """GetUser returns a user."""
     ListUsers: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _access_pb2.ListUsersResponse]
-    """ListUsers returns a page in name order."""
+    """ListUsers returns one page of users, sorted by name."""
     DisableUser: _grpc.UnaryUnaryMultiCallable[_access_pb2.DisableUserRequest, _events_pb2.User]
-    """DisableUser ends all sessions and links of a user and refuses the user from then on."""
+    """DisableUser ends all sessions and links of a user; from then on, the user is refused."""
     IssueLink: _grpc.UnaryUnaryMultiCallable[_access_pb2.IssueLinkRequest, _access_pb2.IssueLinkResponse]
-    """IssueLink records a link that logs a user in once. An operator may create one for any user, others for themselves."""
+    """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
+    themselves.
+    """
     OpenSession: _grpc.UnaryUnaryMultiCallable[_access_pb2.OpenSessionRequest, _access_pb2.OpenSessionResponse]
-    """OpenSession redeems a link: the session of its user exists afterwards, and the link is spent."""
+    """OpenSession redeems a link: it creates a session of the link's user and invalidates the link."""
     Authenticate: _grpc.UnaryUnaryMultiCallable[_access_pb2.AuthenticateRequest, _access_pb2.AuthenticateResponse]
-    """Authenticate returns who a session belongs to."""
+    """Authenticate returns the principal of a session."""
     CloseSession: _grpc.UnaryUnaryMultiCallable[_access_pb2.CloseSessionRequest, _access_pb2.CloseSessionResponse]
     """CloseSession ends a session."""
     IssueToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.IssueTokenRequest, _access_pb2.IssueTokenResponse]
-    """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
+    """IssueToken records a token with which a user calls APIs. An operator may create tokens for any user, others only
+    for themselves.
+    """
     AuthenticateToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]
-    """AuthenticateToken returns whose token it is."""
+    """AuthenticateToken returns the principal of a token."""
     ListTokens: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]
-    """ListTokens returns the tokens of the caller, or for an operator all, newest first."""
+    """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first."""
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]
-    """RevokeToken refuses a token from now on. An operator may revoke any, others their own."""
+    """RevokeToken revokes a token. An operator may revoke any token, others only their own."""
     InviteNode: _grpc.UnaryUnaryMultiCallable[_access_pb2.InviteNodeRequest, _access_pb2.InviteNodeResponse]
-    """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node."""
+    """InviteNode records an invitation: a token that a new machine can exchange once for the credential of one node."""
     JoinNode: _grpc.UnaryUnaryMultiCallable[_access_pb2.JoinNodeRequest, _access_pb2.JoinNodeResponse]
-    """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked."""
+    """JoinNode exchanges the invitation, which is the token of the call, for a credential of its node. It revokes earlier
+    credentials of the node.
+    """
     RecordRefusal: _grpc.UnaryUnaryMultiCallable[_access_pb2.RecordRefusalRequest, _access_pb2.RecordRefusalResponse]
     """RecordRefusal writes an audit record of a request that a page refused."""
 
 @_typing.type_check_only
 class AccessServiceAsyncStub(AccessServiceStub):
-    """AccessService keeps users, login links and sessions. Secrets never reach it: callers make tokens and send digests."""
+    """AccessService stores users, login links and sessions. It never receives a secret: callers create tokens and send
+    digests.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateUser: _aio.UnaryUnaryMultiCallable[_access_pb2.CreateUserRequest, _access_pb2.CreateUserResponse]  # type: ignore[assignment]
-    """CreateUser creates a user; the same request_id with another body is refused."""
+    """CreateUser creates a user; repeating a request_id with another body fails."""
     GetUser: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.User]  # type: ignore[assignment]
-    """GetUser returns one."""
+    """GetUser returns a user."""
     ListUsers: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _access_pb2.ListUsersResponse]  # type: ignore[assignment]
-    """ListUsers returns a page in name order."""
+    """ListUsers returns one page of users, sorted by name."""
     DisableUser: _aio.UnaryUnaryMultiCallable[_access_pb2.DisableUserRequest, _events_pb2.User]  # type: ignore[assignment]
-    """DisableUser ends all sessions and links of a user and refuses the user from then on."""
+    """DisableUser ends all sessions and links of a user; from then on, the user is refused."""
     IssueLink: _aio.UnaryUnaryMultiCallable[_access_pb2.IssueLinkRequest, _access_pb2.IssueLinkResponse]  # type: ignore[assignment]
-    """IssueLink records a link that logs a user in once. An operator may create one for any user, others for themselves."""
+    """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
+    themselves.
+    """
     OpenSession: _aio.UnaryUnaryMultiCallable[_access_pb2.OpenSessionRequest, _access_pb2.OpenSessionResponse]  # type: ignore[assignment]
-    """OpenSession redeems a link: the session of its user exists afterwards, and the link is spent."""
+    """OpenSession redeems a link: it creates a session of the link's user and invalidates the link."""
     Authenticate: _aio.UnaryUnaryMultiCallable[_access_pb2.AuthenticateRequest, _access_pb2.AuthenticateResponse]  # type: ignore[assignment]
-    """Authenticate returns who a session belongs to."""
+    """Authenticate returns the principal of a session."""
     CloseSession: _aio.UnaryUnaryMultiCallable[_access_pb2.CloseSessionRequest, _access_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """CloseSession ends a session."""
     IssueToken: _aio.UnaryUnaryMultiCallable[_access_pb2.IssueTokenRequest, _access_pb2.IssueTokenResponse]  # type: ignore[assignment]
-    """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
+    """IssueToken records a token with which a user calls APIs. An operator may create tokens for any user, others only
+    for themselves.
+    """
     AuthenticateToken: _aio.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]  # type: ignore[assignment]
-    """AuthenticateToken returns whose token it is."""
+    """AuthenticateToken returns the principal of a token."""
     ListTokens: _aio.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]  # type: ignore[assignment]
-    """ListTokens returns the tokens of the caller, or for an operator all, newest first."""
+    """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first."""
     RevokeToken: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]  # type: ignore[assignment]
-    """RevokeToken refuses a token from now on. An operator may revoke any, others their own."""
+    """RevokeToken revokes a token. An operator may revoke any token, others only their own."""
     InviteNode: _aio.UnaryUnaryMultiCallable[_access_pb2.InviteNodeRequest, _access_pb2.InviteNodeResponse]  # type: ignore[assignment]
-    """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node."""
+    """InviteNode records an invitation: a token that a new machine can exchange once for the credential of one node."""
     JoinNode: _aio.UnaryUnaryMultiCallable[_access_pb2.JoinNodeRequest, _access_pb2.JoinNodeResponse]  # type: ignore[assignment]
-    """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked."""
+    """JoinNode exchanges the invitation, which is the token of the call, for a credential of its node. It revokes earlier
+    credentials of the node.
+    """
     RecordRefusal: _aio.UnaryUnaryMultiCallable[_access_pb2.RecordRefusalRequest, _access_pb2.RecordRefusalResponse]  # type: ignore[assignment]
     """RecordRefusal writes an audit record of a request that a page refused."""
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccessService keeps users, login links and sessions. Secrets never reach it: callers make tokens and send digests."""
+    """AccessService stores users, login links and sessions. It never receives a secret: callers create tokens and send
+    digests.
+    """
 
     @_abc_1.abstractmethod
     def CreateUser(
@@ -111,7 +129,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.CreateUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.CreateUserResponse, _abc.Awaitable[_access_pb2.CreateUserResponse]]:
-        """CreateUser creates a user; the same request_id with another body is refused."""
+        """CreateUser creates a user; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetUser(
@@ -119,7 +137,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.User, _abc.Awaitable[_events_pb2.User]]:
-        """GetUser returns one."""
+        """GetUser returns a user."""
 
     @_abc_1.abstractmethod
     def ListUsers(
@@ -127,7 +145,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ListUsersResponse, _abc.Awaitable[_access_pb2.ListUsersResponse]]:
-        """ListUsers returns a page in name order."""
+        """ListUsers returns one page of users, sorted by name."""
 
     @_abc_1.abstractmethod
     def DisableUser(
@@ -135,7 +153,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.DisableUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.User, _abc.Awaitable[_events_pb2.User]]:
-        """DisableUser ends all sessions and links of a user and refuses the user from then on."""
+        """DisableUser ends all sessions and links of a user; from then on, the user is refused."""
 
     @_abc_1.abstractmethod
     def IssueLink(
@@ -143,7 +161,9 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.IssueLinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.IssueLinkResponse, _abc.Awaitable[_access_pb2.IssueLinkResponse]]:
-        """IssueLink records a link that logs a user in once. An operator may create one for any user, others for themselves."""
+        """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
+        themselves.
+        """
 
     @_abc_1.abstractmethod
     def OpenSession(
@@ -151,7 +171,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.OpenSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.OpenSessionResponse, _abc.Awaitable[_access_pb2.OpenSessionResponse]]:
-        """OpenSession redeems a link: the session of its user exists afterwards, and the link is spent."""
+        """OpenSession redeems a link: it creates a session of the link's user and invalidates the link."""
 
     @_abc_1.abstractmethod
     def Authenticate(
@@ -159,7 +179,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.AuthenticateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.AuthenticateResponse, _abc.Awaitable[_access_pb2.AuthenticateResponse]]:
-        """Authenticate returns who a session belongs to."""
+        """Authenticate returns the principal of a session."""
 
     @_abc_1.abstractmethod
     def CloseSession(
@@ -175,7 +195,9 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.IssueTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.IssueTokenResponse, _abc.Awaitable[_access_pb2.IssueTokenResponse]]:
-        """IssueToken records a token by which a user calls APIs. An operator may issue one for any user, others for themselves."""
+        """IssueToken records a token with which a user calls APIs. An operator may create tokens for any user, others only
+        for themselves.
+        """
 
     @_abc_1.abstractmethod
     def AuthenticateToken(
@@ -183,7 +205,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.AuthenticateTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.AuthenticateTokenResponse, _abc.Awaitable[_access_pb2.AuthenticateTokenResponse]]:
-        """AuthenticateToken returns whose token it is."""
+        """AuthenticateToken returns the principal of a token."""
 
     @_abc_1.abstractmethod
     def ListTokens(
@@ -191,7 +213,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ListTokensRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ListTokensResponse, _abc.Awaitable[_access_pb2.ListTokensResponse]]:
-        """ListTokens returns the tokens of the caller, or for an operator all, newest first."""
+        """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first."""
 
     @_abc_1.abstractmethod
     def RevokeToken(
@@ -199,7 +221,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.RevokeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.Token, _abc.Awaitable[_access_pb2.Token]]:
-        """RevokeToken refuses a token from now on. An operator may revoke any, others their own."""
+        """RevokeToken revokes a token. An operator may revoke any token, others only their own."""
 
     @_abc_1.abstractmethod
     def InviteNode(
@@ -207,7 +229,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.InviteNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.InviteNodeResponse, _abc.Awaitable[_access_pb2.InviteNodeResponse]]:
-        """InviteNode records an invitation: a token that a new machine may exchange once for the credential of one node."""
+        """InviteNode records an invitation: a token that a new machine can exchange once for the credential of one node."""
 
     @_abc_1.abstractmethod
     def JoinNode(
@@ -215,7 +237,9 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.JoinNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.JoinNodeResponse, _abc.Awaitable[_access_pb2.JoinNodeResponse]]:
-        """JoinNode exchanges the invitation by which it is called for a credential of its node; former ones are revoked."""
+        """JoinNode exchanges the invitation, which is the token of the call, for a credential of its node. It revokes earlier
+        credentials of the node.
+        """
 
     @_abc_1.abstractmethod
     def RecordRefusal(

@@ -28,9 +28,9 @@ class _UserState:
 class _UserStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UserState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     USER_STATE_UNSPECIFIED: _UserState.ValueType  # 0
-    """USER_STATE_UNSPECIFIED is refused and never stored."""
+    """USER_STATE_UNSPECIFIED is rejected and never stored."""
     USER_STATE_INVITED: _UserState.ValueType  # 1
-    """USER_STATE_INVITED has not opened an invitation yet."""
+    """USER_STATE_INVITED has not opened a login link yet."""
     USER_STATE_ACTIVE: _UserState.ValueType  # 2
     """USER_STATE_ACTIVE may log in."""
     USER_STATE_DISABLED: _UserState.ValueType  # 3
@@ -40,9 +40,9 @@ class UserState(_UserState, metaclass=_UserStateEnumTypeWrapper):
     """UserState of a user."""
 
 USER_STATE_UNSPECIFIED: UserState.ValueType  # 0
-"""USER_STATE_UNSPECIFIED is refused and never stored."""
+"""USER_STATE_UNSPECIFIED is rejected and never stored."""
 USER_STATE_INVITED: UserState.ValueType  # 1
-"""USER_STATE_INVITED has not opened an invitation yet."""
+"""USER_STATE_INVITED has not opened a login link yet."""
 USER_STATE_ACTIVE: UserState.ValueType  # 2
 """USER_STATE_ACTIVE may log in."""
 USER_STATE_DISABLED: UserState.ValueType  # 3
@@ -51,7 +51,7 @@ Global___UserState: _TypeAlias = UserState  # noqa: Y015
 
 @_typing.final
 class User(_message.Message):
-    """User is a person who uses the platform. Nothing in it identifies that person outside of the platform."""
+    """User is a person who uses the platform. No field identifies that person outside the platform."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -64,7 +64,7 @@ class User(_message.Message):
     name: _builtins.str
     """name of the resource: an opaque id, such as users/u4k2m7qx9c."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     tenant: _builtins.str
     """tenant that the user belongs to, such as tenants/default."""
     state: Global___UserState.ValueType

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AdminStub:
-    """Admin watches resources, exports canonical state, tends events and examines health.
+    """Admin watches resources, exports canonical state, manages dead letters and the audit trail, and checks health.
     """
 
     def __init__(self, channel):
@@ -98,11 +98,11 @@ class AdminStub:
 
 
 class AdminServicer:
-    """Admin watches resources, exports canonical state, tends events and examines health.
+    """Admin watches resources, exports canonical state, manages dead letters and the audit trail, and checks health.
     """
 
     def Describe(self, request, context):
-        """Describe says which services answer here.
+        """Describe lists the services at this address.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,28 +116,30 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListChanges(self, request, context):
-        """ListChanges says how often the resources of each kind have changed, so that a reader lists only what is new to it.
+        """ListChanges returns the number of changes of each kind of resource, so a reader can list only the kinds that
+        changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Export(self, request, context):
-        """Export sends the canonical state of a service: no times, random ids, revisions, epochs, placements or attempts.
+        """Export sends the canonical state of a service, without times, random ids, revisions, epochs, placements and
+        attempts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Doctor(self, request, context):
-        """Doctor examines a service and says what is wrong and what to do.
+        """Doctor checks a service and reports problems with their solutions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDeadLetters(self, request, context):
-        """ListDeadLetters of a service.
+        """ListDeadLetters returns the dead letters of a service.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -151,35 +153,35 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def VerifyAudit(self, request, context):
-        """VerifyAudit compares the audit trail of a service with its seals, the blobs that are written once.
+        """VerifyAudit compares the audit trail of a service with its seals, which are write-once blobs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SettleDeadLetter(self, request, context):
-        """SettleDeadLetter replays or discards a dead letter and frees its key.
+        """SettleDeadLetter replays or discards a dead letter and unparks its key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RepublishEvents(self, request, context):
-        """RepublishEvents sends kept outbox rows again under the same ids.
+        """RepublishEvents sends retained outbox rows again with the same ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TailEvents(self, request, context):
-        """TailEvents sends the events that a service published, then those that it publishes.
+        """TailEvents sends past events of a service and, on request, new ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CopyDatabases(self, request, context):
-        """CopyDatabases writes copies of all SQLite databases of this process, of one moment, to its data directory.
+        """CopyDatabases copies all SQLite databases of this process, as of one moment, into its data directory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -257,7 +259,7 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin:
-    """Admin watches resources, exports canonical state, tends events and examines health.
+    """Admin watches resources, exports canonical state, manages dead letters and the audit trail, and checks health.
     """
 
     @staticmethod

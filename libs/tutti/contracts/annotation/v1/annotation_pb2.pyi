@@ -29,13 +29,13 @@ class _AnnotatorStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Annota
     ANNOTATOR_STATE_UNSPECIFIED: _AnnotatorState.ValueType  # 0
     """ANNOTATOR_STATE_UNSPECIFIED is never stored."""
     ANNOTATOR_STATE_INVITED: _AnnotatorState.ValueType  # 1
-    """ANNOTATOR_STATE_INVITED has not begun."""
+    """ANNOTATOR_STATE_INVITED has not started."""
     ANNOTATOR_STATE_QUALIFYING: _AnnotatorState.ValueType  # 2
-    """ANNOTATOR_STATE_QUALIFYING answers qualifying pairs."""
+    """ANNOTATOR_STATE_QUALIFYING judges qualification pairs."""
     ANNOTATOR_STATE_ACTIVE: _AnnotatorState.ValueType  # 3
-    """ANNOTATOR_STATE_ACTIVE is given ordinary pairs."""
+    """ANNOTATOR_STATE_ACTIVE judges ordinary pairs."""
     ANNOTATOR_STATE_SUSPENDED: _AnnotatorState.ValueType  # 4
-    """ANNOTATOR_STATE_SUSPENDED is given no pairs; the reason says why."""
+    """ANNOTATOR_STATE_SUSPENDED gets no pairs; the reason says why."""
     ANNOTATOR_STATE_RETRACTED: _AnnotatorState.ValueType  # 5
     """ANNOTATOR_STATE_RETRACTED: the judgements do not count."""
 
@@ -45,13 +45,13 @@ class AnnotatorState(_AnnotatorState, metaclass=_AnnotatorStateEnumTypeWrapper):
 ANNOTATOR_STATE_UNSPECIFIED: AnnotatorState.ValueType  # 0
 """ANNOTATOR_STATE_UNSPECIFIED is never stored."""
 ANNOTATOR_STATE_INVITED: AnnotatorState.ValueType  # 1
-"""ANNOTATOR_STATE_INVITED has not begun."""
+"""ANNOTATOR_STATE_INVITED has not started."""
 ANNOTATOR_STATE_QUALIFYING: AnnotatorState.ValueType  # 2
-"""ANNOTATOR_STATE_QUALIFYING answers qualifying pairs."""
+"""ANNOTATOR_STATE_QUALIFYING judges qualification pairs."""
 ANNOTATOR_STATE_ACTIVE: AnnotatorState.ValueType  # 3
-"""ANNOTATOR_STATE_ACTIVE is given ordinary pairs."""
+"""ANNOTATOR_STATE_ACTIVE judges ordinary pairs."""
 ANNOTATOR_STATE_SUSPENDED: AnnotatorState.ValueType  # 4
-"""ANNOTATOR_STATE_SUSPENDED is given no pairs; the reason says why."""
+"""ANNOTATOR_STATE_SUSPENDED gets no pairs; the reason says why."""
 ANNOTATOR_STATE_RETRACTED: AnnotatorState.ValueType  # 5
 """ANNOTATOR_STATE_RETRACTED: the judgements do not count."""
 Global___AnnotatorState: _TypeAlias = AnnotatorState  # noqa: Y015
@@ -65,11 +65,11 @@ class _DemonstrationStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_De
     DEMONSTRATION_STATE_UNSPECIFIED: _DemonstrationState.ValueType  # 0
     """DEMONSTRATION_STATE_UNSPECIFIED is never stored."""
     DEMONSTRATION_STATE_WRITTEN: _DemonstrationState.ValueType  # 1
-    """DEMONSTRATION_STATE_WRITTEN: nobody has reviewed it."""
+    """DEMONSTRATION_STATE_WRITTEN: not reviewed yet."""
     DEMONSTRATION_STATE_ACCEPTED: _DemonstrationState.ValueType  # 2
-    """DEMONSTRATION_STATE_ACCEPTED: a second person takes it for a good answer."""
+    """DEMONSTRATION_STATE_ACCEPTED: a second person accepted it."""
     DEMONSTRATION_STATE_REJECTED: _DemonstrationState.ValueType  # 3
-    """DEMONSTRATION_STATE_REJECTED: a second person does not."""
+    """DEMONSTRATION_STATE_REJECTED: a second person rejected it."""
     DEMONSTRATION_STATE_WITHDRAWN: _DemonstrationState.ValueType  # 4
     """DEMONSTRATION_STATE_WITHDRAWN: the judgement was undone, or the annotator was retracted."""
 
@@ -79,18 +79,18 @@ class DemonstrationState(_DemonstrationState, metaclass=_DemonstrationStateEnumT
 DEMONSTRATION_STATE_UNSPECIFIED: DemonstrationState.ValueType  # 0
 """DEMONSTRATION_STATE_UNSPECIFIED is never stored."""
 DEMONSTRATION_STATE_WRITTEN: DemonstrationState.ValueType  # 1
-"""DEMONSTRATION_STATE_WRITTEN: nobody has reviewed it."""
+"""DEMONSTRATION_STATE_WRITTEN: not reviewed yet."""
 DEMONSTRATION_STATE_ACCEPTED: DemonstrationState.ValueType  # 2
-"""DEMONSTRATION_STATE_ACCEPTED: a second person takes it for a good answer."""
+"""DEMONSTRATION_STATE_ACCEPTED: a second person accepted it."""
 DEMONSTRATION_STATE_REJECTED: DemonstrationState.ValueType  # 3
-"""DEMONSTRATION_STATE_REJECTED: a second person does not."""
+"""DEMONSTRATION_STATE_REJECTED: a second person rejected it."""
 DEMONSTRATION_STATE_WITHDRAWN: DemonstrationState.ValueType  # 4
 """DEMONSTRATION_STATE_WITHDRAWN: the judgement was undone, or the annotator was retracted."""
 Global___DemonstrationState: _TypeAlias = DemonstrationState  # noqa: Y015
 
 @_typing.final
 class CreateCampaignRequest(_message.Message):
-    """CreateCampaignRequest asks for one."""
+    """CreateCampaignRequest describes the campaign to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,14 +126,14 @@ Global___CreateCampaignRequest: _TypeAlias = CreateCampaignRequest  # noqa: Y015
 
 @_typing.final
 class CreateCampaignResponse(_message.Message):
-    """CreateCampaignResponse returns it."""
+    """CreateCampaignResponse contains the campaign."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CAMPAIGN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def campaign(self) -> _events_pb2.Campaign:
-        """campaign as recorded."""
+        """campaign as stored."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ Global___CreateCampaignResponse: _TypeAlias = CreateCampaignResponse  # noqa: Y0
 
 @_typing.final
 class ListCampaignsResponse(_message.Message):
-    """ListCampaignsResponse is one page."""
+    """ListCampaignsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -160,7 +160,7 @@ class ListCampaignsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def campaigns(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Campaign]:
-        """campaigns in name order."""
+        """campaigns, sorted by name."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ Global___ListCampaignsResponse: _TypeAlias = ListCampaignsResponse  # noqa: Y015
 
 @_typing.final
 class PauseCampaignRequest(_message.Message):
-    """PauseCampaignRequest names a campaign."""
+    """PauseCampaignRequest identifies a campaign."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -208,7 +208,7 @@ Global___PauseCampaignRequest: _TypeAlias = PauseCampaignRequest  # noqa: Y015
 
 @_typing.final
 class ResumeCampaignRequest(_message.Message):
-    """ResumeCampaignRequest names a campaign."""
+    """ResumeCampaignRequest identifies a campaign."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -238,7 +238,7 @@ Global___ResumeCampaignRequest: _TypeAlias = ResumeCampaignRequest  # noqa: Y015
 
 @_typing.final
 class CloseCampaignRequest(_message.Message):
-    """CloseCampaignRequest names a campaign."""
+    """CloseCampaignRequest identifies a campaign."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -268,7 +268,7 @@ Global___CloseCampaignRequest: _TypeAlias = CloseCampaignRequest  # noqa: Y015
 
 @_typing.final
 class UpdateGuidelineRequest(_message.Message):
-    """UpdateGuidelineRequest brings another text."""
+    """UpdateGuidelineRequest contains the new text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -302,7 +302,7 @@ Global___UpdateGuidelineRequest: _TypeAlias = UpdateGuidelineRequest  # noqa: Y0
 
 @_typing.final
 class ReadGuidelineRequest(_message.Message):
-    """ReadGuidelineRequest names a version."""
+    """ReadGuidelineRequest identifies a version."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -311,7 +311,7 @@ class ReadGuidelineRequest(_message.Message):
     name: _builtins.str
     """name of the campaign."""
     version: _builtins.str
-    """version of the guideline; empty means the one in force."""
+    """version of the guideline; empty means the current one."""
     def __init__(
         self,
         *,
@@ -328,7 +328,7 @@ Global___ReadGuidelineRequest: _TypeAlias = ReadGuidelineRequest  # noqa: Y015
 
 @_typing.final
 class ReadGuidelineResponse(_message.Message):
-    """ReadGuidelineResponse has the text."""
+    """ReadGuidelineResponse contains the text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -403,34 +403,34 @@ class Annotator(_message.Message):
     key: _builtins.str
     """key of the annotator in this campaign, such as "a3"."""
     user: _builtins.str
-    """user who it is; empty for a simulated one."""
+    """user of the annotator; empty for a simulated one."""
     state: Global___AnnotatorState.ValueType
     """state in the campaign."""
     reason: _builtins.str
     """reason of the state in words."""
     judged: _builtins.int
-    """judged ordinary pairs."""
+    """judged: the number of judged ordinary pairs."""
     controls: _builtins.int
-    """controls that were judged."""
+    """controls: the number of judged control pairs."""
     fast: _builtins.int
-    """fast judgements, made in less time than it takes to read; they are recorded and not fitted."""
+    """fast judgements, made in less time than reading takes; they are recorded but not fitted."""
     skipped: _builtins.int
-    """skipped and flagged pairs."""
+    """skipped: the number of skipped or flagged pairs."""
     weight: _builtins.float
     """weight of the judgements in the newest fit; only after a fit."""
     completion_code: _builtins.str
-    """completion_code that the annotator was shown when he or she was done; empty before."""
+    """completion_code that the annotator was shown at the end; empty before."""
     @_builtins.property
     def sharpness(self) -> Global___Estimate:
-        """sharpness: how reliably the better answer is chosen; only after a fit."""
+        """sharpness: the reliability of choosing the better answer; only after a fit."""
 
     @_builtins.property
     def position(self) -> Global___Estimate:
-        """position leaning towards the left answer; only after a fit."""
+        """position bias towards the left answer; only after a fit."""
 
     @_builtins.property
     def length(self) -> Global___Estimate:
-        """length leaning towards the longer answer; only after a fit."""
+        """length bias towards the longer answer; only after a fit."""
 
     def __init__(
         self,
@@ -475,7 +475,7 @@ Global___Annotator: _TypeAlias = Annotator  # noqa: Y015
 
 @_typing.final
 class InviteAnnotatorRequest(_message.Message):
-    """InviteAnnotatorRequest names a user."""
+    """InviteAnnotatorRequest identifies a user."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -491,7 +491,7 @@ class InviteAnnotatorRequest(_message.Message):
     user: _builtins.str
     """user who judges."""
     key: _builtins.str
-    """key of the annotator in the campaign; empty means the next free one."""
+    """key of the annotator in the campaign; empty means the next unused one."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
     def __init__(
@@ -513,7 +513,7 @@ Global___InviteAnnotatorRequest: _TypeAlias = InviteAnnotatorRequest  # noqa: Y0
 
 @_typing.final
 class ListAnnotatorsRequest(_message.Message):
-    """ListAnnotatorsRequest names a campaign."""
+    """ListAnnotatorsRequest identifies a campaign."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -535,14 +535,14 @@ Global___ListAnnotatorsRequest: _TypeAlias = ListAnnotatorsRequest  # noqa: Y015
 
 @_typing.final
 class ListAnnotatorsResponse(_message.Message):
-    """ListAnnotatorsResponse has all of them."""
+    """ListAnnotatorsResponse contains all annotators."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ANNOTATORS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def annotators(self) -> _containers.RepeatedCompositeFieldContainer[Global___Annotator]:
-        """annotators by key."""
+        """annotators, sorted by key."""
 
     def __init__(
         self,
@@ -559,7 +559,7 @@ Global___ListAnnotatorsResponse: _TypeAlias = ListAnnotatorsResponse  # noqa: Y0
 
 @_typing.final
 class RetractAnnotatorRequest(_message.Message):
-    """RetractAnnotatorRequest names an annotator."""
+    """RetractAnnotatorRequest identifies an annotator."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -575,7 +575,7 @@ class RetractAnnotatorRequest(_message.Message):
     key: _builtins.str
     """key of the annotator."""
     reason: _builtins.str
-    """reason in words."""
+    """reason as text."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
     def __init__(
@@ -611,7 +611,7 @@ class Demonstration(_message.Message):
     campaign: _builtins.str
     """campaign in which it was written."""
     id: _builtins.str
-    """id of it, which is that of the judgement that came with it."""
+    """id of the demonstration: the id of the judgement that it was sent with."""
     annotator: _builtins.str
     """annotator who wrote it, by key."""
     state: Global___DemonstrationState.ValueType
@@ -619,9 +619,9 @@ class Demonstration(_message.Message):
     reviewer: _builtins.str
     """reviewer who accepted or rejected it."""
     reason: _builtins.str
-    """reason why it was rejected, in words."""
+    """reason for the rejection, as text."""
     line: _builtins.str
-    """line of JSON with the conversation: `messages`, the last one the answer."""
+    """line of JSON with the conversation: `messages`, of which the last one is the answer."""
     def __init__(
         self,
         *,
@@ -643,7 +643,7 @@ Global___Demonstration: _TypeAlias = Demonstration  # noqa: Y015
 
 @_typing.final
 class ListDemonstrationsRequest(_message.Message):
-    """ListDemonstrationsRequest names a campaign."""
+    """ListDemonstrationsRequest identifies a campaign."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -652,7 +652,7 @@ class ListDemonstrationsRequest(_message.Message):
     campaign: _builtins.str
     """campaign in which they were written."""
     page_token: _builtins.str
-    """page_token of the page before; empty for the first one."""
+    """page_token from the previous page; empty for the first page."""
     def __init__(
         self,
         *,
@@ -669,7 +669,7 @@ Global___ListDemonstrationsRequest: _TypeAlias = ListDemonstrationsRequest  # no
 
 @_typing.final
 class ListDemonstrationsResponse(_message.Message):
-    """ListDemonstrationsResponse is one page."""
+    """ListDemonstrationsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -679,7 +679,7 @@ class ListDemonstrationsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def demonstrations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Demonstration]:
-        """demonstrations by id."""
+        """demonstrations, sorted by id."""
 
     def __init__(
         self,
@@ -697,7 +697,7 @@ Global___ListDemonstrationsResponse: _TypeAlias = ListDemonstrationsResponse  # 
 
 @_typing.final
 class ReviewDemonstrationRequest(_message.Message):
-    """ReviewDemonstrationRequest says what a second person thinks of one."""
+    """ReviewDemonstrationRequest is the verdict of a second person."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -714,9 +714,9 @@ class ReviewDemonstrationRequest(_message.Message):
     id: _builtins.str
     """id of the demonstration."""
     accepted: _builtins.bool
-    """accepted: whether it is a good answer."""
+    """accepted: true if it is a good answer."""
     reason: _builtins.str
-    """reason in words; required where it is rejected."""
+    """reason as text; required for a rejection."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
     def __init__(
@@ -739,7 +739,7 @@ Global___ReviewDemonstrationRequest: _TypeAlias = ReviewDemonstrationRequest  # 
 
 @_typing.final
 class CreatePreferencesRequest(_message.Message):
-    """CreatePreferencesRequest asks for them."""
+    """CreatePreferencesRequest describes the preferences to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -775,14 +775,14 @@ Global___CreatePreferencesRequest: _TypeAlias = CreatePreferencesRequest  # noqa
 
 @_typing.final
 class CreatePreferencesResponse(_message.Message):
-    """CreatePreferencesResponse returns them."""
+    """CreatePreferencesResponse contains the preferences."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PREFERENCES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def preferences(self) -> _events_pb2.Preferences:
-        """preferences as recorded."""
+        """preferences as stored."""
 
     def __init__(
         self,
@@ -799,7 +799,7 @@ Global___CreatePreferencesResponse: _TypeAlias = CreatePreferencesResponse  # no
 
 @_typing.final
 class ListPreferencesResponse(_message.Message):
-    """ListPreferencesResponse is one page."""
+    """ListPreferencesResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -809,7 +809,7 @@ class ListPreferencesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def preferences(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Preferences]:
-        """preferences in name order."""
+        """preferences, sorted by name."""
 
     def __init__(
         self,
@@ -827,7 +827,7 @@ Global___ListPreferencesResponse: _TypeAlias = ListPreferencesResponse  # noqa: 
 
 @_typing.final
 class ReadPreferencesRequest(_message.Message):
-    """ReadPreferencesRequest asks for a piece of the lines."""
+    """ReadPreferencesRequest selects part of the lines."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -836,7 +836,7 @@ class ReadPreferencesRequest(_message.Message):
     name: _builtins.str
     """name of the preferences."""
     offset: _builtins.int
-    """offset in bytes where the piece begins."""
+    """offset in bytes where the part starts."""
     def __init__(
         self,
         *,
@@ -853,7 +853,7 @@ Global___ReadPreferencesRequest: _TypeAlias = ReadPreferencesRequest  # noqa: Y0
 
 @_typing.final
 class ReadPreferencesResponse(_message.Message):
-    """ReadPreferencesResponse has the piece."""
+    """ReadPreferencesResponse contains the part."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -139,56 +139,56 @@ class AnnotationServiceServicer:
     """
 
     def CreateCampaign(self, request, context):
-        """CreateCampaign records one and returns at once; the same request_id with another body is refused.
+        """CreateCampaign creates a campaign and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCampaign(self, request, context):
-        """GetCampaign returns one, without its texts.
+        """GetCampaign returns a campaign, without its texts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCampaigns(self, request, context):
-        """ListCampaigns returns a page in name order.
+        """ListCampaigns returns one page of campaigns, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelCampaign(self, request, context):
-        """CancelCampaign ends it without a result; its judgements are kept.
+        """CancelCampaign ends a campaign without a result; its judgements are kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseCampaign(self, request, context):
-        """PauseCampaign gives out no more pairs until it is resumed.
+        """PauseCampaign stops the assignment of pairs until the campaign is resumed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResumeCampaign(self, request, context):
-        """ResumeCampaign gives out pairs again.
+        """ResumeCampaign continues the assignment of pairs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CloseCampaign(self, request, context):
-        """CloseCampaign accepts nothing more and publishes its judgements.
+        """CloseCampaign stops accepting judgements and publishes those that were accepted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateGuideline(self, request, context):
-        """UpdateGuideline puts another text in force; annotators have to read it before they go on.
+        """UpdateGuideline replaces the guideline; annotators must read the new one before they continue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,70 +202,70 @@ class AnnotationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InviteAnnotator(self, request, context):
-        """InviteAnnotator lets a user judge.
+        """InviteAnnotator allows a user to judge.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAnnotators(self, request, context):
-        """ListAnnotators returns the annotators of a campaign, with what is known of their judgements.
+        """ListAnnotators returns the annotators of a campaign with statistics about their judgements.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RetractAnnotator(self, request, context):
-        """RetractAnnotator takes the judgements of an annotator out of the campaign; published judgements are published anew.
+        """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDemonstrations(self, request, context):
-        """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id.
+        """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReviewDemonstration(self, request, context):
-        """ReviewDemonstration accepts or rejects an answer that somebody else wrote.
+        """ReviewDemonstration accepts or rejects an answer that another person wrote.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreatePreferences(self, request, context):
-        """CreatePreferences records the work and returns at once; the same request_id with another body is refused.
+        """CreatePreferences creates preferences and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPreferences(self, request, context):
-        """GetPreferences returns them, without their lines.
+        """GetPreferences returns preferences, without their lines.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListPreferences(self, request, context):
-        """ListPreferences returns a page in name order.
+        """ListPreferences returns one page of preferences, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelPreferences(self, request, context):
-        """CancelPreferences ends the work.
+        """CancelPreferences cancels the work.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadPreferences(self, request, context):
-        """ReadPreferences returns a piece of the lines of those that are done.
+        """ReadPreferences returns part of the lines of finished preferences.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

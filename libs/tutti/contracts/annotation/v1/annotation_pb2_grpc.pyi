@@ -36,43 +36,43 @@ class AnnotationServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AnnotationServiceAsyncStub: ...
     CreateCampaign: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CreateCampaignRequest, _annotation_pb2.CreateCampaignResponse]
-    """CreateCampaign records one and returns at once; the same request_id with another body is refused."""
+    """CreateCampaign creates a campaign and returns immediately; repeating a request_id with another body fails."""
     GetCampaign: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Campaign]
-    """GetCampaign returns one, without its texts."""
+    """GetCampaign returns a campaign, without its texts."""
     ListCampaigns: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _annotation_pb2.ListCampaignsResponse]
-    """ListCampaigns returns a page in name order."""
+    """ListCampaigns returns one page of campaigns, sorted by name."""
     CancelCampaign: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Campaign]
-    """CancelCampaign ends it without a result; its judgements are kept."""
+    """CancelCampaign ends a campaign without a result; its judgements are kept."""
     PauseCampaign: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.PauseCampaignRequest, _events_pb2.Campaign]
-    """PauseCampaign gives out no more pairs until it is resumed."""
+    """PauseCampaign stops the assignment of pairs until the campaign is resumed."""
     ResumeCampaign: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ResumeCampaignRequest, _events_pb2.Campaign]
-    """ResumeCampaign gives out pairs again."""
+    """ResumeCampaign continues the assignment of pairs."""
     CloseCampaign: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CloseCampaignRequest, _events_pb2.Campaign]
-    """CloseCampaign accepts nothing more and publishes its judgements."""
+    """CloseCampaign stops accepting judgements and publishes those that were accepted."""
     UpdateGuideline: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.UpdateGuidelineRequest, _events_pb2.Campaign]
-    """UpdateGuideline puts another text in force; annotators have to read it before they go on."""
+    """UpdateGuideline replaces the guideline; annotators must read the new one before they continue."""
     ReadGuideline: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReadGuidelineRequest, _annotation_pb2.ReadGuidelineResponse]
     """ReadGuideline returns the text of a guideline."""
     InviteAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.InviteAnnotatorRequest, _annotation_pb2.Annotator]
-    """InviteAnnotator lets a user judge."""
+    """InviteAnnotator allows a user to judge."""
     ListAnnotators: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListAnnotatorsRequest, _annotation_pb2.ListAnnotatorsResponse]
-    """ListAnnotators returns the annotators of a campaign, with what is known of their judgements."""
+    """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]
-    """RetractAnnotator takes the judgements of an annotator out of the campaign; published judgements are published anew."""
+    """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
     ListDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListDemonstrationsRequest, _annotation_pb2.ListDemonstrationsResponse]
-    """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id."""
+    """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]
-    """ReviewDemonstration accepts or rejects an answer that somebody else wrote."""
+    """ReviewDemonstration accepts or rejects an answer that another person wrote."""
     CreatePreferences: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CreatePreferencesRequest, _annotation_pb2.CreatePreferencesResponse]
-    """CreatePreferences records the work and returns at once; the same request_id with another body is refused."""
+    """CreatePreferences creates preferences and returns immediately; repeating a request_id with another body fails."""
     GetPreferences: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Preferences]
-    """GetPreferences returns them, without their lines."""
+    """GetPreferences returns preferences, without their lines."""
     ListPreferences: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _annotation_pb2.ListPreferencesResponse]
-    """ListPreferences returns a page in name order."""
+    """ListPreferences returns one page of preferences, sorted by name."""
     CancelPreferences: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Preferences]
-    """CancelPreferences ends the work."""
+    """CancelPreferences cancels the work."""
     ReadPreferences: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReadPreferencesRequest, _annotation_pb2.ReadPreferencesResponse]
-    """ReadPreferences returns a piece of the lines of those that are done."""
+    """ReadPreferences returns part of the lines of finished preferences."""
 
 @_typing.type_check_only
 class AnnotationServiceAsyncStub(AnnotationServiceStub):
@@ -80,43 +80,43 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateCampaign: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CreateCampaignRequest, _annotation_pb2.CreateCampaignResponse]  # type: ignore[assignment]
-    """CreateCampaign records one and returns at once; the same request_id with another body is refused."""
+    """CreateCampaign creates a campaign and returns immediately; repeating a request_id with another body fails."""
     GetCampaign: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Campaign]  # type: ignore[assignment]
-    """GetCampaign returns one, without its texts."""
+    """GetCampaign returns a campaign, without its texts."""
     ListCampaigns: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _annotation_pb2.ListCampaignsResponse]  # type: ignore[assignment]
-    """ListCampaigns returns a page in name order."""
+    """ListCampaigns returns one page of campaigns, sorted by name."""
     CancelCampaign: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Campaign]  # type: ignore[assignment]
-    """CancelCampaign ends it without a result; its judgements are kept."""
+    """CancelCampaign ends a campaign without a result; its judgements are kept."""
     PauseCampaign: _aio.UnaryUnaryMultiCallable[_annotation_pb2.PauseCampaignRequest, _events_pb2.Campaign]  # type: ignore[assignment]
-    """PauseCampaign gives out no more pairs until it is resumed."""
+    """PauseCampaign stops the assignment of pairs until the campaign is resumed."""
     ResumeCampaign: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ResumeCampaignRequest, _events_pb2.Campaign]  # type: ignore[assignment]
-    """ResumeCampaign gives out pairs again."""
+    """ResumeCampaign continues the assignment of pairs."""
     CloseCampaign: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CloseCampaignRequest, _events_pb2.Campaign]  # type: ignore[assignment]
-    """CloseCampaign accepts nothing more and publishes its judgements."""
+    """CloseCampaign stops accepting judgements and publishes those that were accepted."""
     UpdateGuideline: _aio.UnaryUnaryMultiCallable[_annotation_pb2.UpdateGuidelineRequest, _events_pb2.Campaign]  # type: ignore[assignment]
-    """UpdateGuideline puts another text in force; annotators have to read it before they go on."""
+    """UpdateGuideline replaces the guideline; annotators must read the new one before they continue."""
     ReadGuideline: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReadGuidelineRequest, _annotation_pb2.ReadGuidelineResponse]  # type: ignore[assignment]
     """ReadGuideline returns the text of a guideline."""
     InviteAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.InviteAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
-    """InviteAnnotator lets a user judge."""
+    """InviteAnnotator allows a user to judge."""
     ListAnnotators: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListAnnotatorsRequest, _annotation_pb2.ListAnnotatorsResponse]  # type: ignore[assignment]
-    """ListAnnotators returns the annotators of a campaign, with what is known of their judgements."""
+    """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
-    """RetractAnnotator takes the judgements of an annotator out of the campaign; published judgements are published anew."""
+    """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
     ListDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListDemonstrationsRequest, _annotation_pb2.ListDemonstrationsResponse]  # type: ignore[assignment]
-    """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id."""
+    """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]  # type: ignore[assignment]
-    """ReviewDemonstration accepts or rejects an answer that somebody else wrote."""
+    """ReviewDemonstration accepts or rejects an answer that another person wrote."""
     CreatePreferences: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CreatePreferencesRequest, _annotation_pb2.CreatePreferencesResponse]  # type: ignore[assignment]
-    """CreatePreferences records the work and returns at once; the same request_id with another body is refused."""
+    """CreatePreferences creates preferences and returns immediately; repeating a request_id with another body fails."""
     GetPreferences: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Preferences]  # type: ignore[assignment]
-    """GetPreferences returns them, without their lines."""
+    """GetPreferences returns preferences, without their lines."""
     ListPreferences: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _annotation_pb2.ListPreferencesResponse]  # type: ignore[assignment]
-    """ListPreferences returns a page in name order."""
+    """ListPreferences returns one page of preferences, sorted by name."""
     CancelPreferences: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Preferences]  # type: ignore[assignment]
-    """CancelPreferences ends the work."""
+    """CancelPreferences cancels the work."""
     ReadPreferences: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReadPreferencesRequest, _annotation_pb2.ReadPreferencesResponse]  # type: ignore[assignment]
-    """ReadPreferences returns a piece of the lines of those that are done."""
+    """ReadPreferences returns part of the lines of finished preferences."""
 
 class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
     """AnnotationService collects judgements and publishes preferences."""
@@ -127,7 +127,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.CreateCampaignRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.CreateCampaignResponse, _abc.Awaitable[_annotation_pb2.CreateCampaignResponse]]:
-        """CreateCampaign records one and returns at once; the same request_id with another body is refused."""
+        """CreateCampaign creates a campaign and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetCampaign(
@@ -135,7 +135,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
-        """GetCampaign returns one, without its texts."""
+        """GetCampaign returns a campaign, without its texts."""
 
     @_abc_1.abstractmethod
     def ListCampaigns(
@@ -143,7 +143,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.ListCampaignsResponse, _abc.Awaitable[_annotation_pb2.ListCampaignsResponse]]:
-        """ListCampaigns returns a page in name order."""
+        """ListCampaigns returns one page of campaigns, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelCampaign(
@@ -151,7 +151,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
-        """CancelCampaign ends it without a result; its judgements are kept."""
+        """CancelCampaign ends a campaign without a result; its judgements are kept."""
 
     @_abc_1.abstractmethod
     def PauseCampaign(
@@ -159,7 +159,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.PauseCampaignRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
-        """PauseCampaign gives out no more pairs until it is resumed."""
+        """PauseCampaign stops the assignment of pairs until the campaign is resumed."""
 
     @_abc_1.abstractmethod
     def ResumeCampaign(
@@ -167,7 +167,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.ResumeCampaignRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
-        """ResumeCampaign gives out pairs again."""
+        """ResumeCampaign continues the assignment of pairs."""
 
     @_abc_1.abstractmethod
     def CloseCampaign(
@@ -175,7 +175,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.CloseCampaignRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
-        """CloseCampaign accepts nothing more and publishes its judgements."""
+        """CloseCampaign stops accepting judgements and publishes those that were accepted."""
 
     @_abc_1.abstractmethod
     def UpdateGuideline(
@@ -183,7 +183,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.UpdateGuidelineRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
-        """UpdateGuideline puts another text in force; annotators have to read it before they go on."""
+        """UpdateGuideline replaces the guideline; annotators must read the new one before they continue."""
 
     @_abc_1.abstractmethod
     def ReadGuideline(
@@ -199,7 +199,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.InviteAnnotatorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
-        """InviteAnnotator lets a user judge."""
+        """InviteAnnotator allows a user to judge."""
 
     @_abc_1.abstractmethod
     def ListAnnotators(
@@ -207,7 +207,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.ListAnnotatorsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.ListAnnotatorsResponse, _abc.Awaitable[_annotation_pb2.ListAnnotatorsResponse]]:
-        """ListAnnotators returns the annotators of a campaign, with what is known of their judgements."""
+        """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
 
     @_abc_1.abstractmethod
     def RetractAnnotator(
@@ -215,7 +215,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.RetractAnnotatorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
-        """RetractAnnotator takes the judgements of an annotator out of the campaign; published judgements are published anew."""
+        """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
 
     @_abc_1.abstractmethod
     def ListDemonstrations(
@@ -223,7 +223,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.ListDemonstrationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.ListDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.ListDemonstrationsResponse]]:
-        """ListDemonstrations returns a page of the answers that annotators of a campaign wrote, by id."""
+        """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
 
     @_abc_1.abstractmethod
     def ReviewDemonstration(
@@ -231,7 +231,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.ReviewDemonstrationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.Demonstration, _abc.Awaitable[_annotation_pb2.Demonstration]]:
-        """ReviewDemonstration accepts or rejects an answer that somebody else wrote."""
+        """ReviewDemonstration accepts or rejects an answer that another person wrote."""
 
     @_abc_1.abstractmethod
     def CreatePreferences(
@@ -239,7 +239,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.CreatePreferencesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.CreatePreferencesResponse, _abc.Awaitable[_annotation_pb2.CreatePreferencesResponse]]:
-        """CreatePreferences records the work and returns at once; the same request_id with another body is refused."""
+        """CreatePreferences creates preferences and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetPreferences(
@@ -247,7 +247,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Preferences, _abc.Awaitable[_events_pb2.Preferences]]:
-        """GetPreferences returns them, without their lines."""
+        """GetPreferences returns preferences, without their lines."""
 
     @_abc_1.abstractmethod
     def ListPreferences(
@@ -255,7 +255,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.ListPreferencesResponse, _abc.Awaitable[_annotation_pb2.ListPreferencesResponse]]:
-        """ListPreferences returns a page in name order."""
+        """ListPreferences returns one page of preferences, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelPreferences(
@@ -263,7 +263,7 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Preferences, _abc.Awaitable[_events_pb2.Preferences]]:
-        """CancelPreferences ends the work."""
+        """CancelPreferences cancels the work."""
 
     @_abc_1.abstractmethod
     def ReadPreferences(
@@ -271,6 +271,6 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _annotation_pb2.ReadPreferencesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.ReadPreferencesResponse, _abc.Awaitable[_annotation_pb2.ReadPreferencesResponse]]:
-        """ReadPreferences returns a piece of the lines of those that are done."""
+        """ReadPreferences returns part of the lines of finished preferences."""
 
 def add_AnnotationServiceServicer_to_server(servicer: AnnotationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -30,19 +30,19 @@ class _CampaignStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Campaig
     CAMPAIGN_STATE_UNSPECIFIED: _CampaignState.ValueType  # 0
     """CAMPAIGN_STATE_UNSPECIFIED is never stored."""
     CAMPAIGN_STATE_DRAFT: _CampaignState.ValueType  # 1
-    """CAMPAIGN_STATE_DRAFT: its pairs are being made."""
+    """CAMPAIGN_STATE_DRAFT: its pairs are being created."""
     CAMPAIGN_STATE_OPEN: _CampaignState.ValueType  # 2
-    """CAMPAIGN_STATE_OPEN: pairs are given to annotators."""
+    """CAMPAIGN_STATE_OPEN: pairs are assigned to annotators."""
     CAMPAIGN_STATE_PAUSED: _CampaignState.ValueType  # 3
-    """CAMPAIGN_STATE_PAUSED: no pair is given; judgements of pairs that were given are accepted."""
+    """CAMPAIGN_STATE_PAUSED: no pairs are assigned; judgements of assigned pairs are accepted."""
     CAMPAIGN_STATE_CLOSED: _CampaignState.ValueType  # 4
-    """CAMPAIGN_STATE_CLOSED: nothing is accepted; its judgements are being collected."""
+    """CAMPAIGN_STATE_CLOSED: no judgements are accepted; the accepted ones are being published."""
     CAMPAIGN_STATE_PUBLISHED: _CampaignState.ValueType  # 5
-    """CAMPAIGN_STATE_PUBLISHED: its judgements are in the store as one immutable set."""
+    """CAMPAIGN_STATE_PUBLISHED: its judgements are stored as one immutable set."""
     CAMPAIGN_STATE_FAILED: _CampaignState.ValueType  # 6
     """CAMPAIGN_STATE_FAILED: it has no pairs; the reason says why."""
     CAMPAIGN_STATE_CANCELLED: _CampaignState.ValueType  # 7
-    """CAMPAIGN_STATE_CANCELLED was ended by a person without a result."""
+    """CAMPAIGN_STATE_CANCELLED was cancelled by a user, without a result."""
 
 class CampaignState(_CampaignState, metaclass=_CampaignStateEnumTypeWrapper):
     """CampaignState of a campaign."""
@@ -50,19 +50,19 @@ class CampaignState(_CampaignState, metaclass=_CampaignStateEnumTypeWrapper):
 CAMPAIGN_STATE_UNSPECIFIED: CampaignState.ValueType  # 0
 """CAMPAIGN_STATE_UNSPECIFIED is never stored."""
 CAMPAIGN_STATE_DRAFT: CampaignState.ValueType  # 1
-"""CAMPAIGN_STATE_DRAFT: its pairs are being made."""
+"""CAMPAIGN_STATE_DRAFT: its pairs are being created."""
 CAMPAIGN_STATE_OPEN: CampaignState.ValueType  # 2
-"""CAMPAIGN_STATE_OPEN: pairs are given to annotators."""
+"""CAMPAIGN_STATE_OPEN: pairs are assigned to annotators."""
 CAMPAIGN_STATE_PAUSED: CampaignState.ValueType  # 3
-"""CAMPAIGN_STATE_PAUSED: no pair is given; judgements of pairs that were given are accepted."""
+"""CAMPAIGN_STATE_PAUSED: no pairs are assigned; judgements of assigned pairs are accepted."""
 CAMPAIGN_STATE_CLOSED: CampaignState.ValueType  # 4
-"""CAMPAIGN_STATE_CLOSED: nothing is accepted; its judgements are being collected."""
+"""CAMPAIGN_STATE_CLOSED: no judgements are accepted; the accepted ones are being published."""
 CAMPAIGN_STATE_PUBLISHED: CampaignState.ValueType  # 5
-"""CAMPAIGN_STATE_PUBLISHED: its judgements are in the store as one immutable set."""
+"""CAMPAIGN_STATE_PUBLISHED: its judgements are stored as one immutable set."""
 CAMPAIGN_STATE_FAILED: CampaignState.ValueType  # 6
 """CAMPAIGN_STATE_FAILED: it has no pairs; the reason says why."""
 CAMPAIGN_STATE_CANCELLED: CampaignState.ValueType  # 7
-"""CAMPAIGN_STATE_CANCELLED was ended by a person without a result."""
+"""CAMPAIGN_STATE_CANCELLED was cancelled by a user, without a result."""
 Global___CampaignState: _TypeAlias = CampaignState  # noqa: Y015
 
 class _Crowd:
@@ -72,21 +72,21 @@ class _Crowd:
 class _CrowdEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Crowd.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CROWD_UNSPECIFIED: _Crowd.ValueType  # 0
-    """CROWD_UNSPECIFIED is refused."""
+    """CROWD_UNSPECIFIED is rejected."""
     CROWD_PEOPLE: _Crowd.ValueType  # 1
     """CROWD_PEOPLE: invited annotators."""
     CROWD_SIMULATED: _Crowd.ValueType  # 2
-    """CROWD_SIMULATED: simulated annotators, and nobody else."""
+    """CROWD_SIMULATED: only simulated annotators."""
 
 class Crowd(_Crowd, metaclass=_CrowdEnumTypeWrapper):
-    """Crowd says who judges."""
+    """Crowd is the kind of annotators."""
 
 CROWD_UNSPECIFIED: Crowd.ValueType  # 0
-"""CROWD_UNSPECIFIED is refused."""
+"""CROWD_UNSPECIFIED is rejected."""
 CROWD_PEOPLE: Crowd.ValueType  # 1
 """CROWD_PEOPLE: invited annotators."""
 CROWD_SIMULATED: Crowd.ValueType  # 2
-"""CROWD_SIMULATED: simulated annotators, and nobody else."""
+"""CROWD_SIMULATED: only simulated annotators."""
 Global___Crowd: _TypeAlias = Crowd  # noqa: Y015
 
 @_typing.final
@@ -121,7 +121,7 @@ Global___AnswerSource: _TypeAlias = AnswerSource  # noqa: Y015
 
 @_typing.final
 class Axis(_message.Message):
-    """Axis is a question that is answered for each pair."""
+    """Axis is a question that annotators answer for each pair."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -130,7 +130,7 @@ class Axis(_message.Message):
     name: _builtins.str
     """name of it, such as "helpful"."""
     rule: _builtins.str
-    """rule in words, shown below the pair."""
+    """rule as text, shown below the pair."""
     def __init__(
         self,
         *,
@@ -147,16 +147,16 @@ Global___Axis: _TypeAlias = Axis  # noqa: Y015
 
 @_typing.final
 class Overlap(_message.Message):
-    """Overlap limits how many annotators judge each pair."""
+    """Overlap limits the number of annotators per pair."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LEAST_FIELD_NUMBER: _builtins.int
     MOST_FIELD_NUMBER: _builtins.int
     least: _builtins.int
-    """least judgements of each pair; 0 means 1."""
+    """least judgements per pair; 0 means 1."""
     most: _builtins.int
-    """most judgements of a pair; 0 means as many as least."""
+    """most judgements per pair; 0 means the same as least."""
     def __init__(
         self,
         *,
@@ -173,16 +173,16 @@ Global___Overlap: _TypeAlias = Overlap  # noqa: Y015
 
 @_typing.final
 class Qualification(_message.Message):
-    """Qualification is what an annotator must answer before the first ordinary pair."""
+    """Qualification is the requirement before the first ordinary pair."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PAIRS_FIELD_NUMBER: _builtins.int
     RIGHT_FIELD_NUMBER: _builtins.int
     pairs: _builtins.int
-    """pairs in a row that count; 0 means no qualification."""
+    """pairs in a row that are considered; 0 means no qualification."""
     right: _builtins.int
-    """right answers among them that are needed."""
+    """right judgements that are required among them."""
     def __init__(
         self,
         *,
@@ -206,9 +206,9 @@ class SimulatedCrowd(_message.Message):
     ANNOTATORS_FIELD_NUMBER: _builtins.int
     CROWD_FIELD_NUMBER: _builtins.int
     annotators: _builtins.int
-    """annotators: how many."""
+    """annotators: their number."""
     crowd: _builtins.str
-    """crowd: utility, sharpness and leanings, as YAML."""
+    """crowd: utility, sharpness and biases, as YAML."""
     def __init__(
         self,
         *,
@@ -225,7 +225,7 @@ Global___SimulatedCrowd: _TypeAlias = SimulatedCrowd  # noqa: Y015
 
 @_typing.final
 class CampaignSpec(_message.Message):
-    """CampaignSpec says what is compared, by whom, and how often."""
+    """CampaignSpec defines the pairs, the annotators and the number of judgements."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -246,30 +246,30 @@ class CampaignSpec(_message.Message):
     FILLER_FIELD_NUMBER: _builtins.int
     WARNING_FIELD_NUMBER: _builtins.int
     pairs: _builtins.str
-    """pairs as JSON lines with `prompt` and `answers`, instead of samples. Never in an event."""
+    """pairs as JSON lines with `prompt` and `answers`, instead of samples. Events never contain them."""
     guideline: _builtins.str
-    """guideline that annotators follow, as plain text or Markdown. Never in an event."""
+    """guideline for annotators, as plain text or Markdown. Events never contain it."""
     crowd: Global___Crowd.ValueType
     """crowd that judges; it never changes."""
     controls: _builtins.float
-    """controls: the share of control pairs, below .5; unset means .1."""
+    """controls: the share of control pairs, less than .5; unset means .1."""
     judgements: _builtins.int
-    """judgements of ordinary pairs that are wanted, at most what overlap allows; 0 means the least of each pair."""
+    """judgements of ordinary pairs to collect, limited by overlap; 0 means the minimum for each pair."""
     deadline_seconds: _builtins.int
-    """deadline_seconds after it opened: then it closes with the judgements that it has; 0 means never."""
+    """deadline_seconds after opening, when the campaign closes with the judgements it has; 0 means no deadline."""
     seed: _builtins.int
-    """seed below 2^53 of everything that is drawn."""
+    """seed below 2^53 for all random choices."""
     qualifying: _builtins.str
-    """qualifying pairs as JSON lines with `prompt`, `answers`, `better` and `explanation`. Never in an event."""
+    """qualifying pairs as JSON lines with `prompt`, `answers`, `better` and `explanation`. Events never contain them."""
     logic_version: _builtins.str
     """logic_version of assignment and judgement sets; empty means the current one."""
     filler: _builtins.str
-    """filler that is put behind an answer in control pairs; empty means a sentence in English."""
+    """filler that is appended to an answer in control pairs; empty means an English sentence."""
     warning: _builtins.str
-    """warning that annotators read before anything else, with a way out; empty for none."""
+    """warning that annotators read first, before they can leave or continue; empty for none."""
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnswerSource]:
-        """answers: the samples whose answers to the same prompt are paired."""
+        """answers: the samples whose answers to the same prompts are paired."""
 
     @_builtins.property
     def axes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Axis]:
@@ -342,30 +342,30 @@ class Campaign(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: Global___CampaignState.ValueType
     """state of it."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it ended."""
+    """reason as text: what the campaign waits for, or why it ended."""
     tenant: _builtins.str
     """tenant that it belongs to."""
     guideline: _builtins.str
-    """guideline: the version in force, a digest of its text."""
+    """guideline: the current version, a digest of its text."""
     pairs: _builtins.int
     """pairs that are compared, without control pairs."""
     left_out: _builtins.int
-    """left_out: pairs that cannot be compared, since their answers are equal or too long."""
+    """left_out: pairs that cannot be compared, because their answers are equal or too long."""
     judgements: _builtins.int
-    """judgements of ordinary pairs that were accepted, as counted a moment ago."""
+    """judgements of ordinary pairs that were accepted, as of the last count."""
     wanted: _builtins.int
-    """wanted judgements."""
+    """wanted: the number of judgements to collect."""
     annotators: _builtins.int
-    """annotators who were invited."""
+    """annotators: the number of invited annotators."""
     round: _builtins.int
     """round of assignment, from 0."""
     @_builtins.property
     def spec(self) -> Global___CampaignSpec:
-        """spec that it was created with, without guideline and pairs."""
+        """spec of the campaign, without guideline and pairs."""
 
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
@@ -409,7 +409,7 @@ Global___Campaign: _TypeAlias = Campaign  # noqa: Y015
 
 @_typing.final
 class JudgedCampaign(_message.Message):
-    """JudgedCampaign is a campaign with the judgements that it published."""
+    """JudgedCampaign is a campaign with its published judgements."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -439,7 +439,7 @@ Global___JudgedCampaign: _TypeAlias = JudgedCampaign  # noqa: Y015
 
 @_typing.final
 class PreferencesSpec(_message.Message):
-    """PreferencesSpec says which judgements are fitted, and how."""
+    """PreferencesSpec defines the judgements and the fit."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -451,13 +451,13 @@ class PreferencesSpec(_message.Message):
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
     OTHERS_FIELD_NUMBER: _builtins.int
     campaign: _builtins.str
-    """campaign whose judgements they are."""
+    """campaign whose judgements are fitted."""
     manifest_key: _builtins.str
     """manifest_key of its judgements."""
     content_digest: _builtins.str
     """content_digest of its judgements."""
     fit: _builtins.str
-    """fit that is applied, such as "reliability@1"; empty means that."""
+    """fit to use, such as "reliability@1"; empty means this one."""
     axis: _builtins.str
     """axis that is fitted; empty means the first one."""
     logic_version: _builtins.str
@@ -487,7 +487,7 @@ Global___PreferencesSpec: _TypeAlias = PreferencesSpec  # noqa: Y015
 
 @_typing.final
 class Preferences(_message.Message):
-    """Preferences are pairs with the probability that the first answer is the better one."""
+    """Preferences are pairs with the probability that the first answer is better."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -507,11 +507,11 @@ class Preferences(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     pairs: _builtins.int
     """pairs with a preference."""
     judgements: _builtins.int
@@ -519,9 +519,9 @@ class Preferences(_message.Message):
     annotators: _builtins.int
     """annotators who made them."""
     identified: _builtins.bool
-    """identified is false where reliability and leanings cannot be told from quality."""
+    """identified is false if reliability and biases cannot be separated from quality."""
     simulated: _builtins.bool
-    """simulated is true where no person judged."""
+    """simulated is true if all annotators were simulated."""
     @_builtins.property
     def spec(self) -> Global___PreferencesSpec:
         """spec that it was created with."""

@@ -23,7 +23,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ListCheckpointsResponse(_message.Message):
-    """ListCheckpointsResponse is one page."""
+    """ListCheckpointsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -33,7 +33,7 @@ class ListCheckpointsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Checkpoint]:
-        """checkpoints by job, line and step."""
+        """checkpoints, sorted by job, line and step."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: 
 
 @_typing.final
 class ListLinesResponse(_message.Message):
-    """ListLinesResponse is one page."""
+    """ListLinesResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -61,7 +61,7 @@ class ListLinesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Line]:
-        """lines by job and line."""
+        """lines, sorted by job and line."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class OpenEpochRequest(_message.Message):
     job: _builtins.str
     """job of the attempt."""
     epoch: _builtins.int
-    """epoch of it, above all that were opened."""
+    """epoch to open; higher than all earlier ones."""
     transition: _builtins.str
-    """transition of this job that allows another shape than the resume point's; not looked at when equal."""
+    """transition of this job that allows another shape than that of the resume point; ignored if the shapes are equal."""
     training: _builtins.str
     """training as canonical JSON."""
     training_digest: _builtins.str
@@ -109,11 +109,11 @@ class OpenEpochRequest(_message.Message):
     rewind: _builtins.bool
     """rewind starts a new line."""
     rewind_to_step: _builtins.int
-    """rewind_to_step of the new line."""
+    """rewind_to_step: the step after which the new line starts."""
     cause: _builtins.str
-    """cause of the rewind; the new line keeps it."""
+    """cause of the rewind, which the new line records."""
     nodes: _builtins.int
-    """nodes that hold ranks; with one, the committer verifies itself."""
+    """nodes that hold ranks; if there is only one, the committer verifies shards itself."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of it."""
@@ -156,7 +156,7 @@ class OpenEpochResponse(_message.Message):
     checkpoint: _builtins.str
     """checkpoint to resume from; empty at the start."""
     manifest_key: _builtins.str
-    """manifest_key of it."""
+    """manifest_key of the checkpoint."""
     step: _builtins.int
     """step of it; 0 at the start."""
     line: _builtins.int
@@ -165,7 +165,7 @@ class OpenEpochResponse(_message.Message):
     """state_digest of it."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
-        """shape that wrote it."""
+        """shape that it was written with."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ Global___OpenEpochResponse: _TypeAlias = OpenEpochResponse  # noqa: Y015
 
 @_typing.final
 class ReportShardRequest(_message.Message):
-    """ReportShardRequest tells of a stored shard, or of one that will never be."""
+    """ReportShardRequest reports a stored shard, or one that will never be stored."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -207,17 +207,17 @@ class ReportShardRequest(_message.Message):
     step: _builtins.int
     """step of the snapshot."""
     epoch: _builtins.int
-    """epoch of it; a stale one is refused."""
+    """epoch of it; a stale one is rejected."""
     rank: _builtins.int
     """rank that wrote it."""
     node: _builtins.str
     """node that wrote it."""
     report_key: _builtins.str
-    """report_key of the report blob beside the shard."""
+    """report_key of the report blob that belongs to the shard."""
     report_digest: _builtins.str
     """report_digest of its bytes."""
     error: _builtins.str
-    """error says why the shard will never be stored, so that its step is given up; empty when it is stored."""
+    """error says why the shard will never be stored, so its step is given up; empty if it is stored."""
     def __init__(
         self,
         *,
@@ -241,13 +241,13 @@ Global___ReportShardRequest: _TypeAlias = ReportShardRequest  # noqa: Y015
 
 @_typing.final
 class ReportShardResponse(_message.Message):
-    """ReportShardResponse tells whether the step was decided before."""
+    """ReportShardResponse says if the step was already decided."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DECIDED_FIELD_NUMBER: _builtins.int
     decided: _builtins.bool
-    """decided is true when this step needs nothing more."""
+    """decided is true if this step needs nothing more."""
     def __init__(
         self,
         *,
@@ -272,7 +272,7 @@ class ClaimVerificationRequest(_message.Message):
     node: _builtins.str
     """node that asks."""
     process: _builtins.str
-    """process that would read."""
+    """process that would verify."""
     def __init__(
         self,
         *,
@@ -289,7 +289,7 @@ Global___ClaimVerificationRequest: _TypeAlias = ClaimVerificationRequest  # noqa
 
 @_typing.final
 class ClaimVerificationResponse(_message.Message):
-    """ClaimVerificationResponse is work, or empty."""
+    """ClaimVerificationResponse is a verification task, or empty."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -299,15 +299,15 @@ class ClaimVerificationResponse(_message.Message):
     REPORT_DIGEST_FIELD_NUMBER: _builtins.int
     TRAINING_FIELD_NUMBER: _builtins.int
     verification: _builtins.str
-    """verification to report on; empty when there is none."""
+    """verification to report on; empty if there is none."""
     claim: _builtins.int
     """claim epoch that fences the report."""
     report_key: _builtins.str
-    """report_key of the shard to read."""
+    """report_key of the shard to verify."""
     report_digest: _builtins.str
     """report_digest of it."""
     training: _builtins.str
-    """training as canonical JSON: it says which tensors lie where in the shard."""
+    """training as canonical JSON: it determines the layout of the shard."""
     def __init__(
         self,
         *,
@@ -327,7 +327,7 @@ Global___ClaimVerificationResponse: _TypeAlias = ClaimVerificationResponse  # no
 
 @_typing.final
 class ReportVerificationRequest(_message.Message):
-    """ReportVerificationRequest tells what was read."""
+    """ReportVerificationRequest reports the result of a verification."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -341,11 +341,11 @@ class ReportVerificationRequest(_message.Message):
     claim: _builtins.int
     """claim epoch that fences the report."""
     node: _builtins.str
-    """node that read."""
+    """node that verified."""
     process: _builtins.str
-    """process that read."""
+    """process that verified."""
     error: _builtins.str
-    """error is empty when every byte was as reported."""
+    """error is empty if every byte is as reported."""
     def __init__(
         self,
         *,
@@ -382,7 +382,7 @@ Global___ReportVerificationResponse: _TypeAlias = ReportVerificationResponse  # 
 
 @_typing.final
 class VerifyCheckpointRequest(_message.Message):
-    """VerifyCheckpointRequest names a checkpoint."""
+    """VerifyCheckpointRequest identifies a checkpoint."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -404,7 +404,7 @@ Global___VerifyCheckpointRequest: _TypeAlias = VerifyCheckpointRequest  # noqa: 
 
 @_typing.final
 class VerifyCheckpointResponse(_message.Message):
-    """VerifyCheckpointResponse says what was found."""
+    """VerifyCheckpointResponse is the result of the verification."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -413,16 +413,16 @@ class VerifyCheckpointResponse(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     ok: _builtins.bool
-    """ok is true when every byte is as decided."""
+    """ok is true if every byte is as decided."""
     bytes: _builtins.int
     """bytes that were read."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """problems in words: which blob, which chunk, what was seen and expected."""
+        """problems as text: the blob, the chunk, and the actual and expected values."""
 
     @_builtins.property
     def checkpoint(self) -> _events_pb2.Checkpoint:
-        """checkpoint as it is now."""
+        """checkpoint after the verification."""
 
     def __init__(
         self,
@@ -442,7 +442,7 @@ Global___VerifyCheckpointResponse: _TypeAlias = VerifyCheckpointResponse  # noqa
 
 @_typing.final
 class GetCurveRequest(_message.Message):
-    """GetCurveRequest says of which steps."""
+    """GetCurveRequest selects steps."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -454,8 +454,8 @@ class GetCurveRequest(_message.Message):
     after_step: _builtins.int
     """after_step: only steps after this one; 0 for all."""
     max_points: _builtins.int
-    """max_points, 4 to 20,000; 0 means 1,000. Of more steps than that the first, the last, and the lowest and highest
-    loss of each of equally long stretches are given, as they are.
+    """max_points, 4 to 20,000; 0 means 1,000. If there are more steps, the answer contains the first one, the last one,
+    and the steps with the lowest and the highest loss of each of equally long intervals.
     """
     def __init__(
         self,
@@ -487,7 +487,7 @@ class CurvePoint(_message.Message):
     step: _builtins.int
     """step that was crossed."""
     loss: _builtins.float
-    """loss, nats a valid token; not finite as it was."""
+    """loss in nats per valid token, even if it is not finite."""
     gradient_norm: _builtins.float
     """gradient_norm of the mean gradient, before clipping."""
     rate: _builtins.float
@@ -495,7 +495,7 @@ class CurvePoint(_message.Message):
     tokens: _builtins.int
     """tokens of the step, all ranks."""
     skipped: _builtins.bool
-    """skipped is true when the step changed nothing."""
+    """skipped is true if the step did not change the state."""
     def __init__(
         self,
         *,
@@ -516,7 +516,7 @@ Global___CurvePoint: _TypeAlias = CurvePoint  # noqa: Y015
 
 @_typing.final
 class CurveValidation(_message.Message):
-    """CurveValidation is a look at the validation split."""
+    """CurveValidation is a measurement on the validation split."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -525,11 +525,11 @@ class CurveValidation(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
     step: _builtins.int
-    """step after which it was."""
+    """step after which it was measured."""
     nats: _builtins.float
     """nats: sum over the validation tokens."""
     tokens: _builtins.int
-    """tokens of that sum."""
+    """tokens in that sum."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the validation text."""
     def __init__(
@@ -552,7 +552,7 @@ Global___CurveValidation: _TypeAlias = CurveValidation  # noqa: Y015
 
 @_typing.final
 class CurveGap(_message.Message):
-    """CurveGap is a stretch of steps of which nothing is known."""
+    """CurveGap is an interval of steps without data."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -564,7 +564,7 @@ class CurveGap(_message.Message):
     last_step: _builtins.int
     """last_step of it."""
     reason: _builtins.str
-    """reason in words."""
+    """reason as text."""
     def __init__(
         self,
         *,
@@ -594,11 +594,11 @@ class GetCurveResponse(_message.Message):
     GAPS_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
     steps: _builtins.int
-    """steps that are known, given or not."""
+    """steps with data, whether they are in points or not."""
     skipped: _builtins.int
     """skipped steps among them."""
     missing: _builtins.int
-    """missing steps: of which nothing is known."""
+    """missing: the number of steps without data."""
     @_builtins.property
     def points(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurvePoint]:
         """points in order of steps."""
@@ -609,7 +609,7 @@ class GetCurveResponse(_message.Message):
 
     @_builtins.property
     def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurveGap]:
-        """gaps: the first 20 stretches of missing steps."""
+        """gaps: the first 20 intervals without data."""
 
     @_builtins.property
     def metrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurveMetric]:
@@ -636,7 +636,7 @@ Global___GetCurveResponse: _TypeAlias = GetCurveResponse  # noqa: Y015
 
 @_typing.final
 class CurveMetric(_message.Message):
-    """CurveMetric is a number that a program measures, such as the mean reward of rollouts."""
+    """CurveMetric is a metric that a program measures, such as the mean reward of rollouts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -664,14 +664,14 @@ Global___CurveMetric: _TypeAlias = CurveMetric  # noqa: Y015
 
 @_typing.final
 class CurveValue(_message.Message):
-    """CurveValue is what was measured after one step."""
+    """CurveValue is the value after one step."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STEP_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     step: _builtins.int
-    """step after which it was."""
+    """step after which it was measured."""
     value: _builtins.float
     """value of it."""
     def __init__(
@@ -690,7 +690,7 @@ Global___CurveValue: _TypeAlias = CurveValue  # noqa: Y015
 
 @_typing.final
 class PinCheckpointRequest(_message.Message):
-    """PinCheckpointRequest names a checkpoint."""
+    """PinCheckpointRequest identifies a checkpoint."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -698,11 +698,11 @@ class PinCheckpointRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     PINNED_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
+    """request_id is copied into the headers of the resulting events; the call is idempotent because of its content."""
     name: _builtins.str
     """name of the checkpoint."""
     pinned: _builtins.bool
-    """pinned is false to give it free."""
+    """pinned: false ends the protection."""
     def __init__(
         self,
         *,
@@ -729,13 +729,13 @@ class PruneCheckpointsRequest(_message.Message):
     KEEP_LAST_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
+    """request_id is copied into the headers of the resulting events; the call is idempotent because of its content."""
     job: _builtins.str
     """job to prune."""
     keep_last: _builtins.int
     """keep_last checkpoints of each line; at least 1."""
     validate_only: _builtins.bool
-    """validate_only lists and removes nothing."""
+    """validate_only lists the checkpoints and removes nothing."""
     def __init__(
         self,
         *,
@@ -754,14 +754,14 @@ Global___PruneCheckpointsRequest: _TypeAlias = PruneCheckpointsRequest  # noqa: 
 
 @_typing.final
 class PruneCheckpointsResponse(_message.Message):
-    """PruneCheckpointsResponse lists what goes."""
+    """PruneCheckpointsResponse lists removed checkpoints."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHECKPOINTS_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
     bytes: _builtins.int
-    """bytes that they held."""
+    """bytes of their blobs."""
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """checkpoints that were (or would be) removed."""
@@ -782,7 +782,7 @@ Global___PruneCheckpointsResponse: _TypeAlias = PruneCheckpointsResponse  # noqa
 
 @_typing.final
 class CollectGarbageRequest(_message.Message):
-    """CollectGarbageRequest says of what."""
+    """CollectGarbageRequest selects jobs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -790,11 +790,11 @@ class CollectGarbageRequest(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
+    """request_id is copied into the headers of the resulting events; the call is idempotent because of its content."""
     job: _builtins.str
-    """job to look at; empty for all."""
+    """job to check; empty for all."""
     validate_only: _builtins.bool
-    """validate_only lists and removes nothing."""
+    """validate_only lists the blobs and removes nothing."""
     def __init__(
         self,
         *,
@@ -812,7 +812,7 @@ Global___CollectGarbageRequest: _TypeAlias = CollectGarbageRequest  # noqa: Y015
 
 @_typing.final
 class Garbage(_message.Message):
-    """Garbage is what nothing names of a job."""
+    """Garbage is the unreferenced blobs of a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -822,18 +822,18 @@ class Garbage(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     DUE_AT_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    """job whose sealed epochs left it."""
+    """job that wrote them."""
     blobs: _builtins.int
-    """blobs of it."""
+    """blobs: their number."""
     bytes: _builtins.int
-    """bytes of them."""
+    """bytes of these blobs."""
     @_builtins.property
     def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """keys of the first of them."""
+        """keys of the first ones."""
 
     @_builtins.property
     def due_at(self) -> _timestamp_pb2.Timestamp:
-        """due_at is when it may go, if that is still to come: it was not removed."""
+        """due_at is when it may be removed, if that is in the future; it was not removed."""
 
     def __init__(
         self,
@@ -854,14 +854,14 @@ Global___Garbage: _TypeAlias = Garbage  # noqa: Y015
 
 @_typing.final
 class CollectGarbageResponse(_message.Message):
-    """CollectGarbageResponse lists what goes."""
+    """CollectGarbageResponse lists garbage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GARBAGE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def garbage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Garbage]:
-        """garbage by job; of jobs without any nothing is said."""
+        """garbage by job; jobs without garbage are omitted."""
 
     def __init__(
         self,

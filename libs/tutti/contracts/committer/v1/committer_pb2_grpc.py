@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class CommitterServiceStub:
-    """CommitterService decides and publishes checkpoints.
+    """CommitterService decides which snapshots become checkpoints, and publishes them.
     """
 
     def __init__(self, channel):
@@ -105,95 +105,95 @@ class CommitterServiceStub:
 
 
 class CommitterServiceServicer:
-    """CommitterService decides and publishes checkpoints.
+    """CommitterService decides which snapshots become checkpoints, and publishes them.
     """
 
     def GetCheckpoint(self, request, context):
-        """GetCheckpoint returns one.
+        """GetCheckpoint returns a checkpoint.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCheckpoints(self, request, context):
-        """ListCheckpoints returns a page by job, line and step.
+        """ListCheckpoints returns one page of checkpoints, sorted by job, line and step.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetLine(self, request, context):
-        """GetLine returns one.
+        """GetLine returns a line.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLines(self, request, context):
-        """ListLines returns a page by job and line.
+        """ListLines returns one page of lines, sorted by job and line.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenEpoch(self, request, context):
-        """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point.
+        """OpenEpoch finishes pending decisions, refuses lower epochs from then on, and returns the resume point.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportShard(self, request, context):
-        """ReportShard tells that a rank's snapshot is stored, or why it never will be.
+        """ReportShard reports that a rank's snapshot is stored, or why it never will be.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ClaimVerification(self, request, context):
-        """ClaimVerification hands a stored shard to a process that did not write it.
+        """ClaimVerification assigns a stored shard to a process that did not write it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportVerification(self, request, context):
-        """ReportVerification tells what that process read.
+        """ReportVerification reports the result of a verification.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def VerifyCheckpoint(self, request, context):
-        """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined.
+        """VerifyCheckpoint verifies every byte of a checkpoint; a damaged one is quarantined.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCurve(self, request, context):
-        """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors.
+        """GetCurve returns the metrics of each step up to a checkpoint, over all of its ancestors.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PinCheckpoint(self, request, context):
-        """PinCheckpoint protects a checkpoint from retention, or gives it free.
+        """PinCheckpoint protects a checkpoint from retention, or ends this protection.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CollectGarbage(self, request, context):
-        """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it.
+        """CollectGarbage removes blobs of sealed epochs that no decision names; a dry run lists them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PruneCheckpoints(self, request, context):
-        """PruneCheckpoints removes what a policy does not keep; a dry run lists it.
+        """PruneCheckpoints removes checkpoints that a policy does not keep; a dry run lists them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -276,7 +276,7 @@ def add_CommitterServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CommitterService:
-    """CommitterService decides and publishes checkpoints.
+    """CommitterService decides which snapshots become checkpoints, and publishes them.
     """
 
     @staticmethod

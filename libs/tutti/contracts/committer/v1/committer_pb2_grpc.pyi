@@ -29,73 +29,73 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CommitterServiceStub:
-    """CommitterService decides and publishes checkpoints."""
+    """CommitterService decides which snapshots become checkpoints, and publishes them."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CommitterServiceAsyncStub: ...
     GetCheckpoint: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Checkpoint]
-    """GetCheckpoint returns one."""
+    """GetCheckpoint returns a checkpoint."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListCheckpointsResponse]
-    """ListCheckpoints returns a page by job, line and step."""
+    """ListCheckpoints returns one page of checkpoints, sorted by job, line and step."""
     GetLine: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Line]
-    """GetLine returns one."""
+    """GetLine returns a line."""
     ListLines: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListLinesResponse]
-    """ListLines returns a page by job and line."""
+    """ListLines returns one page of lines, sorted by job and line."""
     OpenEpoch: _grpc.UnaryUnaryMultiCallable[_committer_pb2.OpenEpochRequest, _committer_pb2.OpenEpochResponse]
-    """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point."""
+    """OpenEpoch finishes pending decisions, refuses lower epochs from then on, and returns the resume point."""
     ReportShard: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]
-    """ReportShard tells that a rank's snapshot is stored, or why it never will be."""
+    """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
     ClaimVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]
-    """ClaimVerification hands a stored shard to a process that did not write it."""
+    """ClaimVerification assigns a stored shard to a process that did not write it."""
     ReportVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]
-    """ReportVerification tells what that process read."""
+    """ReportVerification reports the result of a verification."""
     VerifyCheckpoint: _grpc.UnaryUnaryMultiCallable[_committer_pb2.VerifyCheckpointRequest, _committer_pb2.VerifyCheckpointResponse]
-    """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
+    """VerifyCheckpoint verifies every byte of a checkpoint; a damaged one is quarantined."""
     GetCurve: _grpc.UnaryUnaryMultiCallable[_committer_pb2.GetCurveRequest, _committer_pb2.GetCurveResponse]
-    """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors."""
+    """GetCurve returns the metrics of each step up to a checkpoint, over all of its ancestors."""
     PinCheckpoint: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]
-    """PinCheckpoint protects a checkpoint from retention, or gives it free."""
+    """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
     CollectGarbage: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]
-    """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it."""
+    """CollectGarbage removes blobs of sealed epochs that no decision names; a dry run lists them."""
     PruneCheckpoints: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PruneCheckpointsRequest, _committer_pb2.PruneCheckpointsResponse]
-    """PruneCheckpoints removes what a policy does not keep; a dry run lists it."""
+    """PruneCheckpoints removes checkpoints that a policy does not keep; a dry run lists them."""
 
 @_typing.type_check_only
 class CommitterServiceAsyncStub(CommitterServiceStub):
-    """CommitterService decides and publishes checkpoints."""
+    """CommitterService decides which snapshots become checkpoints, and publishes them."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetCheckpoint: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Checkpoint]  # type: ignore[assignment]
-    """GetCheckpoint returns one."""
+    """GetCheckpoint returns a checkpoint."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
-    """ListCheckpoints returns a page by job, line and step."""
+    """ListCheckpoints returns one page of checkpoints, sorted by job, line and step."""
     GetLine: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Line]  # type: ignore[assignment]
-    """GetLine returns one."""
+    """GetLine returns a line."""
     ListLines: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListLinesResponse]  # type: ignore[assignment]
-    """ListLines returns a page by job and line."""
+    """ListLines returns one page of lines, sorted by job and line."""
     OpenEpoch: _aio.UnaryUnaryMultiCallable[_committer_pb2.OpenEpochRequest, _committer_pb2.OpenEpochResponse]  # type: ignore[assignment]
-    """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point."""
+    """OpenEpoch finishes pending decisions, refuses lower epochs from then on, and returns the resume point."""
     ReportShard: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]  # type: ignore[assignment]
-    """ReportShard tells that a rank's snapshot is stored, or why it never will be."""
+    """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
     ClaimVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]  # type: ignore[assignment]
-    """ClaimVerification hands a stored shard to a process that did not write it."""
+    """ClaimVerification assigns a stored shard to a process that did not write it."""
     ReportVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]  # type: ignore[assignment]
-    """ReportVerification tells what that process read."""
+    """ReportVerification reports the result of a verification."""
     VerifyCheckpoint: _aio.UnaryUnaryMultiCallable[_committer_pb2.VerifyCheckpointRequest, _committer_pb2.VerifyCheckpointResponse]  # type: ignore[assignment]
-    """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
+    """VerifyCheckpoint verifies every byte of a checkpoint; a damaged one is quarantined."""
     GetCurve: _aio.UnaryUnaryMultiCallable[_committer_pb2.GetCurveRequest, _committer_pb2.GetCurveResponse]  # type: ignore[assignment]
-    """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors."""
+    """GetCurve returns the metrics of each step up to a checkpoint, over all of its ancestors."""
     PinCheckpoint: _aio.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]  # type: ignore[assignment]
-    """PinCheckpoint protects a checkpoint from retention, or gives it free."""
+    """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
     CollectGarbage: _aio.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]  # type: ignore[assignment]
-    """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it."""
+    """CollectGarbage removes blobs of sealed epochs that no decision names; a dry run lists them."""
     PruneCheckpoints: _aio.UnaryUnaryMultiCallable[_committer_pb2.PruneCheckpointsRequest, _committer_pb2.PruneCheckpointsResponse]  # type: ignore[assignment]
-    """PruneCheckpoints removes what a policy does not keep; a dry run lists it."""
+    """PruneCheckpoints removes checkpoints that a policy does not keep; a dry run lists them."""
 
 class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
-    """CommitterService decides and publishes checkpoints."""
+    """CommitterService decides which snapshots become checkpoints, and publishes them."""
 
     @_abc_1.abstractmethod
     def GetCheckpoint(
@@ -103,7 +103,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Checkpoint, _abc.Awaitable[_events_pb2.Checkpoint]]:
-        """GetCheckpoint returns one."""
+        """GetCheckpoint returns a checkpoint."""
 
     @_abc_1.abstractmethod
     def ListCheckpoints(
@@ -111,7 +111,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ListCheckpointsResponse, _abc.Awaitable[_committer_pb2.ListCheckpointsResponse]]:
-        """ListCheckpoints returns a page by job, line and step."""
+        """ListCheckpoints returns one page of checkpoints, sorted by job, line and step."""
 
     @_abc_1.abstractmethod
     def GetLine(
@@ -119,7 +119,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Line, _abc.Awaitable[_events_pb2.Line]]:
-        """GetLine returns one."""
+        """GetLine returns a line."""
 
     @_abc_1.abstractmethod
     def ListLines(
@@ -127,7 +127,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ListLinesResponse, _abc.Awaitable[_committer_pb2.ListLinesResponse]]:
-        """ListLines returns a page by job and line."""
+        """ListLines returns one page of lines, sorted by job and line."""
 
     @_abc_1.abstractmethod
     def OpenEpoch(
@@ -135,7 +135,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.OpenEpochRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.OpenEpochResponse, _abc.Awaitable[_committer_pb2.OpenEpochResponse]]:
-        """OpenEpoch finishes pending decisions, refuses lower epochs for ever and returns the resume point."""
+        """OpenEpoch finishes pending decisions, refuses lower epochs from then on, and returns the resume point."""
 
     @_abc_1.abstractmethod
     def ReportShard(
@@ -143,7 +143,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.ReportShardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ReportShardResponse, _abc.Awaitable[_committer_pb2.ReportShardResponse]]:
-        """ReportShard tells that a rank's snapshot is stored, or why it never will be."""
+        """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
 
     @_abc_1.abstractmethod
     def ClaimVerification(
@@ -151,7 +151,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.ClaimVerificationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ClaimVerificationResponse, _abc.Awaitable[_committer_pb2.ClaimVerificationResponse]]:
-        """ClaimVerification hands a stored shard to a process that did not write it."""
+        """ClaimVerification assigns a stored shard to a process that did not write it."""
 
     @_abc_1.abstractmethod
     def ReportVerification(
@@ -159,7 +159,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.ReportVerificationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ReportVerificationResponse, _abc.Awaitable[_committer_pb2.ReportVerificationResponse]]:
-        """ReportVerification tells what that process read."""
+        """ReportVerification reports the result of a verification."""
 
     @_abc_1.abstractmethod
     def VerifyCheckpoint(
@@ -167,7 +167,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.VerifyCheckpointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.VerifyCheckpointResponse, _abc.Awaitable[_committer_pb2.VerifyCheckpointResponse]]:
-        """VerifyCheckpoint reads every byte of a checkpoint back; a damaged one is quarantined."""
+        """VerifyCheckpoint verifies every byte of a checkpoint; a damaged one is quarantined."""
 
     @_abc_1.abstractmethod
     def GetCurve(
@@ -175,7 +175,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.GetCurveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.GetCurveResponse, _abc.Awaitable[_committer_pb2.GetCurveResponse]]:
-        """GetCurve returns what each step on the way to a checkpoint told, over all of its ancestors."""
+        """GetCurve returns the metrics of each step up to a checkpoint, over all of its ancestors."""
 
     @_abc_1.abstractmethod
     def PinCheckpoint(
@@ -183,7 +183,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.PinCheckpointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Checkpoint, _abc.Awaitable[_events_pb2.Checkpoint]]:
-        """PinCheckpoint protects a checkpoint from retention, or gives it free."""
+        """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
 
     @_abc_1.abstractmethod
     def CollectGarbage(
@@ -191,7 +191,7 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.CollectGarbageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.CollectGarbageResponse, _abc.Awaitable[_committer_pb2.CollectGarbageResponse]]:
-        """CollectGarbage removes what sealed epochs left in the store that no decision names; a dry run lists it."""
+        """CollectGarbage removes blobs of sealed epochs that no decision names; a dry run lists them."""
 
     @_abc_1.abstractmethod
     def PruneCheckpoints(
@@ -199,6 +199,6 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.PruneCheckpointsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.PruneCheckpointsResponse, _abc.Awaitable[_committer_pb2.PruneCheckpointsResponse]]:
-        """PruneCheckpoints removes what a policy does not keep; a dry run lists it."""
+        """PruneCheckpoints removes checkpoints that a policy does not keep; a dry run lists them."""
 
 def add_CommitterServiceServicer_to_server(servicer: CommitterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

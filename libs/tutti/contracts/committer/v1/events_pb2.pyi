@@ -33,13 +33,13 @@ class _CheckpointState:
 class _CheckpointStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CheckpointState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CHECKPOINT_STATE_UNSPECIFIED: _CheckpointState.ValueType  # 0
-    """CHECKPOINT_STATE_UNSPECIFIED is refused and never stored."""
+    """CHECKPOINT_STATE_UNSPECIFIED is rejected and never stored."""
     CHECKPOINT_STATE_DECIDED: _CheckpointState.ValueType  # 1
-    """CHECKPOINT_STATE_DECIDED has its decision; its manifest is being published."""
+    """CHECKPOINT_STATE_DECIDED is decided; its manifest is being published."""
     CHECKPOINT_STATE_COMMITTED: _CheckpointState.ValueType  # 2
     """CHECKPOINT_STATE_COMMITTED is visible."""
     CHECKPOINT_STATE_QUARANTINED: _CheckpointState.ValueType  # 3
-    """CHECKPOINT_STATE_QUARANTINED is damaged; the record says how."""
+    """CHECKPOINT_STATE_QUARANTINED is damaged; the reason describes the damage."""
     CHECKPOINT_STATE_PRUNED: _CheckpointState.ValueType  # 4
     """CHECKPOINT_STATE_PRUNED was removed by retention."""
 
@@ -47,13 +47,13 @@ class CheckpointState(_CheckpointState, metaclass=_CheckpointStateEnumTypeWrappe
     """CheckpointState of a checkpoint."""
 
 CHECKPOINT_STATE_UNSPECIFIED: CheckpointState.ValueType  # 0
-"""CHECKPOINT_STATE_UNSPECIFIED is refused and never stored."""
+"""CHECKPOINT_STATE_UNSPECIFIED is rejected and never stored."""
 CHECKPOINT_STATE_DECIDED: CheckpointState.ValueType  # 1
-"""CHECKPOINT_STATE_DECIDED has its decision; its manifest is being published."""
+"""CHECKPOINT_STATE_DECIDED is decided; its manifest is being published."""
 CHECKPOINT_STATE_COMMITTED: CheckpointState.ValueType  # 2
 """CHECKPOINT_STATE_COMMITTED is visible."""
 CHECKPOINT_STATE_QUARANTINED: CheckpointState.ValueType  # 3
-"""CHECKPOINT_STATE_QUARANTINED is damaged; the record says how."""
+"""CHECKPOINT_STATE_QUARANTINED is damaged; the reason describes the damage."""
 CHECKPOINT_STATE_PRUNED: CheckpointState.ValueType  # 4
 """CHECKPOINT_STATE_PRUNED was removed by retention."""
 Global___CheckpointState: _TypeAlias = CheckpointState  # noqa: Y015
@@ -88,7 +88,7 @@ class Checkpoint(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     job: _builtins.str
     """job that it belongs to."""
     line: _builtins.int
@@ -98,15 +98,15 @@ class Checkpoint(_message.Message):
     epoch: _builtins.int
     """epoch that wrote it."""
     model_digest: _builtins.str
-    """model_digest: root over the parameter chunks."""
+    """model_digest: root of a tree over the parameter chunks."""
     state_digest: _builtins.str
-    """state_digest: parameters, moments and canonical scalars."""
+    """state_digest over parameters, moments and canonical scalars."""
     parent: _builtins.str
     """parent checkpoint; empty for the first."""
     bytes: _builtins.int
     """bytes of its chunks."""
     manifest_key: _builtins.str
-    """manifest_key of it."""
+    """manifest_key of the checkpoint."""
     state: Global___CheckpointState.ValueType
     """state of it."""
     reason: _builtins.str
@@ -116,12 +116,12 @@ class Checkpoint(_message.Message):
     bits_per_byte: _builtins.float
     """bits_per_byte of the validation at this step."""
     loss: _builtins.float
-    """loss of this step, nats a token."""
+    """loss of this step in nats per token."""
     dataset_digest: _builtins.str
-    """dataset_digest of the data that it saw."""
+    """dataset_digest of the training data."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
-        """shape that wrote it."""
+        """shape that it was written with."""
 
     @_builtins.property
     def decided_at(self) -> _timestamp_pb2.Timestamp:
@@ -129,11 +129,11 @@ class Checkpoint(_message.Message):
 
     @_builtins.property
     def verified_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """verified_by: the processes that read the bytes back."""
+        """verified_by: the processes that verified the bytes."""
 
     @_builtins.property
     def curve(self) -> Global___CheckpointCurve:
-        """curve of the steps since the parent; unset where nothing was told."""
+        """curve of the steps since the parent; unset if none was reported."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
 
 @_typing.final
 class CheckpointCurve(_message.Message):
-    """CheckpointCurve says where the steps since the parent checkpoint are told, each with its numbers."""
+    """CheckpointCurve refers to the metrics of the steps since the parent checkpoint."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -188,9 +188,9 @@ class CheckpointCurve(_message.Message):
     bytes: _builtins.int
     """bytes of it."""
     first_step: _builtins.int
-    """first_step that it tells."""
+    """first_step in it."""
     steps: _builtins.int
-    """steps that it tells."""
+    """steps: their number."""
     def __init__(
         self,
         *,
@@ -233,7 +233,7 @@ class Line(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     job: _builtins.str
     """job that it belongs to."""
     line: _builtins.int
@@ -241,25 +241,27 @@ class Line(_message.Message):
     parent_line: _builtins.int
     """parent_line; itself for line 0."""
     from_step: _builtins.int
-    """from_step it branches after."""
+    """from_step: the step after which it branches."""
     epoch: _builtins.int
-    """epoch that is open; lower ones are refused for ever."""
+    """epoch that is open; lower ones are always refused."""
     head: _builtins.int
     """head: the newest committed step."""
     sealed: _builtins.bool
-    """sealed lines take no more checkpoints."""
+    """sealed lines accept no more checkpoints."""
     cause: _builtins.str
     """cause of the branch."""
     given_up: _builtins.int
-    """given_up: the newest step of the open epoch that will not be decided, because a shard is damaged or lost; 0: none."""
+    """given_up: the newest step of the open epoch that will not be decided, because a shard is damaged or lost; 0 for
+    none.
+    """
     given_up_because: _builtins.str
-    """given_up_because: which shard, and what is wrong with it."""
+    """given_up_because: the shard and its error."""
     transition: _builtins.str
-    """transition that allowed the open epoch another shape than its resume point's; empty when that was equal."""
+    """transition that allowed the open epoch another shape than that of its resume point; empty if the shapes are equal."""
     reason: _builtins.str
-    """reason in words why work on the line's snapshots does not go on; empty when it does."""
+    """reason as text why processing of the line's snapshots is blocked; empty if it is not."""
     stuck: _builtins.bool
-    """stuck: deciding about snapshots failed so often that the committer does not expect it to succeed in this epoch."""
+    """stuck: deciding about snapshots failed so often that it is not expected to succeed in this epoch."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the open epoch."""
@@ -295,8 +297,8 @@ Global___Line: _TypeAlias = Line  # noqa: Y015
 @_deprecated("""This message has been marked as deprecated using proto message options.""")
 @_typing.final
 class CheckpointCommitted(_message.Message):
-    """CheckpointCommitted said that a manifest is visible. It is no longer emitted since 0.2: the event of Checkpoint with
-    the state CHECKPOINT_STATE_COMMITTED says so too, and more. The message is kept for logs that hold it.
+    """CheckpointCommitted said that a manifest is visible. It is not emitted since 0.2: the event of Checkpoint with the
+    state CHECKPOINT_STATE_COMMITTED contains the same data and more. The message is kept for logs that contain it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -322,7 +324,7 @@ class CheckpointCommitted(_message.Message):
     state_digest: _builtins.str
     """state_digest of it."""
     manifest_key: _builtins.str
-    """manifest_key of it."""
+    """manifest_key of the checkpoint."""
     model_digest: _builtins.str
     """model_digest of it."""
     def __init__(

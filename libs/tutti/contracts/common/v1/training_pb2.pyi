@@ -20,8 +20,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Training(_message.Message):
-    """Training is what a training job computes, apart from where it runs. Its name is the digest of its canonical JSON, never
-    of these bytes. A field that is not set has the default of the version that reads it.
+    """Training defines what a training job computes, independent of where it runs. Its name is the digest of its canonical
+    JSON, not of these bytes. An unset field has the default of the version that reads it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -42,30 +42,30 @@ class Training(_message.Message):
     MODELS_FIELD_NUMBER: _builtins.int
     PROGRAM_PARAMETERS_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
-    """dataset: content digest of the manifest of what is trained on."""
+    """dataset: content digest of the manifest of the training data."""
     checkpoint_every: _builtins.int
-    """checkpoint_every so many steps, and after the last one."""
+    """checkpoint_every: steps between checkpoints; there is also one after the last step."""
     validate_every: _builtins.int
-    """validate_every so many steps, and after the last one; 0: only then."""
+    """validate_every: steps between validations; there is also one after the last step. 0 means only that one."""
     audit_every: _builtins.int
-    """audit_every so many steps."""
+    """audit_every: steps between audits."""
     program: _builtins.str
-    """program that its ranks run: batches, objective, metrics and checkpoint schedule, by name."""
+    """program of its ranks by name: it defines batches, objective, metrics and checkpoint schedule."""
     tokenizer: _builtins.str
-    """tokenizer: version of the tokenizer of what is trained on, where the dataset does not name it."""
+    """tokenizer: version of the tokenizer of the training data, if the dataset does not name it."""
     template: _builtins.str
     """template: digest of the chat template that conversations are rendered with."""
     part: _builtins.str
-    """part of the dataset that is trained on; not set for all of it."""
+    """part of the dataset to train on; unset for all of it."""
     program_parameters: _builtins.str
-    """program_parameters as canonical JSON, for a program that has some."""
+    """program_parameters as canonical JSON, if the program has any."""
     @_builtins.property
     def model(self) -> Global___ModelSpec:
         """model that is trained."""
 
     @_builtins.property
     def optimizer(self) -> Global___OptimizerSpec:
-        """optimizer that moves its state."""
+        """optimizer that updates the state."""
 
     @_builtins.property
     def step(self) -> Global___StepSpec:
@@ -73,15 +73,15 @@ class Training(_message.Message):
 
     @_builtins.property
     def mixture(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedDataset]:
-        """mixture of all datasets that are trained on, the training's own first; empty where there is no other."""
+        """mixture of all datasets, the training's own first; empty if there is only one."""
 
     @_builtins.property
     def initial(self) -> Global___Initial:
-        """initial checkpoint whose parameters the training begins with; not set for random ones."""
+        """initial checkpoint whose parameters the training starts from; unset for random parameters."""
 
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___RoleModel]:
-        """models beside the one that is trained, in the order of their roles."""
+        """models that are used in addition to the trained one, in the order of their roles."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ Global___Training: _TypeAlias = Training  # noqa: Y015
 
 @_typing.final
 class Initial(_message.Message):
-    """Initial is a checkpoint whose parameters a training begins with."""
+    """Initial is a checkpoint whose parameters a training starts from."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -165,7 +165,7 @@ Global___Initial: _TypeAlias = Initial  # noqa: Y015
 
 @_typing.final
 class RoleModel(_message.Message):
-    """RoleModel is a checkpoint that a program reads beside the state that it trains."""
+    """RoleModel is a checkpoint that a program uses in addition to the state that it trains."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -195,7 +195,7 @@ Global___RoleModel: _TypeAlias = RoleModel  # noqa: Y015
 
 @_typing.final
 class ModelSpec(_message.Message):
-    """ModelSpec is a Llama-shaped decoder."""
+    """ModelSpec defines a decoder with Llama's architecture."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -226,15 +226,15 @@ class ModelSpec(_message.Message):
     kv_heads: _builtins.int
     """kv_heads of keys and values."""
     hidden: _builtins.int
-    """hidden width of a feed-forward."""
+    """hidden width of the feed-forward layers."""
     context: _builtins.int
     """context length in tokens."""
     tied: _builtins.bool
-    """tied: the output matrix is the embedding."""
+    """tied: the output matrix is the embedding matrix."""
     qk_norm: _builtins.bool
-    """qk_norm normalises queries and keys."""
+    """qk_norm normalizes queries and keys."""
     document_mask: _builtins.bool
-    """document_mask keeps attention inside documents."""
+    """document_mask restricts attention to one document."""
     rope_base: _builtins.float
     """rope_base of rotary positions."""
     norm_epsilon: _builtins.float
@@ -242,11 +242,13 @@ class ModelSpec(_message.Message):
     init_std: _builtins.float
     """init_std of the initial weights."""
     scaled_init: _builtins.bool
-    """scaled_init divides it by the square root of the depth where a residual is added."""
+    """scaled_init divides init_std by the square root of the depth for matrices whose output is added to the residual
+    stream.
+    """
     scalar_head: _builtins.bool
-    """scalar_head adds a unit of `width` numbers that turns a hidden state into a scalar."""
+    """scalar_head adds a head of `width` parameters that maps a hidden state to a scalar."""
     value_model: _builtins.bool
-    """value_model adds a second model of the same shape, with a scalar instead of logits at each position."""
+    """value_model adds a second model of the same shape with a scalar instead of logits at each position."""
     def __init__(
         self,
         *,
@@ -312,7 +314,7 @@ Global___ModelSpec: _TypeAlias = ModelSpec  # noqa: Y015
 
 @_typing.final
 class OptimizerSpec(_message.Message):
-    """OptimizerSpec is how a gradient moves the state."""
+    """OptimizerSpec defines how gradients update the state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -331,23 +333,23 @@ class OptimizerSpec(_message.Message):
     peak_rate: _builtins.float
     """peak_rate of learning."""
     steps: _builtins.int
-    """steps until done."""
+    """steps of the training."""
     update: _builtins.str
     """update function by name."""
     min_rate: _builtins.float
-    """min_rate at the end."""
+    """min_rate: the learning rate at the end."""
     warmup_steps: _builtins.int
-    """warmup_steps from 0 to the peak."""
+    """warmup_steps from 0 to the peak rate."""
     schedule: _builtins.str
-    """schedule of the rate by name."""
+    """schedule of the learning rate by name."""
     decay_fraction: _builtins.float
-    """decay_fraction of the steps, for the schedule "wsd"."""
+    """decay_fraction: share of the steps in the decay phase, for the schedule "wsd"."""
     beta1: _builtins.float
     """beta1 of the first moment."""
     beta2: _builtins.float
     """beta2 of the second moment."""
     epsilon: _builtins.float
-    """epsilon beside the second moment."""
+    """epsilon that is added to the root of the second moment."""
     weight_decay: _builtins.float
     """weight_decay of matrices."""
     clip_norm: _builtins.float
@@ -417,7 +419,7 @@ Global___OptimizerSpec: _TypeAlias = OptimizerSpec  # noqa: Y015
 
 @_typing.final
 class StepSpec(_message.Message):
-    """StepSpec is how a step is cut into microbatches whose bits do not depend on who computes them."""
+    """StepSpec defines how a step is split into microbatches. Their results do not depend on which rank computes them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -429,19 +431,19 @@ class StepSpec(_message.Message):
     EXACT_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
     leaves: _builtins.int
-    """leaves: microbatches of a step."""
+    """leaves: microbatches per step."""
     rows: _builtins.int
-    """rows of a leaf."""
+    """rows per leaf."""
     threads: _builtins.int
-    """threads of a rank."""
+    """threads per rank."""
     compile: _builtins.bool
-    """compile the model's units."""
+    """compile the units of the model."""
     seed: _builtins.int
-    """seed of initial weights and order of data."""
+    """seed of the initial weights and the order of data."""
     exact: _builtins.bool
-    """exact kernels alone."""
+    """exact: use only exact kernels."""
     length: _builtins.int
-    """length: tokens of a row; that of the model's context unless it is set."""
+    """length: tokens per row; the default is the context of the model."""
     def __init__(
         self,
         *,
@@ -499,7 +501,7 @@ class WeightedDataset(_message.Message):
     dataset: _builtins.str
     """dataset: content digest of its manifest."""
     weight: _builtins.int
-    """weight of every sum of weights samples."""
+    """weight: the number of samples of this dataset among as many samples as the sum of all weights."""
     def __init__(
         self,
         *,

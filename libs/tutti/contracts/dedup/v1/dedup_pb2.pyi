@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class CreateDedupRequest(_message.Message):
-    """CreateDedupRequest asks for one."""
+    """CreateDedupRequest describes the dedup to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -57,14 +57,14 @@ Global___CreateDedupRequest: _TypeAlias = CreateDedupRequest  # noqa: Y015
 
 @_typing.final
 class CreateDedupResponse(_message.Message):
-    """CreateDedupResponse returns it."""
+    """CreateDedupResponse contains the dedup."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DEDUP_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def dedup(self) -> _events_pb2.Dedup:
-        """dedup as recorded."""
+        """dedup as stored."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ Global___CreateDedupResponse: _TypeAlias = CreateDedupResponse  # noqa: Y015
 
 @_typing.final
 class ListDedupsResponse(_message.Message):
-    """ListDedupsResponse is one page."""
+    """ListDedupsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -91,7 +91,7 @@ class ListDedupsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def dedups(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Dedup]:
-        """dedups in name order."""
+        """dedups, sorted by name."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class DedupServiceStub:
-    """DedupService drops duplicates.
+    """DedupService removes duplicates.
     """
 
     def __init__(self, channel):
@@ -60,32 +60,32 @@ class DedupServiceStub:
 
 
 class DedupServiceServicer:
-    """DedupService drops duplicates.
+    """DedupService removes duplicates.
     """
 
     def CreateDedup(self, request, context):
-        """CreateDedup records the work and returns at once; the same request_id with another body is refused.
+        """CreateDedup creates a dedup and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetDedup(self, request, context):
-        """GetDedup returns one.
+        """GetDedup returns a dedup.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDedups(self, request, context):
-        """ListDedups returns a page in name order.
+        """ListDedups returns one page of dedups, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelDedup(self, request, context):
-        """CancelDedup ends it.
+        """CancelDedup cancels a dedup.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,7 +123,7 @@ def add_DedupServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DedupService:
-    """DedupService drops duplicates.
+    """DedupService removes duplicates.
     """
 
     @staticmethod

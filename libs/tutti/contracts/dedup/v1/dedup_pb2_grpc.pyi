@@ -29,37 +29,37 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class DedupServiceStub:
-    """DedupService drops duplicates."""
+    """DedupService removes duplicates."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DedupServiceAsyncStub: ...
     CreateDedup: _grpc.UnaryUnaryMultiCallable[_dedup_pb2.CreateDedupRequest, _dedup_pb2.CreateDedupResponse]
-    """CreateDedup records the work and returns at once; the same request_id with another body is refused."""
+    """CreateDedup creates a dedup and returns immediately; repeating a request_id with another body fails."""
     GetDedup: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Dedup]
-    """GetDedup returns one."""
+    """GetDedup returns a dedup."""
     ListDedups: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _dedup_pb2.ListDedupsResponse]
-    """ListDedups returns a page in name order."""
+    """ListDedups returns one page of dedups, sorted by name."""
     CancelDedup: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Dedup]
-    """CancelDedup ends it."""
+    """CancelDedup cancels a dedup."""
 
 @_typing.type_check_only
 class DedupServiceAsyncStub(DedupServiceStub):
-    """DedupService drops duplicates."""
+    """DedupService removes duplicates."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateDedup: _aio.UnaryUnaryMultiCallable[_dedup_pb2.CreateDedupRequest, _dedup_pb2.CreateDedupResponse]  # type: ignore[assignment]
-    """CreateDedup records the work and returns at once; the same request_id with another body is refused."""
+    """CreateDedup creates a dedup and returns immediately; repeating a request_id with another body fails."""
     GetDedup: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Dedup]  # type: ignore[assignment]
-    """GetDedup returns one."""
+    """GetDedup returns a dedup."""
     ListDedups: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _dedup_pb2.ListDedupsResponse]  # type: ignore[assignment]
-    """ListDedups returns a page in name order."""
+    """ListDedups returns one page of dedups, sorted by name."""
     CancelDedup: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Dedup]  # type: ignore[assignment]
-    """CancelDedup ends it."""
+    """CancelDedup cancels a dedup."""
 
 class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
-    """DedupService drops duplicates."""
+    """DedupService removes duplicates."""
 
     @_abc_1.abstractmethod
     def CreateDedup(
@@ -67,7 +67,7 @@ class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _dedup_pb2.CreateDedupRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_dedup_pb2.CreateDedupResponse, _abc.Awaitable[_dedup_pb2.CreateDedupResponse]]:
-        """CreateDedup records the work and returns at once; the same request_id with another body is refused."""
+        """CreateDedup creates a dedup and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetDedup(
@@ -75,7 +75,7 @@ class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Dedup, _abc.Awaitable[_events_pb2.Dedup]]:
-        """GetDedup returns one."""
+        """GetDedup returns a dedup."""
 
     @_abc_1.abstractmethod
     def ListDedups(
@@ -83,7 +83,7 @@ class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_dedup_pb2.ListDedupsResponse, _abc.Awaitable[_dedup_pb2.ListDedupsResponse]]:
-        """ListDedups returns a page in name order."""
+        """ListDedups returns one page of dedups, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelDedup(
@@ -91,6 +91,6 @@ class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Dedup, _abc.Awaitable[_events_pb2.Dedup]]:
-        """CancelDedup ends it."""
+        """CancelDedup cancels a dedup."""
 
 def add_DedupServiceServicer_to_server(servicer: DedupServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Documents(_message.Message):
-    """Documents of a stage, by its manifest."""
+    """Documents are the documents of a stage, identified by its manifest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -30,11 +30,11 @@ class Documents(_message.Message):
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     RETRACTED_KEY_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
-    """manifest_key of it."""
+    """manifest_key of the stage."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
     retracted_key: _builtins.str
-    """retracted_key of the list of them that count as not there, as FindRetracted names it; empty means none."""
+    """retracted_key of the list of documents to ignore, as returned by FindRetracted; empty means none."""
     def __init__(
         self,
         *,
@@ -52,7 +52,7 @@ Global___Documents: _TypeAlias = Documents  # noqa: Y015
 
 @_typing.final
 class Lines(_message.Message):
-    """Lines says which units of texts are repeated, and cut out of the documents that stay."""
+    """Lines defines which repeated units of text are cut from the remaining documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -62,15 +62,15 @@ class Lines(_message.Message):
     LEAST_CHARACTERS_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
     unit: _builtins.str
-    """unit that is looked at: "line" or "paragraph"."""
+    """unit to count: "line" or "paragraph"."""
     most: _builtins.int
-    """most: a unit in more documents than this, at least 1, is cut."""
+    """most: a unit that occurs in more documents is cut; at least 1."""
     keep: _builtins.int
-    """keep: it stays in so many of them, those with the smallest ids; at most `most`."""
+    """keep: the number of documents that keep the unit, those with the smallest ids; at most `most`."""
     least_characters: _builtins.int
-    """least_characters of a unit; a shorter one stays."""
+    """least_characters of a unit; shorter units are not cut."""
     left: _builtins.int
-    """left: a document of which fewer characters are left is left out."""
+    """left: a document with fewer characters left is removed."""
     def __init__(
         self,
         *,
@@ -97,9 +97,9 @@ class RepeatedUnit(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """text it begins with."""
+    """text of its beginning."""
     documents: _builtins.int
-    """documents that held it."""
+    """documents that contained it."""
     def __init__(
         self,
         *,
@@ -116,7 +116,7 @@ Global___RepeatedUnit: _TypeAlias = RepeatedUnit  # noqa: Y015
 
 @_typing.final
 class DedupSpec(_message.Message):
-    """DedupSpec says what to compare."""
+    """DedupSpec defines the comparison."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -136,28 +136,32 @@ class DedupSpec(_message.Message):
     content_digest: _builtins.str
     """content_digest of that manifest."""
     logic_version: _builtins.str
-    """logic_version of the stage that is asked for; empty means the current one."""
+    """logic_version of the stage to use; empty means the current one."""
     near: _builtins.float
-    """near: documents at least this similar (Jaccard, over shingles of five words) are duplicates too; 0: equal texts alone."""
+    """near: documents with at least this similarity (Jaccard, over shingles of five words) are duplicates too; 0 means
+    only equal texts.
+    """
     evaluation_words: _builtins.int
-    """evaluation_words in a row that make an n-gram; 0 means 13."""
+    """evaluation_words: consecutive words per n-gram; 0 means 13."""
     evaluation_share: _builtins.float
-    """evaluation_share: a document that holds more than this share of a text's n-grams is left out; 0: any."""
+    """evaluation_share: a document that contains more than this share of a text's n-grams is removed; 0 means any n-gram."""
     engine: _builtins.str
-    """engine that compares: "local" or empty, or "ray", a cluster that the service is set to; no part of the result."""
+    """engine that runs the comparison: "local" or empty, or "ray" for the configured cluster. It does not affect the
+    result.
+    """
     clean: _builtins.str
-    """clean: "c4" cuts the lines that C4 removes out of the documents that stay; empty: none."""
+    """clean: "c4" cuts the lines that C4 removes from the remaining documents; empty for none."""
     @_builtins.property
     def evaluation(self) -> Global___Documents:
-        """evaluation: texts of an ingest; documents that hold one, or are nearly the same as one, are left out."""
+        """evaluation: texts of an ingest. Documents that contain one, or are near-duplicates of one, are removed."""
 
     @_builtins.property
     def against(self) -> _containers.RepeatedCompositeFieldContainer[Global___Documents]:
-        """against: dedups of earlier datasets; what is equal to or nearly the same as one of their documents is left out."""
+        """against: dedups of earlier datasets. Documents that duplicate one of their documents are removed."""
 
     @_builtins.property
     def lines(self) -> Global___Lines:
-        """lines: repeated lines or paragraphs, cut once it is known which documents stay; absent: none are."""
+        """lines: repeated lines or paragraphs to cut from the remaining documents; unset for none."""
 
     def __init__(
         self,
@@ -184,7 +188,7 @@ Global___DedupSpec: _TypeAlias = DedupSpec  # noqa: Y015
 
 @_typing.final
 class Dedup(_message.Message):
-    """Dedup drops duplicates from a fixed set of document shards."""
+    """Dedup removes duplicates from a fixed set of document shards."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -212,33 +216,33 @@ class Dedup(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     documents: _builtins.int
-    """documents that were kept."""
+    """documents that remain."""
     duplicates: _builtins.int
-    """duplicates that were dropped."""
+    """duplicates that were removed."""
     clusters: _builtins.int
     """clusters of duplicates."""
     near_duplicates: _builtins.int
-    """near_duplicates among the duplicates: their texts are not equal to that of a document that stays."""
+    """near_duplicates among the duplicates: their texts are not equal to that of a remaining document."""
     contaminated: _builtins.int
-    """contaminated: documents that were left out for an evaluation text."""
+    """contaminated: documents that were removed because of an evaluation text."""
     earlier: _builtins.int
-    """earlier: those of the duplicates that an earlier dataset stands for."""
+    """earlier: the duplicates that are represented by a document of an earlier dataset."""
     cut_documents: _builtins.int
-    """cut_documents that stay, without repeated units, or without lines that were cleaned away."""
+    """cut_documents: the remaining documents from which repeated units or cleaned lines were cut."""
     cut_units: _builtins.int
-    """cut_units of those: what is repeated."""
+    """cut_units: the number of repeated units that were cut from them."""
     cut_bytes: _builtins.int
-    """cut_bytes of those, and of lines that were cleaned away, with what was between them."""
+    """cut_bytes: the bytes of repeated units and cleaned lines, including the white space between them."""
     short: _builtins.int
-    """short: documents that were left out, since too little was left of them."""
+    """short: documents that were removed because they had too little text left."""
     cleaned_lines: _builtins.int
-    """cleaned_lines of those documents, those that are repeated too among them."""
+    """cleaned_lines of the remaining documents, including lines that are also repeated."""
     @_builtins.property
     def spec(self) -> Global___DedupSpec:
         """spec that it was created with."""
@@ -253,15 +257,15 @@ class Dedup(_message.Message):
 
     @_builtins.property
     def result(self) -> _common_pb2.Artifact:
-        """result: the manifest of the kept documents."""
+        """result: the manifest of the remaining documents."""
 
     @_builtins.property
     def repeated(self) -> _containers.RepeatedCompositeFieldContainer[Global___RepeatedUnit]:
-        """repeated: some units, those that most documents held."""
+        """repeated: the repeated units that occurred in most documents."""
 
     @_builtins.property
     def progress(self) -> _common_pb2.Progress:
-        """progress while it runs: only an answer to a get has it, no event."""
+        """progress while it runs; only Get returns it, events do not contain it."""
 
     def __init__(
         self,

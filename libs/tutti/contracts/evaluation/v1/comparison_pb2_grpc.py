@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class ComparisonServiceStub:
-    """ComparisonService makes comparisons.
+    """ComparisonService compares answers.
     """
 
     def __init__(self, channel):
@@ -59,32 +59,32 @@ class ComparisonServiceStub:
 
 
 class ComparisonServiceServicer:
-    """ComparisonService makes comparisons.
+    """ComparisonService compares answers.
     """
 
     def CreateComparison(self, request, context):
-        """CreateComparison records the work and returns at once; the same request_id with another body is refused.
+        """CreateComparison creates a comparison and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetComparison(self, request, context):
-        """GetComparison returns one.
+        """GetComparison returns a comparison.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListComparisons(self, request, context):
-        """ListComparisons returns a page in name order.
+        """ListComparisons returns one page of comparisons, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelComparison(self, request, context):
-        """CancelComparison ends it.
+        """CancelComparison cancels a comparison.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,7 +122,7 @@ def add_ComparisonServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ComparisonService:
-    """ComparisonService makes comparisons.
+    """ComparisonService compares answers.
     """
 
     @staticmethod

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class ReleaseServiceStub:
-    """ReleaseService makes releases.
+    """ReleaseService releases checkpoints.
     """
 
     def __init__(self, channel):
@@ -69,46 +69,46 @@ class ReleaseServiceStub:
 
 
 class ReleaseServiceServicer:
-    """ReleaseService makes releases.
+    """ReleaseService releases checkpoints.
     """
 
     def CreateRelease(self, request, context):
-        """CreateRelease records the work and returns at once; the same request_id with another body is refused.
+        """CreateRelease creates a release and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRelease(self, request, context):
-        """GetRelease returns one.
+        """GetRelease returns a release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListReleases(self, request, context):
-        """ListReleases returns a page in name order.
+        """ListReleases returns one page of releases, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelRelease(self, request, context):
-        """CancelRelease ends it.
+        """CancelRelease cancels a release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeRelease(self, request, context):
-        """RevokeRelease takes one back that passed; of a revoked one it changes nothing.
+        """RevokeRelease revokes a release that passed. Repeating it changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSigningKey(self, request, context):
-        """GetSigningKey returns the public key of this service, by which its releases are verified.
+        """GetSigningKey returns the public key that verifies releases of this service.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,7 +156,7 @@ def add_ReleaseServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ReleaseService:
-    """ReleaseService makes releases.
+    """ReleaseService releases checkpoints.
     """
 
     @staticmethod

@@ -63,28 +63,28 @@ class ConversationsServiceServicer:
     """
 
     def CreateConversations(self, request, context):
-        """CreateConversations records the work and returns at once; the same request_id with another body is refused.
+        """CreateConversations creates conversations and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetConversations(self, request, context):
-        """GetConversations returns one.
+        """GetConversations returns conversations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListConversations(self, request, context):
-        """ListConversations returns a page in name order.
+        """ListConversations returns one page of conversations, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelConversations(self, request, context):
-        """CancelConversations ends it.
+        """CancelConversations cancels conversations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

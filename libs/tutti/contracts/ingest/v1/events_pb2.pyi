@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Place(_message.Message):
-    """Place says where a host lies."""
+    """Place is the address of a host."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -48,7 +48,7 @@ Global___Place: _TypeAlias = Place  # noqa: Y015
 
 @_typing.final
 class CrawlSpec(_message.Message):
-    """CrawlSpec says which part of the web to visit, and how."""
+    """CrawlSpec defines the part of the web to visit, and how."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -70,46 +70,46 @@ class CrawlSpec(_message.Message):
     ALIKE_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
     depth: _builtins.int
-    """depth: links away from a seed, at most."""
+    """depth: the maximum number of links from a seed."""
     pages: _builtins.int
-    """pages that are visited, at most; 0 means 10,000."""
+    """pages: the maximum number of pages to visit; 0 means 10,000."""
     pages_of_host: _builtins.int
-    """pages_of_host that are visited, at most; 0 means as many as pages."""
+    """pages_of_host: the maximum number of pages per host; 0 means the same as pages."""
     contact: _builtins.str
-    """contact for those who are visited: a URL or a mail address, sent with every request."""
+    """contact for operators of visited sites: a URL or a mail address, sent with every request."""
     delay_seconds: _builtins.float
-    """delay_seconds between the beginnings of two visits to a host, at least; robots.txt may ask for more."""
+    """delay_seconds between the starts of two requests to a host, at least; robots.txt may require more."""
     connections: _builtins.int
-    """connections to a host at once; 0 means 1."""
+    """connections per host; 0 means 1."""
     page_bytes: _builtins.int
-    """page_bytes: larger answers are given up; 0 means 10 MiB."""
+    """page_bytes: larger responses are aborted; 0 means 10 MiB."""
     page_seconds: _builtins.float
-    """page_seconds: slower answers are given up; 0 means 60."""
+    """page_seconds: slower responses are aborted; 0 means 60."""
     allow_private: _builtins.bool
-    """allow_private addresses to be connected to."""
+    """allow_private allows connections to private addresses."""
     skip_sitemaps: _builtins.bool
-    """skip_sitemaps: what a host lists there is not visited for that reason."""
+    """skip_sitemaps: ignore the sitemaps of hosts."""
     logic_version: _builtins.str
-    """logic_version of the stage that is asked for; empty means the current one."""
+    """logic_version of the stage to use; empty means the current one."""
     alike: _builtins.int
-    """alike: of URLs that differ in digits or values of parameters alone, how many are visited; 0 means 1,000."""
+    """alike: the maximum number of visited URLs that differ only in digits or parameter values; 0 means 1,000."""
     since: _builtins.str
-    """since: an earlier crawl (crawls/…); what it kept is asked for only if it has changed. Empty: everything is."""
+    """since: an earlier crawl (crawls/…) whose pages are requested only if they have changed; empty to request all pages."""
     @_builtins.property
     def seeds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """seeds are the URLs to begin with."""
+        """seeds: the URLs to start from."""
 
     @_builtins.property
     def within(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """within: beginnings of URLs that may be visited; none means the hosts of the seeds."""
+        """within: URL prefixes that may be visited; empty means the hosts of the seeds."""
 
     @_builtins.property
     def without(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """without: beginnings of URLs that may not."""
+        """without: URL prefixes to exclude."""
 
     @_builtins.property
     def connect(self) -> _containers.RepeatedCompositeFieldContainer[Global___Place]:
-        """connect: where hosts lie, instead of where their names lead."""
+        """connect: addresses of hosts, instead of those from DNS."""
 
     def __init__(
         self,
@@ -142,16 +142,16 @@ Global___CrawlSpec: _TypeAlias = CrawlSpec  # noqa: Y015
 
 @_typing.final
 class PageCount(_message.Message):
-    """PageCount says of how many URLs the same came."""
+    """PageCount is the number of URLs with one outcome."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WHAT_FIELD_NUMBER: _builtins.int
     PAGES_FIELD_NUMBER: _builtins.int
     what: _builtins.str
-    """what became of them: visited/page, visited/failed, left/elsewhere, refused/robots, found, waiting."""
+    """what: the outcome: visited/page, visited/failed, left/elsewhere, refused/robots, found, waiting."""
     pages: _builtins.int
-    """pages of which that is so."""
+    """pages with this outcome."""
     def __init__(
         self,
         *,
@@ -168,7 +168,7 @@ Global___PageCount: _TypeAlias = PageCount  # noqa: Y015
 
 @_typing.final
 class Crawl(_message.Message):
-    """Crawl visits a part of the web and keeps what was answered."""
+    """Crawl visits a part of the web and stores the responses."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -189,19 +189,19 @@ class Crawl(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     site_digest: _builtins.str
-    """site_digest over URLs and what each answered, whenever and in which order it was asked."""
+    """site_digest over URLs and their responses, independent of time and order."""
     not_modified: _builtins.int
-    """not_modified answers: their hosts said that the earlier crawl has them, and sent nothing."""
+    """not_modified: responses without a body, because the page had not changed since the earlier crawl."""
     identical: _builtins.int
-    """identical answers: they were sent, and are those that the earlier crawl has."""
+    """identical: responses with a body that is equal to that of the earlier crawl."""
     bytes_saved: _builtins.int
-    """bytes_saved: those of the answers that were not sent."""
+    """bytes_saved: the size of the bodies that were not sent."""
     @_builtins.property
     def spec(self) -> Global___CrawlSpec:
         """spec that it was created with."""
@@ -220,11 +220,13 @@ class Crawl(_message.Message):
 
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PageCount]:
-        """counts of all URLs that were found, by what became of them."""
+        """counts of all URLs that were found, by outcome."""
 
     @_builtins.property
     def progress(self) -> _common_pb2.Progress:
-        """progress while it runs: only an answer to a get has it, no event. URLs that were visited, some not yet in counts."""
+        """progress while it runs: the number of visited URLs, some of which may not be in counts yet. Only Get returns it;
+        events do not contain it.
+        """
 
     def __init__(
         self,
@@ -254,7 +256,7 @@ Global___Crawl: _TypeAlias = Crawl  # noqa: Y015
 
 @_typing.final
 class IngestSpec(_message.Message):
-    """IngestSpec says what to read: a folder, or what a crawl kept."""
+    """IngestSpec defines the input: a folder, or the pages of a crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -276,24 +278,28 @@ class IngestSpec(_message.Message):
     limit: _builtins.int
     """limit of files in path order; 0 means all."""
     logic_version: _builtins.str
-    """logic_version of the stage that is asked for; empty means the current one."""
+    """logic_version of the stage to use; empty means the current one."""
     input_digest: _builtins.str
-    """input_digest of the folder's content when the recipe was accepted; empty accepts any."""
+    """input_digest of the folder's content when the recipe was accepted; empty accepts any content."""
     text_field: _builtins.str
-    """text_field of JSON lines, and column of Parquet, that holds the text; empty means "text"."""
+    """text_field: the field of JSON lines, or column of Parquet, with the text; empty means "text"."""
     manifest_key: _builtins.str
-    """manifest_key of the crawl, where no folder is given."""
+    """manifest_key of the crawl, if there is no folder."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
     engine: _builtins.str
-    """engine that makes documents: "local" or empty, or "ray", a cluster that the service is set to; no part of the result."""
+    """engine that extracts documents: "local" or empty, or "ray" for the configured cluster. It does not affect the
+    result.
+    """
     @_builtins.property
     def mask(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """mask: personal data (email, phone, key, card, address) that is replaced by a word before a text is kept."""
+        """mask: kinds of personal data (email, phone, key, card, address) to replace by a placeholder before a text is
+        stored.
+        """
 
     @_builtins.property
     def classifiers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """classifiers that score each text, as NAME@DIGEST of classifiers that were trained here."""
+        """classifiers that score each text, as NAME@DIGEST of classifiers that were trained on this platform."""
 
     def __init__(
         self,
@@ -320,7 +326,7 @@ Global___IngestSpec: _TypeAlias = IngestSpec  # noqa: Y015
 
 @_typing.final
 class MaskCount(_message.Message):
-    """MaskCount says how often personal data was masked."""
+    """MaskCount is the number of masked places of one kind."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -329,7 +335,7 @@ class MaskCount(_message.Message):
     kind: _builtins.str
     """kind of it."""
     places: _builtins.int
-    """places where it stood."""
+    """places that were masked."""
     def __init__(
         self,
         *,
@@ -346,7 +352,7 @@ Global___MaskCount: _TypeAlias = MaskCount  # noqa: Y015
 
 @_typing.final
 class ReasonCount(_message.Message):
-    """ReasonCount says how many pages and records were left out for one reason."""
+    """ReasonCount is the number of pages and records that were rejected for one reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -372,7 +378,7 @@ Global___ReasonCount: _TypeAlias = ReasonCount  # noqa: Y015
 
 @_typing.final
 class Ingest(_message.Message):
-    """Ingest turns a folder of pages, or those of a crawl, into document shards."""
+    """Ingest converts a folder of pages, or those of a crawl, to document shards."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -393,15 +399,15 @@ class Ingest(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     files: _builtins.int
-    """files that were seen."""
+    """files that were found."""
     documents: _builtins.int
-    """documents that were kept."""
+    """documents that were extracted."""
     rejected: _builtins.int
     """rejected files; the manifest names each with its reason."""
     @_builtins.property
@@ -426,11 +432,11 @@ class Ingest(_message.Message):
 
     @_builtins.property
     def progress(self) -> _common_pb2.Progress:
-        """progress while it runs: only an answer to a get has it, no event."""
+        """progress while it runs; only Get returns it, events do not contain it."""
 
     @_builtins.property
     def left_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonCount]:
-        """left_out: how many for each reason, by its name; together they are those that were rejected."""
+        """left_out: the number of rejections by reason; their sum is the number of rejected pages and records."""
 
     def __init__(
         self,
@@ -460,7 +466,7 @@ Global___Ingest: _TypeAlias = Ingest  # noqa: Y015
 
 @_typing.final
 class Threshold(_message.Message):
-    """Threshold of a rule, where it is not the published one."""
+    """Threshold overrides the published threshold of a rule."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -469,7 +475,9 @@ class Threshold(_message.Message):
     rule: _builtins.str
     """rule by its name."""
     value: _builtins.float
-    """value on whose one side a document stays; the rule says which, and whether the value itself does."""
+    """value that separates selected and rejected documents; the rule defines the direction and whether the value itself
+    is included.
+    """
     def __init__(
         self,
         *,
@@ -486,7 +494,7 @@ Global___Threshold: _TypeAlias = Threshold  # noqa: Y015
 
 @_typing.final
 class FilterSpec(_message.Message):
-    """FilterSpec says which documents stay."""
+    """FilterSpec defines which documents are selected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -503,24 +511,24 @@ class FilterSpec(_message.Message):
     content_digest: _builtins.str
     """content_digest of that manifest."""
     logic_version: _builtins.str
-    """logic_version of the stage that is asked for; empty means the current one."""
+    """logic_version of the stage to use; empty means the current one."""
     retracted_key: _builtins.str
-    """retracted_key of the list of documents that are left out on request, as FindRetracted names it; empty means none."""
+    """retracted_key of the list of retracted documents, as returned by FindRetracted; empty means none."""
     @_builtins.property
     def rule_sets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """rule_sets by their names, in any order; none keeps everything."""
+        """rule_sets by name, in any order; empty selects all documents."""
 
     @_builtins.property
     def thresholds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Threshold]:
-        """thresholds that differ from the published ones, of rules in these sets, by the name of the rule."""
+        """thresholds that differ from the published ones, for rules of these sets, by the name of the rule."""
 
     @_builtins.property
     def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """languages, or macro-languages (ISO 639), of documents that stay; none means any."""
+        """languages, or macro-languages (ISO 639), of selected documents; empty means any."""
 
     @_builtins.property
     def classifiers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """classifiers whose labels reject, as NAME@DIGEST; the ingest scored its texts by them."""
+        """classifiers whose labels reject documents, as NAME@DIGEST; the ingest has scored its texts with them."""
 
     def __init__(
         self,
@@ -544,7 +552,7 @@ Global___FilterSpec: _TypeAlias = FilterSpec  # noqa: Y015
 
 @_typing.final
 class RuleCount(_message.Message):
-    """RuleCount says how many documents a rule rejected."""
+    """RuleCount is the number of documents that a rule rejected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -553,7 +561,7 @@ class RuleCount(_message.Message):
     rule: _builtins.str
     """rule by its name."""
     documents: _builtins.int
-    """documents of which it was the first to reject them."""
+    """documents that this rule was the first to reject."""
     def __init__(
         self,
         *,
@@ -570,7 +578,7 @@ Global___RuleCount: _TypeAlias = RuleCount  # noqa: Y015
 
 @_typing.final
 class Filter(_message.Message):
-    """Filter chooses documents by what was measured of them."""
+    """Filter selects documents by their measures."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -588,13 +596,13 @@ class Filter(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     documents: _builtins.int
-    """documents that stay."""
+    """documents that are selected."""
     rejected: _builtins.int
     """rejected documents; the manifest names each with its rule, value and threshold."""
     @_builtins.property
@@ -611,7 +619,7 @@ class Filter(_message.Message):
 
     @_builtins.property
     def result(self) -> _common_pb2.Artifact:
-        """result: the manifest of the documents that stay."""
+        """result: the manifest of the selected documents."""
 
     @_builtins.property
     def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleCount]:
@@ -642,7 +650,7 @@ Global___Filter: _TypeAlias = Filter  # noqa: Y015
 
 @_typing.final
 class RetractionSpec(_message.Message):
-    """RetractionSpec says what is to be left out: all that is read under a source, or one document."""
+    """RetractionSpec defines what to retract: everything that is read from a source, or one document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -650,11 +658,11 @@ class RetractionSpec(_message.Message):
     DOCUMENT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     source: _builtins.str
-    """source: a URL, or a path below an input folder; whatever was or will be read under it, in any ingest."""
+    """source: a URL, or a path below an input folder. Everything that was or will be read from it, in any ingest."""
     document: _builtins.str
-    """document by name: this text alone."""
+    """document by name: only this text."""
     reason: _builtins.str
-    """reason for people: who asked for it, and why."""
+    """reason for the retraction: who requested it, and why."""
     def __init__(
         self,
         *,
@@ -672,7 +680,7 @@ Global___RetractionSpec: _TypeAlias = RetractionSpec  # noqa: Y015
 
 @_typing.final
 class Retraction(_message.Message):
-    """Retraction leaves pages out of every filter from now on, as if they had never been there."""
+    """Retraction removes pages from every later filter, as if they had never existed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -683,9 +691,9 @@ class Retraction(_message.Message):
     RETRACTED_AT_FIELD_NUMBER: _builtins.int
     WITHDRAWN_AT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name of the resource; it follows from the source or document."""
+    """name of the resource, derived from the source or document."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     withdrawn: _builtins.bool
     """withdrawn: the pages may be used again."""
     @_builtins.property
@@ -694,7 +702,7 @@ class Retraction(_message.Message):
 
     @_builtins.property
     def retracted_at(self) -> _timestamp_pb2.Timestamp:
-        """retracted_at is when it was asked for, the last time."""
+        """retracted_at is when it was last requested."""
 
     @_builtins.property
     def withdrawn_at(self) -> _timestamp_pb2.Timestamp:
@@ -720,7 +728,7 @@ Global___Retraction: _TypeAlias = Retraction  # noqa: Y015
 
 @_typing.final
 class ClassifierSpec(_message.Message):
-    """ClassifierSpec says what to learn from: a folder whose folders are labels."""
+    """ClassifierSpec defines the training data: a folder with one sub-folder per label."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -732,13 +740,13 @@ class ClassifierSpec(_message.Message):
     input_path: _builtins.str
     """input_path is the folder."""
     keeps: _builtins.str
-    """keeps is the label of what is wanted; all others are told apart from it."""
+    """keeps is the label of the texts to keep; all other labels are separated from it."""
     most_false: _builtins.float
-    """most_false: of kept texts, the share that may reach the threshold of a label; unset means 0.02."""
+    """most_false: the maximum share of kept texts that may reach the threshold of a label; unset means 0.02."""
     text_field: _builtins.str
-    """text_field of JSON lines, and column of Parquet, that holds the text; empty means "text"."""
+    """text_field: the field of JSON lines, or column of Parquet, with the text; empty means "text"."""
     logic_version: _builtins.str
-    """logic_version of the work that is asked for; empty means the current one."""
+    """logic_version of the work to use; empty means the current one."""
     def __init__(
         self,
         *,
@@ -760,7 +768,7 @@ Global___ClassifierSpec: _TypeAlias = ClassifierSpec  # noqa: Y015
 
 @_typing.final
 class LearntLabel(_message.Message):
-    """LearntLabel says of how many texts of a label was learnt."""
+    """LearntLabel describes the texts of one label."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -773,9 +781,9 @@ class LearntLabel(_message.Message):
     trained: _builtins.int
     """trained texts."""
     held_out: _builtins.int
-    """held_out texts, which were not learnt from."""
+    """held_out texts, which were not used for training."""
     threshold: _builtins.float
-    """threshold from which on a score rejects; 0 for what is kept."""
+    """threshold from which on a score rejects; 0 for the kept label."""
     def __init__(
         self,
         *,
@@ -794,7 +802,7 @@ Global___LearntLabel: _TypeAlias = LearntLabel  # noqa: Y015
 
 @_typing.final
 class ToldTexts(_message.Message):
-    """ToldTexts says what held-out texts were told as."""
+    """ToldTexts is a cell of the confusion table of the held-out texts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -807,9 +815,9 @@ class ToldTexts(_message.Message):
     language: _builtins.str
     """language of them, "other" for rare ones."""
     told: _builtins.str
-    """told: the label that the classifier gave."""
+    """told: the label that the classifier predicted."""
     texts: _builtins.int
-    """texts of which that is so."""
+    """texts in this cell."""
     def __init__(
         self,
         *,
@@ -828,7 +836,7 @@ Global___ToldTexts: _TypeAlias = ToldTexts  # noqa: Y015
 
 @_typing.final
 class Classifier(_message.Message):
-    """Classifier is learnt from labelled texts."""
+    """Classifier is trained on labelled texts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -845,17 +853,17 @@ class Classifier(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     HELD_OUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name of the resource; its last part is that of its rules."""
+    """name of the resource; its last part is the name of its rules."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     model_digest: _builtins.str
     """model_digest of the bytes of the classifier."""
     source_digest: _builtins.str
-    """source_digest of the folder that was learnt from."""
+    """source_digest of the training folder."""
     @_builtins.property
     def spec(self) -> Global___ClassifierSpec:
         """spec that it was created with."""
@@ -874,11 +882,11 @@ class Classifier(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.RepeatedCompositeFieldContainer[Global___LearntLabel]:
-        """labels, the one that is kept first."""
+        """labels, the kept one first."""
 
     @_builtins.property
     def held_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToldTexts]:
-        """held_out: a table of what the held-out texts were told as."""
+        """held_out: the confusion table of the held-out texts."""
 
     def __init__(
         self,

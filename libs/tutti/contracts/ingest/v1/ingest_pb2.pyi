@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class CreateIngestRequest(_message.Message):
-    """CreateIngestRequest asks for one."""
+    """CreateIngestRequest describes the ingest to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -57,14 +57,14 @@ Global___CreateIngestRequest: _TypeAlias = CreateIngestRequest  # noqa: Y015
 
 @_typing.final
 class CreateIngestResponse(_message.Message):
-    """CreateIngestResponse returns it."""
+    """CreateIngestResponse contains the ingest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     INGEST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def ingest(self) -> _events_pb2.Ingest:
-        """ingest as recorded."""
+        """ingest as stored."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ Global___CreateIngestResponse: _TypeAlias = CreateIngestResponse  # noqa: Y015
 
 @_typing.final
 class ListIngestsResponse(_message.Message):
-    """ListIngestsResponse is one page."""
+    """ListIngestsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -91,7 +91,7 @@ class ListIngestsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def ingests(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Ingest]:
-        """ingests in name order."""
+        """ingests, sorted by name."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ Global___ListIngestsResponse: _TypeAlias = ListIngestsResponse  # noqa: Y015
 
 @_typing.final
 class DigestInputRequest(_message.Message):
-    """DigestInputRequest names a folder."""
+    """DigestInputRequest identifies a folder."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -117,12 +117,14 @@ class DigestInputRequest(_message.Message):
     SAMPLE_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     sample: _builtins.int
-    """sample is how many of the first records to read as an ingest would; 0: none."""
+    """sample: the number of records at the start of the folder to read as an ingest would; 0 for none."""
     files: _builtins.int
-    """files to digest, in path order; 0: all. A digest of fewer names no folder, but shows that it can be read."""
+    """files to digest, in path order; 0 means all. A digest of fewer files does not identify the folder, but shows that
+    it can be read.
+    """
     @_builtins.property
     def spec(self) -> _events_pb2.IngestSpec:
-        """spec that would read it."""
+        """spec of the ingest that would read it."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ Global___DigestInputRequest: _TypeAlias = DigestInputRequest  # noqa: Y015
 
 @_typing.final
 class SampledRejections(_message.Message):
-    """SampledRejections are the records of a sample that are rejected for one reason."""
+    """SampledRejections are the rejected records of a sample with one reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -152,7 +154,7 @@ class SampledRejections(_message.Message):
     reason: _builtins.str
     """reason as an ingest counts it."""
     records: _builtins.int
-    """records with it."""
+    """records with this reason."""
     path: _builtins.str
     """path of the first of them."""
     detail: _builtins.str
@@ -175,7 +177,7 @@ Global___SampledRejections: _TypeAlias = SampledRejections  # noqa: Y015
 
 @_typing.final
 class InputSample(_message.Message):
-    """InputSample is what the first records of a folder become."""
+    """InputSample is the result of reading the first records of a folder."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -185,7 +187,7 @@ class InputSample(_message.Message):
     documents: _builtins.int
     """documents that an ingest would keep."""
     complete: _builtins.bool
-    """complete says that the folder has no other records."""
+    """complete is true if the folder has no other records."""
     @_builtins.property
     def rejections(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledRejections]:
         """rejections by reason, the most frequent first."""
@@ -207,7 +209,7 @@ Global___InputSample: _TypeAlias = InputSample  # noqa: Y015
 
 @_typing.final
 class DigestInputResponse(_message.Message):
-    """DigestInputResponse names its content."""
+    """DigestInputResponse contains the digest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -219,14 +221,14 @@ class DigestInputResponse(_message.Message):
     input_digest: _builtins.str
     """input_digest over relative paths and bytes."""
     files: _builtins.int
-    """files that were seen."""
+    """files that were found."""
     bytes: _builtins.int
-    """bytes of them."""
+    """bytes of these files."""
     logic_version: _builtins.str
-    """logic_version of the stage today."""
+    """logic_version of the stage, as of now."""
     @_builtins.property
     def sample(self) -> Global___InputSample:
-        """sample of its records, where it was asked for."""
+        """sample of its records, if it was requested."""
 
     def __init__(
         self,
@@ -247,7 +249,7 @@ Global___DigestInputResponse: _TypeAlias = DigestInputResponse  # noqa: Y015
 
 @_typing.final
 class CreateFilterRequest(_message.Message):
-    """CreateFilterRequest asks for one."""
+    """CreateFilterRequest describes the filter to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -283,14 +285,14 @@ Global___CreateFilterRequest: _TypeAlias = CreateFilterRequest  # noqa: Y015
 
 @_typing.final
 class CreateFilterResponse(_message.Message):
-    """CreateFilterResponse returns it."""
+    """CreateFilterResponse contains the filter."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FILTER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def filter(self) -> _events_pb2.Filter:
-        """filter as recorded."""
+        """filter as stored."""
 
     def __init__(
         self,
@@ -307,7 +309,7 @@ Global___CreateFilterResponse: _TypeAlias = CreateFilterResponse  # noqa: Y015
 
 @_typing.final
 class ListFiltersResponse(_message.Message):
-    """ListFiltersResponse is one page."""
+    """ListFiltersResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -317,7 +319,7 @@ class ListFiltersResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def filters(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Filter]:
-        """filters in name order."""
+        """filters, sorted by name."""
 
     def __init__(
         self,
@@ -335,7 +337,7 @@ Global___ListFiltersResponse: _TypeAlias = ListFiltersResponse  # noqa: Y015
 
 @_typing.final
 class CreateCrawlRequest(_message.Message):
-    """CreateCrawlRequest asks for one."""
+    """CreateCrawlRequest describes the crawl to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -371,14 +373,14 @@ Global___CreateCrawlRequest: _TypeAlias = CreateCrawlRequest  # noqa: Y015
 
 @_typing.final
 class CreateCrawlResponse(_message.Message):
-    """CreateCrawlResponse returns it."""
+    """CreateCrawlResponse contains the crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CRAWL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def crawl(self) -> _events_pb2.Crawl:
-        """crawl as recorded."""
+        """crawl as stored."""
 
     def __init__(
         self,
@@ -395,7 +397,7 @@ Global___CreateCrawlResponse: _TypeAlias = CreateCrawlResponse  # noqa: Y015
 
 @_typing.final
 class ListCrawlsResponse(_message.Message):
-    """ListCrawlsResponse is one page."""
+    """ListCrawlsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -405,7 +407,7 @@ class ListCrawlsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def crawls(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Crawl]:
-        """crawls in name order."""
+        """crawls, sorted by name."""
 
     def __init__(
         self,
@@ -423,7 +425,7 @@ Global___ListCrawlsResponse: _TypeAlias = ListCrawlsResponse  # noqa: Y015
 
 @_typing.final
 class ListCrawledPagesRequest(_message.Message):
-    """ListCrawledPagesRequest names a crawl and some of its pages."""
+    """ListCrawledPagesRequest selects URLs of a crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -434,11 +436,11 @@ class ListCrawledPagesRequest(_message.Message):
     name: _builtins.str
     """name of the crawl."""
     what: _builtins.str
-    """what became of them, as in the counts of the crawl, or the part before its stroke; empty means all."""
+    """what: the outcome, as in the counts of the crawl, or its part before the slash; empty means all."""
     page_size: _builtins.int
     """page_size, at most 1,000; 0 means 100."""
     page_token: _builtins.str
-    """page_token of the page before; empty on the first."""
+    """page_token from the previous page; empty for the first page."""
     def __init__(
         self,
         *,
@@ -457,7 +459,7 @@ Global___ListCrawledPagesRequest: _TypeAlias = ListCrawledPagesRequest  # noqa: 
 
 @_typing.final
 class CrawledPage(_message.Message):
-    """CrawledPage is what a crawl knows of a URL."""
+    """CrawledPage is a URL of a crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -471,11 +473,13 @@ class CrawledPage(_message.Message):
     depth: _builtins.int
     """depth: links away from a seed."""
     what: _builtins.str
-    """what became of it."""
+    """what: the outcome."""
     status: _builtins.int
-    """status of the answer; 0 when there was none."""
+    """status of the response; 0 without a response."""
     cause: _builtins.str
-    """cause in words, of what failed, was refused since its host could not be asked, or leads elsewhere; else empty."""
+    """cause as text if the URL failed, was refused because its host could not be reached, or redirects elsewhere;
+    otherwise empty.
+    """
     def __init__(
         self,
         *,
@@ -495,7 +499,7 @@ Global___CrawledPage: _TypeAlias = CrawledPage  # noqa: Y015
 
 @_typing.final
 class ListCrawledPagesResponse(_message.Message):
-    """ListCrawledPagesResponse is one page."""
+    """ListCrawledPagesResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -523,7 +527,7 @@ Global___ListCrawledPagesResponse: _TypeAlias = ListCrawledPagesResponse  # noqa
 
 @_typing.final
 class ShowCrawlRequest(_message.Message):
-    """ShowCrawlRequest names a crawl."""
+    """ShowCrawlRequest identifies a crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -533,9 +537,9 @@ class ShowCrawlRequest(_message.Message):
     name: _builtins.str
     """name of the crawl."""
     hosts: _builtins.int
-    """hosts to tell of, at most; 0 means 20."""
+    """hosts to return, at most; 0 means 20."""
     urls: _builtins.int
-    """urls that are visited next, at most; 0 means 10."""
+    """urls to return that are visited next, at most; 0 means 10."""
     def __init__(
         self,
         *,
@@ -553,7 +557,7 @@ Global___ShowCrawlRequest: _TypeAlias = ShowCrawlRequest  # noqa: Y015
 
 @_typing.final
 class CrawledHost(_message.Message):
-    """CrawledHost says how a host is visited."""
+    """CrawledHost is the state of a host."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -566,13 +570,13 @@ class CrawledHost(_message.Message):
     host: _builtins.str
     """host with its scheme: https://docs.example."""
     robots: _builtins.str
-    """robots: "rules", "none given" (all is allowed), "unavailable" (nothing is)."""
+    """robots: "rules", "none given" (everything is allowed), "unavailable" (nothing is allowed)."""
     robots_status: _builtins.int
-    """robots_status of the answer; 0 when there was none."""
+    """robots_status of the response; 0 without a response."""
     delay_seconds: _builtins.float
-    """delay_seconds between the beginnings of two visits: what the crawl wants, or the host if that is more."""
+    """delay_seconds between the starts of two requests: the delay of the crawl, or that of the host if it is longer."""
     cause: _builtins.str
-    """cause in words for which its rules could not be had; else empty."""
+    """cause as text why its robots.txt could not be fetched; otherwise empty."""
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.PageCount]:
         """counts of its URLs: waiting, refused/robots, visited/page, visited/not_ok/429, visited/failed/time."""
@@ -597,7 +601,7 @@ Global___CrawledHost: _TypeAlias = CrawledHost  # noqa: Y015
 
 @_typing.final
 class ReadSitemap(_message.Message):
-    """ReadSitemap says what came of a sitemap."""
+    """ReadSitemap is the result of reading a sitemap."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -606,7 +610,7 @@ class ReadSitemap(_message.Message):
     url: _builtins.str
     """url of it in its canonical form."""
     outcome: _builtins.str
-    """outcome in words: how many URLs it lists, or why none."""
+    """outcome as text: the number of URLs, or why there are none."""
     def __init__(
         self,
         *,
@@ -623,7 +627,7 @@ Global___ReadSitemap: _TypeAlias = ReadSitemap  # noqa: Y015
 
 @_typing.final
 class ShowCrawlResponse(_message.Message):
-    """ShowCrawlResponse says where a crawl stands."""
+    """ShowCrawlResponse is the progress of a crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -636,20 +640,20 @@ class ShowCrawlResponse(_message.Message):
     SECONDS_FIELD_NUMBER: _builtins.int
     SITEMAPS_FIELD_NUMBER: _builtins.int
     level: _builtins.int
-    """level that is being visited: links away from a seed; unset when nothing is left to visit."""
+    """level that is being visited: links away from a seed; unset if nothing is left to visit."""
     more_hosts: _builtins.int
-    """more_hosts that are not listed."""
+    """more_hosts: the number of hosts that are not listed."""
     least_seconds: _builtins.float
-    """least_seconds that what waits now takes, by the delay of the slowest of these hosts."""
+    """least_seconds to visit the waiting URLs, by the delay of the slowest of these hosts."""
     seconds: _builtins.float
-    """seconds since the crawl began, until it ended or now."""
+    """seconds from the start of the crawl until its end or now."""
     @_builtins.property
     def crawl(self) -> _events_pb2.Crawl:
         """crawl with the counts of all its URLs."""
 
     @_builtins.property
     def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___CrawledHost]:
-        """hosts that were asked for their rules, those with the most that waits first."""
+        """hosts whose robots.txt was requested, those with the most waiting URLs first."""
 
     @_builtins.property
     def next(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -683,7 +687,7 @@ Global___ShowCrawlResponse: _TypeAlias = ShowCrawlResponse  # noqa: Y015
 
 @_typing.final
 class CreateRetractionRequest(_message.Message):
-    """CreateRetractionRequest asks for one."""
+    """CreateRetractionRequest describes the retraction to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -693,7 +697,7 @@ class CreateRetractionRequest(_message.Message):
     request_id: _builtins.str
     """request_id makes the call idempotent."""
     validate_only: _builtins.bool
-    """validate_only looks for the documents and changes nothing."""
+    """validate_only searches the documents and changes nothing."""
     @_builtins.property
     def spec(self) -> _events_pb2.RetractionSpec:
         """spec of it."""
@@ -715,7 +719,7 @@ Global___CreateRetractionRequest: _TypeAlias = CreateRetractionRequest  # noqa: 
 
 @_typing.final
 class CreateRetractionResponse(_message.Message):
-    """CreateRetractionResponse returns it."""
+    """CreateRetractionResponse contains the retraction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -724,16 +728,16 @@ class CreateRetractionResponse(_message.Message):
     DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
     ALREADY_FIELD_NUMBER: _builtins.int
     document_count: _builtins.int
-    """document_count of all of them."""
+    """document_count: the number of all of them."""
     already: _builtins.bool
-    """already is true where it was retracted before, and still is."""
+    """already is true if it was retracted before."""
     @_builtins.property
     def retraction(self) -> _events_pb2.Retraction:
-        """retraction as recorded."""
+        """retraction as stored."""
 
     @_builtins.property
     def documents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """documents that it leaves out, by name, of those that were read until now: the first 10,000."""
+        """documents that it removes, by name, among those that were read so far: the first 10,000."""
 
     def __init__(
         self,
@@ -753,7 +757,7 @@ Global___CreateRetractionResponse: _TypeAlias = CreateRetractionResponse  # noqa
 
 @_typing.final
 class ListRetractionsResponse(_message.Message):
-    """ListRetractionsResponse is one page."""
+    """ListRetractionsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -763,7 +767,7 @@ class ListRetractionsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def retractions(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Retraction]:
-        """retractions in name order."""
+        """retractions, sorted by name."""
 
     def __init__(
         self,
@@ -781,7 +785,7 @@ Global___ListRetractionsResponse: _TypeAlias = ListRetractionsResponse  # noqa: 
 
 @_typing.final
 class WithdrawRetractionRequest(_message.Message):
-    """WithdrawRetractionRequest names one."""
+    """WithdrawRetractionRequest identifies a retraction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -811,14 +815,14 @@ Global___WithdrawRetractionRequest: _TypeAlias = WithdrawRetractionRequest  # no
 
 @_typing.final
 class FindRetractedRequest(_message.Message):
-    """FindRetractedRequest names an ingest, or a dedup, by its manifest."""
+    """FindRetractedRequest identifies an ingest or a dedup by its manifest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MANIFEST_KEY_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
-    """manifest_key of it."""
+    """manifest_key of the ingest or dedup."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
     def __init__(
@@ -837,16 +841,16 @@ Global___FindRetractedRequest: _TypeAlias = FindRetractedRequest  # noqa: Y015
 
 @_typing.final
 class FindRetractedResponse(_message.Message):
-    """FindRetractedResponse names documents by a list."""
+    """FindRetractedResponse refers to a list of documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RETRACTED_KEY_FIELD_NUMBER: _builtins.int
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     retracted_key: _builtins.str
-    """retracted_key of the list, which is named by its content; empty when no document is retracted."""
+    """retracted_key of the list, which is named by its content; empty if no document is retracted."""
     documents: _builtins.int
-    """documents in it."""
+    """documents in the list."""
     def __init__(
         self,
         *,
@@ -863,7 +867,7 @@ Global___FindRetractedResponse: _TypeAlias = FindRetractedResponse  # noqa: Y015
 
 @_typing.final
 class CreateClassifierRequest(_message.Message):
-    """CreateClassifierRequest asks for one."""
+    """CreateClassifierRequest describes the classifier to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -899,14 +903,14 @@ Global___CreateClassifierRequest: _TypeAlias = CreateClassifierRequest  # noqa: 
 
 @_typing.final
 class CreateClassifierResponse(_message.Message):
-    """CreateClassifierResponse returns it."""
+    """CreateClassifierResponse contains the classifier."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CLASSIFIER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def classifier(self) -> _events_pb2.Classifier:
-        """classifier as recorded."""
+        """classifier as stored."""
 
     def __init__(
         self,
@@ -923,7 +927,7 @@ Global___CreateClassifierResponse: _TypeAlias = CreateClassifierResponse  # noqa
 
 @_typing.final
 class ListClassifiersResponse(_message.Message):
-    """ListClassifiersResponse is one page."""
+    """ListClassifiersResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -933,7 +937,7 @@ class ListClassifiersResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def classifiers(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Classifier]:
-        """classifiers in name order."""
+        """classifiers, sorted by name."""
 
     def __init__(
         self,

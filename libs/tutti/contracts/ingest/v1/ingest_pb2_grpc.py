@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class IngestServiceStub:
-    """IngestService visits and reads pages, writes document shards, and chooses among their documents.
+    """IngestService crawls sites, reads pages, writes document shards, and selects documents.
     """
 
     def __init__(self, channel):
@@ -160,174 +160,174 @@ class IngestServiceStub:
 
 
 class IngestServiceServicer:
-    """IngestService visits and reads pages, writes document shards, and chooses among their documents.
+    """IngestService crawls sites, reads pages, writes document shards, and selects documents.
     """
 
     def CreateCrawl(self, request, context):
-        """CreateCrawl records the work and returns at once; the same request_id with another body is refused.
+        """CreateCrawl creates a crawl and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCrawl(self, request, context):
-        """GetCrawl returns one; its counts are those of now.
+        """GetCrawl returns a crawl with its current counts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCrawls(self, request, context):
-        """ListCrawls returns a page in name order.
+        """ListCrawls returns one page of crawls, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelCrawl(self, request, context):
-        """CancelCrawl ends it.
+        """CancelCrawl cancels a crawl.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCrawledPages(self, request, context):
-        """ListCrawledPages returns a page of URLs of a crawl, in their order.
+        """ListCrawledPages returns one page of URLs of a crawl, sorted by URL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ShowCrawl(self, request, context):
-        """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least.
+        """ShowCrawl returns the progress of a crawl: its hosts, the next URLs, and the minimum remaining time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateIngest(self, request, context):
-        """CreateIngest records the work and returns at once; the same request_id with another body is refused.
+        """CreateIngest creates an ingest and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetIngest(self, request, context):
-        """GetIngest returns one.
+        """GetIngest returns an ingest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListIngests(self, request, context):
-        """ListIngests returns a page in name order.
+        """ListIngests returns one page of ingests, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelIngest(self, request, context):
-        """CancelIngest ends it.
+        """CancelIngest cancels an ingest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateFilter(self, request, context):
-        """CreateFilter records the work and returns at once; the same request_id with another body is refused.
+        """CreateFilter creates a filter and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetFilter(self, request, context):
-        """GetFilter returns one.
+        """GetFilter returns a filter.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListFilters(self, request, context):
-        """ListFilters returns a page in name order.
+        """ListFilters returns one page of filters, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelFilter(self, request, context):
-        """CancelFilter ends it.
+        """CancelFilter cancels a filter.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateRetraction(self, request, context):
-        """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found.
+        """CreateRetraction retracts pages. Repeating it changes nothing. It fails if the pages were never read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRetraction(self, request, context):
-        """GetRetraction returns one.
+        """GetRetraction returns a retraction.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRetractions(self, request, context):
-        """ListRetractions returns a page in name order.
+        """ListRetractions returns one page of retractions, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WithdrawRetraction(self, request, context):
-        """WithdrawRetraction lets pages be used again.
+        """WithdrawRetraction allows pages to be used again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FindRetracted(self, request, context):
-        """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
-        kept, for another that compares with them.
+        """FindRetracted returns the documents that are retracted now: of an ingest, for a filter of it, or of a dedup, for
+        another dedup that compares with it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateClassifier(self, request, context):
-        """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
-        a name failed or was cancelled, another request begins it anew.
+        """CreateClassifier creates a classifier and returns immediately; repeating a request_id with another body fails. If
+        the classifier of this name failed or was cancelled, its training starts again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetClassifier(self, request, context):
-        """GetClassifier returns one.
+        """GetClassifier returns a classifier.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListClassifiers(self, request, context):
-        """ListClassifiers returns a page in name order.
+        """ListClassifiers returns one page of classifiers, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelClassifier(self, request, context):
-        """CancelClassifier ends it.
+        """CancelClassifier cancels a classifier.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DigestInput(self, request, context):
-        """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked.
+        """DigestInput returns the content digest of a folder, for a reuse key, and optionally reads a sample of its records.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -465,7 +465,7 @@ def add_IngestServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class IngestService:
-    """IngestService visits and reads pages, writes document shards, and chooses among their documents.
+    """IngestService crawls sites, reads pages, writes document shards, and selects documents.
     """
 
     @staticmethod

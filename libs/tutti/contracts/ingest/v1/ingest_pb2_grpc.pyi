@@ -29,125 +29,125 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class IngestServiceStub:
-    """IngestService visits and reads pages, writes document shards, and chooses among their documents."""
+    """IngestService crawls sites, reads pages, writes document shards, and selects documents."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> IngestServiceAsyncStub: ...
     CreateCrawl: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateCrawlRequest, _ingest_pb2.CreateCrawlResponse]
-    """CreateCrawl records the work and returns at once; the same request_id with another body is refused."""
+    """CreateCrawl creates a crawl and returns immediately; repeating a request_id with another body fails."""
     GetCrawl: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Crawl]
-    """GetCrawl returns one; its counts are those of now."""
+    """GetCrawl returns a crawl with its current counts."""
     ListCrawls: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListCrawlsResponse]
-    """ListCrawls returns a page in name order."""
+    """ListCrawls returns one page of crawls, sorted by name."""
     CancelCrawl: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Crawl]
-    """CancelCrawl ends it."""
+    """CancelCrawl cancels a crawl."""
     ListCrawledPages: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.ListCrawledPagesRequest, _ingest_pb2.ListCrawledPagesResponse]
-    """ListCrawledPages returns a page of URLs of a crawl, in their order."""
+    """ListCrawledPages returns one page of URLs of a crawl, sorted by URL."""
     ShowCrawl: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.ShowCrawlRequest, _ingest_pb2.ShowCrawlResponse]
-    """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least."""
+    """ShowCrawl returns the progress of a crawl: its hosts, the next URLs, and the minimum remaining time."""
     CreateIngest: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateIngestRequest, _ingest_pb2.CreateIngestResponse]
-    """CreateIngest records the work and returns at once; the same request_id with another body is refused."""
+    """CreateIngest creates an ingest and returns immediately; repeating a request_id with another body fails."""
     GetIngest: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Ingest]
-    """GetIngest returns one."""
+    """GetIngest returns an ingest."""
     ListIngests: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListIngestsResponse]
-    """ListIngests returns a page in name order."""
+    """ListIngests returns one page of ingests, sorted by name."""
     CancelIngest: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Ingest]
-    """CancelIngest ends it."""
+    """CancelIngest cancels an ingest."""
     CreateFilter: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateFilterRequest, _ingest_pb2.CreateFilterResponse]
-    """CreateFilter records the work and returns at once; the same request_id with another body is refused."""
+    """CreateFilter creates a filter and returns immediately; repeating a request_id with another body fails."""
     GetFilter: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Filter]
-    """GetFilter returns one."""
+    """GetFilter returns a filter."""
     ListFilters: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListFiltersResponse]
-    """ListFilters returns a page in name order."""
+    """ListFilters returns one page of filters, sorted by name."""
     CancelFilter: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Filter]
-    """CancelFilter ends it."""
+    """CancelFilter cancels a filter."""
     CreateRetraction: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateRetractionRequest, _ingest_pb2.CreateRetractionResponse]
-    """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found."""
+    """CreateRetraction retracts pages. Repeating it changes nothing. It fails if the pages were never read."""
     GetRetraction: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Retraction]
-    """GetRetraction returns one."""
+    """GetRetraction returns a retraction."""
     ListRetractions: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListRetractionsResponse]
-    """ListRetractions returns a page in name order."""
+    """ListRetractions returns one page of retractions, sorted by name."""
     WithdrawRetraction: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.WithdrawRetractionRequest, _events_pb2.Retraction]
-    """WithdrawRetraction lets pages be used again."""
+    """WithdrawRetraction allows pages to be used again."""
     FindRetracted: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]
-    """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
-    kept, for another that compares with them.
+    """FindRetracted returns the documents that are retracted now: of an ingest, for a filter of it, or of a dedup, for
+    another dedup that compares with it.
     """
     CreateClassifier: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]
-    """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
-    a name failed or was cancelled, another request begins it anew.
+    """CreateClassifier creates a classifier and returns immediately; repeating a request_id with another body fails. If
+    the classifier of this name failed or was cancelled, its training starts again.
     """
     GetClassifier: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]
-    """GetClassifier returns one."""
+    """GetClassifier returns a classifier."""
     ListClassifiers: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListClassifiersResponse]
-    """ListClassifiers returns a page in name order."""
+    """ListClassifiers returns one page of classifiers, sorted by name."""
     CancelClassifier: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Classifier]
-    """CancelClassifier ends it."""
+    """CancelClassifier cancels a classifier."""
     DigestInput: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]
-    """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked."""
+    """DigestInput returns the content digest of a folder, for a reuse key, and optionally reads a sample of its records."""
 
 @_typing.type_check_only
 class IngestServiceAsyncStub(IngestServiceStub):
-    """IngestService visits and reads pages, writes document shards, and chooses among their documents."""
+    """IngestService crawls sites, reads pages, writes document shards, and selects documents."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateCrawl: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateCrawlRequest, _ingest_pb2.CreateCrawlResponse]  # type: ignore[assignment]
-    """CreateCrawl records the work and returns at once; the same request_id with another body is refused."""
+    """CreateCrawl creates a crawl and returns immediately; repeating a request_id with another body fails."""
     GetCrawl: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Crawl]  # type: ignore[assignment]
-    """GetCrawl returns one; its counts are those of now."""
+    """GetCrawl returns a crawl with its current counts."""
     ListCrawls: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListCrawlsResponse]  # type: ignore[assignment]
-    """ListCrawls returns a page in name order."""
+    """ListCrawls returns one page of crawls, sorted by name."""
     CancelCrawl: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Crawl]  # type: ignore[assignment]
-    """CancelCrawl ends it."""
+    """CancelCrawl cancels a crawl."""
     ListCrawledPages: _aio.UnaryUnaryMultiCallable[_ingest_pb2.ListCrawledPagesRequest, _ingest_pb2.ListCrawledPagesResponse]  # type: ignore[assignment]
-    """ListCrawledPages returns a page of URLs of a crawl, in their order."""
+    """ListCrawledPages returns one page of URLs of a crawl, sorted by URL."""
     ShowCrawl: _aio.UnaryUnaryMultiCallable[_ingest_pb2.ShowCrawlRequest, _ingest_pb2.ShowCrawlResponse]  # type: ignore[assignment]
-    """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least."""
+    """ShowCrawl returns the progress of a crawl: its hosts, the next URLs, and the minimum remaining time."""
     CreateIngest: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateIngestRequest, _ingest_pb2.CreateIngestResponse]  # type: ignore[assignment]
-    """CreateIngest records the work and returns at once; the same request_id with another body is refused."""
+    """CreateIngest creates an ingest and returns immediately; repeating a request_id with another body fails."""
     GetIngest: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Ingest]  # type: ignore[assignment]
-    """GetIngest returns one."""
+    """GetIngest returns an ingest."""
     ListIngests: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListIngestsResponse]  # type: ignore[assignment]
-    """ListIngests returns a page in name order."""
+    """ListIngests returns one page of ingests, sorted by name."""
     CancelIngest: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Ingest]  # type: ignore[assignment]
-    """CancelIngest ends it."""
+    """CancelIngest cancels an ingest."""
     CreateFilter: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateFilterRequest, _ingest_pb2.CreateFilterResponse]  # type: ignore[assignment]
-    """CreateFilter records the work and returns at once; the same request_id with another body is refused."""
+    """CreateFilter creates a filter and returns immediately; repeating a request_id with another body fails."""
     GetFilter: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Filter]  # type: ignore[assignment]
-    """GetFilter returns one."""
+    """GetFilter returns a filter."""
     ListFilters: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListFiltersResponse]  # type: ignore[assignment]
-    """ListFilters returns a page in name order."""
+    """ListFilters returns one page of filters, sorted by name."""
     CancelFilter: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Filter]  # type: ignore[assignment]
-    """CancelFilter ends it."""
+    """CancelFilter cancels a filter."""
     CreateRetraction: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateRetractionRequest, _ingest_pb2.CreateRetractionResponse]  # type: ignore[assignment]
-    """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found."""
+    """CreateRetraction retracts pages. Repeating it changes nothing. It fails if the pages were never read."""
     GetRetraction: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Retraction]  # type: ignore[assignment]
-    """GetRetraction returns one."""
+    """GetRetraction returns a retraction."""
     ListRetractions: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListRetractionsResponse]  # type: ignore[assignment]
-    """ListRetractions returns a page in name order."""
+    """ListRetractions returns one page of retractions, sorted by name."""
     WithdrawRetraction: _aio.UnaryUnaryMultiCallable[_ingest_pb2.WithdrawRetractionRequest, _events_pb2.Retraction]  # type: ignore[assignment]
-    """WithdrawRetraction lets pages be used again."""
+    """WithdrawRetraction allows pages to be used again."""
     FindRetracted: _aio.UnaryUnaryMultiCallable[_ingest_pb2.FindRetractedRequest, _ingest_pb2.FindRetractedResponse]  # type: ignore[assignment]
-    """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
-    kept, for another that compares with them.
+    """FindRetracted returns the documents that are retracted now: of an ingest, for a filter of it, or of a dedup, for
+    another dedup that compares with it.
     """
     CreateClassifier: _aio.UnaryUnaryMultiCallable[_ingest_pb2.CreateClassifierRequest, _ingest_pb2.CreateClassifierResponse]  # type: ignore[assignment]
-    """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
-    a name failed or was cancelled, another request begins it anew.
+    """CreateClassifier creates a classifier and returns immediately; repeating a request_id with another body fails. If
+    the classifier of this name failed or was cancelled, its training starts again.
     """
     GetClassifier: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Classifier]  # type: ignore[assignment]
-    """GetClassifier returns one."""
+    """GetClassifier returns a classifier."""
     ListClassifiers: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _ingest_pb2.ListClassifiersResponse]  # type: ignore[assignment]
-    """ListClassifiers returns a page in name order."""
+    """ListClassifiers returns one page of classifiers, sorted by name."""
     CancelClassifier: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Classifier]  # type: ignore[assignment]
-    """CancelClassifier ends it."""
+    """CancelClassifier cancels a classifier."""
     DigestInput: _aio.UnaryUnaryMultiCallable[_ingest_pb2.DigestInputRequest, _ingest_pb2.DigestInputResponse]  # type: ignore[assignment]
-    """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked."""
+    """DigestInput returns the content digest of a folder, for a reuse key, and optionally reads a sample of its records."""
 
 class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
-    """IngestService visits and reads pages, writes document shards, and chooses among their documents."""
+    """IngestService crawls sites, reads pages, writes document shards, and selects documents."""
 
     @_abc_1.abstractmethod
     def CreateCrawl(
@@ -155,7 +155,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.CreateCrawlRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.CreateCrawlResponse, _abc.Awaitable[_ingest_pb2.CreateCrawlResponse]]:
-        """CreateCrawl records the work and returns at once; the same request_id with another body is refused."""
+        """CreateCrawl creates a crawl and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetCrawl(
@@ -163,7 +163,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Crawl, _abc.Awaitable[_events_pb2.Crawl]]:
-        """GetCrawl returns one; its counts are those of now."""
+        """GetCrawl returns a crawl with its current counts."""
 
     @_abc_1.abstractmethod
     def ListCrawls(
@@ -171,7 +171,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ListCrawlsResponse, _abc.Awaitable[_ingest_pb2.ListCrawlsResponse]]:
-        """ListCrawls returns a page in name order."""
+        """ListCrawls returns one page of crawls, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelCrawl(
@@ -179,7 +179,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Crawl, _abc.Awaitable[_events_pb2.Crawl]]:
-        """CancelCrawl ends it."""
+        """CancelCrawl cancels a crawl."""
 
     @_abc_1.abstractmethod
     def ListCrawledPages(
@@ -187,7 +187,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.ListCrawledPagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ListCrawledPagesResponse, _abc.Awaitable[_ingest_pb2.ListCrawledPagesResponse]]:
-        """ListCrawledPages returns a page of URLs of a crawl, in their order."""
+        """ListCrawledPages returns one page of URLs of a crawl, sorted by URL."""
 
     @_abc_1.abstractmethod
     def ShowCrawl(
@@ -195,7 +195,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.ShowCrawlRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ShowCrawlResponse, _abc.Awaitable[_ingest_pb2.ShowCrawlResponse]]:
-        """ShowCrawl says where a crawl stands: its hosts, what it visits next, how long that takes at least."""
+        """ShowCrawl returns the progress of a crawl: its hosts, the next URLs, and the minimum remaining time."""
 
     @_abc_1.abstractmethod
     def CreateIngest(
@@ -203,7 +203,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.CreateIngestRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.CreateIngestResponse, _abc.Awaitable[_ingest_pb2.CreateIngestResponse]]:
-        """CreateIngest records the work and returns at once; the same request_id with another body is refused."""
+        """CreateIngest creates an ingest and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetIngest(
@@ -211,7 +211,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Ingest, _abc.Awaitable[_events_pb2.Ingest]]:
-        """GetIngest returns one."""
+        """GetIngest returns an ingest."""
 
     @_abc_1.abstractmethod
     def ListIngests(
@@ -219,7 +219,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ListIngestsResponse, _abc.Awaitable[_ingest_pb2.ListIngestsResponse]]:
-        """ListIngests returns a page in name order."""
+        """ListIngests returns one page of ingests, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelIngest(
@@ -227,7 +227,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Ingest, _abc.Awaitable[_events_pb2.Ingest]]:
-        """CancelIngest ends it."""
+        """CancelIngest cancels an ingest."""
 
     @_abc_1.abstractmethod
     def CreateFilter(
@@ -235,7 +235,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.CreateFilterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.CreateFilterResponse, _abc.Awaitable[_ingest_pb2.CreateFilterResponse]]:
-        """CreateFilter records the work and returns at once; the same request_id with another body is refused."""
+        """CreateFilter creates a filter and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetFilter(
@@ -243,7 +243,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Filter, _abc.Awaitable[_events_pb2.Filter]]:
-        """GetFilter returns one."""
+        """GetFilter returns a filter."""
 
     @_abc_1.abstractmethod
     def ListFilters(
@@ -251,7 +251,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ListFiltersResponse, _abc.Awaitable[_ingest_pb2.ListFiltersResponse]]:
-        """ListFilters returns a page in name order."""
+        """ListFilters returns one page of filters, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelFilter(
@@ -259,7 +259,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Filter, _abc.Awaitable[_events_pb2.Filter]]:
-        """CancelFilter ends it."""
+        """CancelFilter cancels a filter."""
 
     @_abc_1.abstractmethod
     def CreateRetraction(
@@ -267,7 +267,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.CreateRetractionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.CreateRetractionResponse, _abc.Awaitable[_ingest_pb2.CreateRetractionResponse]]:
-        """CreateRetraction leaves pages out from now on; what is retracted already stays so. What was never read is not found."""
+        """CreateRetraction retracts pages. Repeating it changes nothing. It fails if the pages were never read."""
 
     @_abc_1.abstractmethod
     def GetRetraction(
@@ -275,7 +275,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Retraction, _abc.Awaitable[_events_pb2.Retraction]]:
-        """GetRetraction returns one."""
+        """GetRetraction returns a retraction."""
 
     @_abc_1.abstractmethod
     def ListRetractions(
@@ -283,7 +283,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ListRetractionsResponse, _abc.Awaitable[_ingest_pb2.ListRetractionsResponse]]:
-        """ListRetractions returns a page in name order."""
+        """ListRetractions returns one page of retractions, sorted by name."""
 
     @_abc_1.abstractmethod
     def WithdrawRetraction(
@@ -291,7 +291,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.WithdrawRetractionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Retraction, _abc.Awaitable[_events_pb2.Retraction]]:
-        """WithdrawRetraction lets pages be used again."""
+        """WithdrawRetraction allows pages to be used again."""
 
     @_abc_1.abstractmethod
     def FindRetracted(
@@ -299,8 +299,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.FindRetractedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.FindRetractedResponse, _abc.Awaitable[_ingest_pb2.FindRetractedResponse]]:
-        """FindRetracted names the documents that are retracted now: of an ingest, for a filter of it, or of those that a dedup
-        kept, for another that compares with them.
+        """FindRetracted returns the documents that are retracted now: of an ingest, for a filter of it, or of a dedup, for
+        another dedup that compares with it.
         """
 
     @_abc_1.abstractmethod
@@ -309,8 +309,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.CreateClassifierRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.CreateClassifierResponse, _abc.Awaitable[_ingest_pb2.CreateClassifierResponse]]:
-        """CreateClassifier records the work and returns at once; the same request_id with another body is refused. Where that of
-        a name failed or was cancelled, another request begins it anew.
+        """CreateClassifier creates a classifier and returns immediately; repeating a request_id with another body fails. If
+        the classifier of this name failed or was cancelled, its training starts again.
         """
 
     @_abc_1.abstractmethod
@@ -319,7 +319,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Classifier, _abc.Awaitable[_events_pb2.Classifier]]:
-        """GetClassifier returns one."""
+        """GetClassifier returns a classifier."""
 
     @_abc_1.abstractmethod
     def ListClassifiers(
@@ -327,7 +327,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.ListClassifiersResponse, _abc.Awaitable[_ingest_pb2.ListClassifiersResponse]]:
-        """ListClassifiers returns a page in name order."""
+        """ListClassifiers returns one page of classifiers, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelClassifier(
@@ -335,7 +335,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Classifier, _abc.Awaitable[_events_pb2.Classifier]]:
-        """CancelClassifier ends it."""
+        """CancelClassifier cancels a classifier."""
 
     @_abc_1.abstractmethod
     def DigestInput(
@@ -343,6 +343,6 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_pb2.DigestInputRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_pb2.DigestInputResponse, _abc.Awaitable[_ingest_pb2.DigestInputResponse]]:
-        """DigestInput returns the content digest of a folder, for a reuse key, and reads a sample of its records if asked."""
+        """DigestInput returns the content digest of a folder, for a reuse key, and optionally reads a sample of its records."""
 
 def add_IngestServiceServicer_to_server(servicer: IngestServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

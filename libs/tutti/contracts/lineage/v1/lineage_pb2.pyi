@@ -26,7 +26,7 @@ class _Direction:
 class _DirectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Direction.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     DIRECTION_UNSPECIFIED: _Direction.ValueType  # 0
-    """DIRECTION_UNSPECIFIED is refused and never stored."""
+    """DIRECTION_UNSPECIFIED is rejected and never stored."""
     DIRECTION_UP: _Direction.ValueType  # 1
     """DIRECTION_UP to ancestors."""
     DIRECTION_DOWN: _Direction.ValueType  # 2
@@ -36,7 +36,7 @@ class Direction(_Direction, metaclass=_DirectionEnumTypeWrapper):
     """Direction of a walk."""
 
 DIRECTION_UNSPECIFIED: Direction.ValueType  # 0
-"""DIRECTION_UNSPECIFIED is refused and never stored."""
+"""DIRECTION_UNSPECIFIED is rejected and never stored."""
 DIRECTION_UP: Direction.ValueType  # 1
 """DIRECTION_UP to ancestors."""
 DIRECTION_DOWN: Direction.ValueType  # 2
@@ -45,14 +45,14 @@ Global___Direction: _TypeAlias = Direction  # noqa: Y015
 
 @_typing.final
 class ShowDocumentRequest(_message.Message):
-    """ShowDocumentRequest names a document."""
+    """ShowDocumentRequest identifies a document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DOCUMENT_FIELD_NUMBER: _builtins.int
     document: _builtins.str
-    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has;
-    of a source that was read with several texts the one that the newest run read.
+    """document: "documents/x", a prefix of its id, a source path or URL, or a part of one that is unique. If a source was
+    read with several texts, the one that the newest run read.
     """
     def __init__(
         self,
@@ -69,7 +69,7 @@ Global___ShowDocumentRequest: _TypeAlias = ShowDocumentRequest  # noqa: Y015
 
 @_typing.final
 class Document(_message.Message):
-    """Document is one that an ingest made."""
+    """Document is a document of an ingest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -82,22 +82,22 @@ class Document(_message.Message):
     FATE_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name of it; empty for a page that never was one, of which source and fate are told."""
+    """name of the document; empty for a page that was rejected, which has only source and fate."""
     source: _builtins.str
     """source: a URL, or a path below the input folder."""
     title: _builtins.str
     """title of the page."""
     shard: _builtins.str
-    """shard that holds it."""
+    """shard that contains it."""
     characters: _builtins.int
     """characters of the whole text."""
     text: _builtins.str
-    """text, of a long one the first 1,048,576 characters."""
+    """text; if it is long, the first 1,048,576 characters."""
     fate: _builtins.str
-    """fate of the document when nothing was trained on it: duplicate of, validation, rejected because."""
+    """fate of a document that no step has read: duplicate of, validation, rejected because."""
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
+        """versions: other documents of the same source, newest run first; empty for a document that was requested by id."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ Global___Document: _TypeAlias = Document  # noqa: Y015
 
 @_typing.final
 class ListDocumentsRequest(_message.Message):
-    """ListDocumentsRequest names a run, and some of the pages that it read."""
+    """ListDocumentsRequest selects pages of a run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -133,15 +133,15 @@ class ListDocumentsRequest(_message.Message):
     run: _builtins.str
     """run that read them."""
     what: _builtins.str
-    """what became of them: kept, rejected, rejected/RULE, duplicate, duplicate/near, which duplicate/earlier-near is too;
-    empty means all.
+    """what: the outcome: kept, rejected, rejected/RULE, duplicate, duplicate/near (which includes
+    duplicate/earlier-near); empty means all.
     """
     source: _builtins.str
-    """source holds this text; empty means any."""
+    """source must contain this text; empty means any."""
     page_size: _builtins.int
     """page_size, at most 10,000; 0 means 1000."""
     page_token: _builtins.str
-    """page_token of the page before; empty on the first."""
+    """page_token from the previous page; empty for the first page."""
     def __init__(
         self,
         *,
@@ -161,7 +161,7 @@ Global___ListDocumentsRequest: _TypeAlias = ListDocumentsRequest  # noqa: Y015
 
 @_typing.final
 class ListedDocument(_message.Message):
-    """ListedDocument is a page that a run read, and what became of it."""
+    """ListedDocument is a page that a run read, with its outcome."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -173,13 +173,13 @@ class ListedDocument(_message.Message):
     source: _builtins.str
     """source: a URL, or a path below the input folder."""
     document: _builtins.str
-    """document by name; empty for a page that never was one."""
+    """document by name; empty for a page that was rejected before it became one."""
     what: _builtins.str
-    """what became of it: kept, rejected/RULE, duplicate/exact, duplicate/near."""
+    """what: the outcome: kept, rejected/RULE, duplicate/exact, duplicate/near."""
     detail: _builtins.str
-    """detail: what the rule saw, or which document stands for it."""
+    """detail: the value that the rule rejected, or the document that represents it."""
     stays: _builtins.str
-    """stays: source of the document that stands for it; empty where there is none, or another run read it."""
+    """stays: source of the document that represents it; empty if there is none, or if another run read it."""
     def __init__(
         self,
         *,
@@ -199,7 +199,7 @@ Global___ListedDocument: _TypeAlias = ListedDocument  # noqa: Y015
 
 @_typing.final
 class ListDocumentsResponse(_message.Message):
-    """ListDocumentsResponse is one page."""
+    """ListDocumentsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -209,7 +209,7 @@ class ListDocumentsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___ListedDocument]:
-        """documents in the order of their sources."""
+        """documents, sorted by source."""
 
     def __init__(
         self,
@@ -240,9 +240,9 @@ class Vertex(_message.Message):
     kind: _builtins.str
     """kind: run, ingest, document-shard, dedup, tokenizer, dataset, job, checkpoint, document, index, sample, export."""
     digest: _builtins.str
-    """digest of its content; empty where it has none."""
+    """digest of its content; empty if it has none."""
     label: _builtins.str
-    """label for people: a path, a title."""
+    """label to display: a path, a title."""
     def __init__(
         self,
         *,
@@ -261,7 +261,7 @@ Global___Vertex: _TypeAlias = Vertex  # noqa: Y015
 
 @_typing.final
 class Edge(_message.Message):
-    """Edge says that child came from parent."""
+    """Edge connects a child with a parent that it was made from."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -291,7 +291,7 @@ Global___Edge: _TypeAlias = Edge  # noqa: Y015
 
 @_typing.final
 class TraceRequest(_message.Message):
-    """TraceRequest names a resource."""
+    """TraceRequest identifies a resource."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -299,7 +299,9 @@ class TraceRequest(_message.Message):
     DIRECTION_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name of the resource: a checkpoint, a dataset, a document, a source path, of which the newest run's text is meant."""
+    """name of the resource: a checkpoint, a dataset, a document, or a source path, which means the text that the newest
+    run read.
+    """
     direction: Global___Direction.ValueType
     """direction of the walk."""
     limit: _builtins.int
@@ -321,7 +323,7 @@ Global___TraceRequest: _TypeAlias = TraceRequest  # noqa: Y015
 
 @_typing.final
 class TraceResponse(_message.Message):
-    """TraceResponse is the graph that was walked."""
+    """TraceResponse is the part of the graph that was walked."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -331,7 +333,7 @@ class TraceResponse(_message.Message):
     VERSIONS_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """truncated is true when the limit cut the walk."""
+    """truncated is true if the limit was reached."""
     @_builtins.property
     def vertices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Vertex]:
         """vertices in walking order."""
@@ -342,11 +344,11 @@ class TraceResponse(_message.Message):
 
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
+        """versions: other documents of the same source, newest run first; empty for a document that was requested by id."""
 
     @_builtins.property
     def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """gone are blobs in which there may have been more of what was asked for."""
+        """gone: missing blobs that may have contained more results."""
 
     def __init__(
         self,
@@ -367,7 +369,7 @@ Global___TraceResponse: _TypeAlias = TraceResponse  # noqa: Y015
 
 @_typing.final
 class Sighting(_message.Message):
-    """Sighting says that a step saw a document."""
+    """Sighting says that a step read a document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -381,11 +383,11 @@ class Sighting(_message.Message):
     DATASET_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    """job that stepped."""
+    """job of the step."""
     line: _builtins.int
     """line of the step."""
     step: _builtins.int
-    """step that saw it."""
+    """step that read it."""
     leaf: _builtins.int
     """leaf of the step."""
     row: _builtins.int
@@ -393,11 +395,11 @@ class Sighting(_message.Message):
     sample: _builtins.int
     """sample of the dataset."""
     document: _builtins.str
-    """document that was seen."""
+    """document that was read."""
     dataset: _builtins.str
-    """dataset that the sample is of."""
+    """dataset of the sample."""
     source: _builtins.str
-    """source: a URL, or a path below the input folder; empty while its ingest is not folded yet."""
+    """source: a URL, or a path below the input folder; empty until lineage has processed its ingest."""
     def __init__(
         self,
         *,
@@ -421,7 +423,7 @@ Global___Sighting: _TypeAlias = Sighting  # noqa: Y015
 
 @_typing.final
 class TraceDocumentRequest(_message.Message):
-    """TraceDocumentRequest names a document."""
+    """TraceDocumentRequest identifies a document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -430,13 +432,13 @@ class TraceDocumentRequest(_message.Message):
     UNTIL_STEP_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     document: _builtins.str
-    """document: "documents/x", the beginning of its id, a source path or URL, or a part of one that no other page has;
-    of a source that was read with several texts the one that the newest run read.
+    """document: "documents/x", a prefix of its id, a source path or URL, or a part of one that is unique. If a source was
+    read with several texts, the one that the newest run read.
     """
     job: _builtins.str
     """job; empty for all."""
     until_step: _builtins.int
-    """until_step; 0 means the newest committed."""
+    """until_step; 0 means the newest committed one."""
     limit: _builtins.int
     """limit of sightings, at most 100,000; 0 means 10,000."""
     def __init__(
@@ -468,24 +470,24 @@ class TraceDocumentResponse(_message.Message):
     VERSIONS_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
     fate: _builtins.str
-    """fate of the document when no step saw it: duplicate of, validation, rejected because."""
+    """fate of the document if no step has read it: duplicate of, validation, rejected because."""
     truncated: _builtins.bool
-    """truncated is true when the limit cut the list."""
+    """truncated is true if the limit was reached."""
     @_builtins.property
     def sightings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sighting]:
         """sightings by job, line, step, leaf, row."""
 
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """checkpoints that descend from it."""
+        """checkpoints that descend from these steps."""
 
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """versions: other documents of the same source, those that newer runs read first; none of a document by its id."""
+        """versions: other documents of the same source, newest run first; empty for a document that was requested by id."""
 
     @_builtins.property
     def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """gone are blobs in which the document may have been; the steps that read it there are not told."""
+        """gone: missing blobs that may have contained the document; the steps that read them are not included."""
 
     def __init__(
         self,
@@ -507,7 +509,7 @@ Global___TraceDocumentResponse: _TypeAlias = TraceDocumentResponse  # noqa: Y015
 
 @_typing.final
 class TraceStepRequest(_message.Message):
-    """TraceStepRequest names a step."""
+    """TraceStepRequest identifies a step."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -515,7 +517,7 @@ class TraceStepRequest(_message.Message):
     LINE_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    """job that stepped."""
+    """job of the step."""
     line: _builtins.int
     """line of the step."""
     step: _builtins.int
@@ -549,7 +551,7 @@ class TraceStepResponse(_message.Message):
 
     @_builtins.property
     def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """gone are blobs that held more of what the step saw."""
+        """gone: missing blobs that contained more of what the step read."""
 
     def __init__(
         self,
@@ -567,7 +569,7 @@ Global___TraceStepResponse: _TypeAlias = TraceStepResponse  # noqa: Y015
 
 @_typing.final
 class TraceTextRequest(_message.Message):
-    """TraceTextRequest holds a text, and says in which training split it is looked for."""
+    """TraceTextRequest contains a text and selects the training splits to search."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -579,13 +581,13 @@ class TraceTextRequest(_message.Message):
     text: _builtins.str
     """text of 64 KiB at most."""
     within: _builtins.str
-    """within a checkpoint, which means every dataset that its job reads and that has an index, or a dataset."""
+    """within: a dataset, or a checkpoint, which means every indexed dataset that its job reads."""
     least: _builtins.int
-    """least tokens of a span that is told; 0 means 8, or all of a text that has fewer."""
+    """least tokens of a span; 0 means 8, or all of a shorter text."""
     limit: _builtins.int
-    """limit of spans, at most 1,000; 0 means 100. Where there are more the longest are told."""
+    """limit of spans, at most 1,000; 0 means 100. If there are more, the longest are returned."""
     documents: _builtins.int
-    """documents of a span that are named, at most 10; 0 means 3."""
+    """documents per span, at most 10; 0 means 3."""
     def __init__(
         self,
         *,
@@ -605,7 +607,7 @@ Global___TraceTextRequest: _TypeAlias = TraceTextRequest  # noqa: Y015
 
 @_typing.final
 class Holder(_message.Message):
-    """Holder is a document that holds a span."""
+    """Holder is a document that contains a span."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -616,12 +618,12 @@ class Holder(_message.Message):
     document: _builtins.str
     """document by name."""
     source: _builtins.str
-    """source: a URL, or a path below the input folder; empty while its ingest is not folded yet."""
+    """source: a URL, or a path below the input folder; empty until lineage has processed its ingest."""
     step_count: _builtins.int
-    """step_count is how many steps saw it."""
+    """step_count: the number of all such steps."""
     @_builtins.property
     def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """steps of the checkpoint that saw the document, the first 20 in order; none for a dataset."""
+        """steps of the checkpoint that read the document, the first 20 in order; empty for a dataset."""
 
     def __init__(
         self,
@@ -641,7 +643,7 @@ Global___Holder: _TypeAlias = Holder  # noqa: Y015
 
 @_typing.final
 class Passage(_message.Message):
-    """Passage is a span of a text that stands in a document token by token, and that no longer one around it does."""
+    """Passage is a span of a text whose tokens occur in a document unchanged, and that cannot be extended."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -653,14 +655,14 @@ class Passage(_message.Message):
     begin: _builtins.int
     """begin in the text, in bytes of UTF-8."""
     end: _builtins.int
-    """end of it, the byte behind."""
+    """end in the text: the offset after its last byte."""
     tokens: _builtins.int
-    """tokens of it."""
+    """tokens in it."""
     count: _builtins.int
-    """count of the places where it stands in the training splits."""
+    """count of its occurrences in the training splits."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___Holder]:
-        """documents that hold it: some, of its first 64 places in each split."""
+        """documents that contain it: some of those at its first 64 places in each split."""
 
     def __init__(
         self,
@@ -692,22 +694,22 @@ class TraceTextResponse(_message.Message):
     DATASETS_FIELD_NUMBER: _builtins.int
     UNINDEXED_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
-    """dataset whose training split was searched; of several the first."""
+    """dataset whose training split was searched; the first one if there are several."""
     tokens: _builtins.int
     """tokens of the whole text."""
     truncated: _builtins.bool
-    """truncated is true when the limit left shorter spans out."""
+    """truncated is true if the limit excluded shorter spans."""
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
         """passages in the order of the text."""
 
     @_builtins.property
     def datasets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """datasets whose training splits were searched, the job's own before those mixed with it."""
+        """datasets whose training splits were searched, the job's own first."""
 
     @_builtins.property
     def unindexed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """unindexed datasets that the job reads too: they have no index, or lost it, so nothing is known of them."""
+        """unindexed datasets that the job reads too: they have no index or lost it, so they were not searched."""
 
     def __init__(
         self,
@@ -736,7 +738,7 @@ class ShowReachRequest(_message.Message):
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
-    """limit of each list of the answer, at most 10,000; 0 means 1000."""
+    """limit of each list in the answer, at most 10,000; 0 means 1000."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """documents by name, at most 10,000."""
@@ -757,7 +759,7 @@ Global___ShowReachRequest: _TypeAlias = ShowReachRequest  # noqa: Y015
 
 @_typing.final
 class ReachedDocument(_message.Message):
-    """ReachedDocument is one of the documents, and who read it."""
+    """ReachedDocument is one of the documents, with the ingests that read it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -789,7 +791,7 @@ Global___ReachedDocument: _TypeAlias = ReachedDocument  # noqa: Y015
 
 @_typing.final
 class ReachedRun(_message.Message):
-    """ReachedRun is a run that read some of the documents, and what became of these."""
+    """ReachedRun is a run that read some of the documents, with their outcomes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -801,13 +803,13 @@ class ReachedRun(_message.Message):
     run: _builtins.str
     """run by name."""
     kept: _builtins.int
-    """kept is how many are in its dataset."""
+    """kept: how many are in its dataset."""
     duplicates: _builtins.int
-    """duplicates is how many were dropped, since another one stands for them."""
+    """duplicates: how many were removed because another document represents them."""
     rejected: _builtins.int
-    """rejected is how many a rule left out."""
+    """rejected: how many a rule rejected."""
     retracted: _builtins.int
-    """retracted is how many were left out on request."""
+    """retracted: how many were retracted."""
     def __init__(
         self,
         *,
@@ -827,7 +829,7 @@ Global___ReachedRun: _TypeAlias = ReachedRun  # noqa: Y015
 
 @_typing.final
 class ReachedDataset(_message.Message):
-    """ReachedDataset is a dataset that holds some of the documents."""
+    """ReachedDataset is a dataset that contains some of the documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -838,11 +840,11 @@ class ReachedDataset(_message.Message):
     dataset: _builtins.str
     """dataset by name."""
     tokenizer: _builtins.str
-    """tokenizer that learnt from them; empty where it is that of an earlier dataset."""
+    """tokenizer that was trained on them; empty if it is that of an earlier dataset."""
     train: _builtins.int
-    """train is how many of them are trained on."""
+    """train: how many of them are in the training split."""
     validation: _builtins.int
-    """validation is how many are held out."""
+    """validation: how many of them are held out."""
     def __init__(
         self,
         *,
@@ -861,7 +863,7 @@ Global___ReachedDataset: _TypeAlias = ReachedDataset  # noqa: Y015
 
 @_typing.final
 class ReachedLine(_message.Message):
-    """ReachedLine says which steps read the documents."""
+    """ReachedLine contains the steps that read the documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -870,11 +872,11 @@ class ReachedLine(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     STEP_COUNT_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    """job that stepped."""
+    """job of the step."""
     line: _builtins.int
     """line of the steps."""
     step_count: _builtins.int
-    """step_count is how many there are."""
+    """step_count: the number of all such steps."""
     @_builtins.property
     def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """steps that read them, in order, up to the limit."""
@@ -897,7 +899,7 @@ Global___ReachedLine: _TypeAlias = ReachedLine  # noqa: Y015
 
 @_typing.final
 class ReachedCheckpoint(_message.Message):
-    """ReachedCheckpoint was trained on a dataset that holds some of the documents."""
+    """ReachedCheckpoint was trained on a dataset that contains some of the documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -906,7 +908,7 @@ class ReachedCheckpoint(_message.Message):
     checkpoint: _builtins.str
     """checkpoint by name."""
     read: _builtins.bool
-    """read is true when a step up to it read one of them; its tokenizer learnt from them all the same."""
+    """read is true if a step before it read one of them. Its tokenizer was trained on them in any case."""
     def __init__(
         self,
         *,
@@ -923,7 +925,7 @@ Global___ReachedCheckpoint: _TypeAlias = ReachedCheckpoint  # noqa: Y015
 
 @_typing.final
 class ReachedBlob(_message.Message):
-    """ReachedBlob holds texts or tokens of the documents, and other documents beside them."""
+    """ReachedBlob contains texts or tokens of the documents, and of other documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -933,7 +935,7 @@ class ReachedBlob(_message.Message):
     """blob by its key."""
     @_builtins.property
     def runs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """runs that made or reused it, or trained on it, by name."""
+        """runs that made it, reused it, or trained on it, by name."""
 
     def __init__(
         self,
@@ -951,7 +953,7 @@ Global___ReachedBlob: _TypeAlias = ReachedBlob  # noqa: Y015
 
 @_typing.final
 class Reach(_message.Message):
-    """Reach is what documents had a part in, and where they still lie."""
+    """Reach is everything that documents contributed to, and the blobs that contain them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -966,14 +968,14 @@ class Reach(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """truncated is true when the limit cut a list."""
+    """truncated is true if the limit was reached for a list."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedDocument]:
-        """documents in the order of their names."""
+        """documents, sorted by name."""
 
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedRun]:
-        """runs that have chosen among documents, by name."""
+        """runs that have selected among the documents, by name."""
 
     @_builtins.property
     def datasets(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedDataset]:
@@ -981,27 +983,27 @@ class Reach(_message.Message):
 
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedLine]:
-        """lines by job and line."""
+        """lines, sorted by job and line."""
 
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedCheckpoint]:
-        """checkpoints by job, line and step."""
+        """checkpoints, sorted by job, line and step."""
 
     @_builtins.property
     def blobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """blobs that hold their texts or tokens."""
+        """blobs that contain their texts or tokens."""
 
     @_builtins.property
     def crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """crawls whose archives hold the pages."""
+        """crawls whose archives contain the pages."""
 
     @_builtins.property
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReachedBlob]:
-        """held are these blobs once more, each with the runs that use it."""
+        """held: the same blobs, each with the runs that use it."""
 
     @_builtins.property
     def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """gone are blobs in which the documents may have been; what came of these there is not told."""
+        """gone: missing blobs that may have contained the documents; their results are not included."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class LineageServiceStub:
-    """LineageService answers where a thing came from and what came of it.
+    """LineageService answers queries about provenance: the sources of a result, and the results of a source.
     """
 
     def __init__(self, channel):
@@ -73,39 +73,39 @@ class LineageServiceStub:
 
 
 class LineageServiceServicer:
-    """LineageService answers where a thing came from and what came of it.
+    """LineageService answers queries about provenance: the sources of a result, and the results of a source.
     """
 
     def Trace(self, request, context):
-        """Trace walks from a resource to its ancestors or descendants.
+        """Trace returns the ancestors or descendants of a resource.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TraceDocument(self, request, context):
-        """TraceDocument lists the steps that saw a document.
+        """TraceDocument returns the steps that read a document.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TraceStep(self, request, context):
-        """TraceStep lists the documents that a step saw.
+        """TraceStep returns the documents that a step read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TraceText(self, request, context):
-        """TraceText finds the verbatim spans of a text in what a model was trained on.
+        """TraceText finds verbatim spans of a text in the training data of a model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ShowReach(self, request, context):
-        """ShowReach lists everything that documents had a part in, and where they still lie.
+        """ShowReach returns everything that documents contributed to, and the blobs that contain them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -119,7 +119,7 @@ class LineageServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDocuments(self, request, context):
-        """ListDocuments lists what became of the pages that a run read.
+        """ListDocuments returns the outcome of each page that a run read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,7 +172,7 @@ def add_LineageServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LineageService:
-    """LineageService answers where a thing came from and what came of it.
+    """LineageService answers queries about provenance: the sources of a result, and the results of a source.
     """
 
     @staticmethod

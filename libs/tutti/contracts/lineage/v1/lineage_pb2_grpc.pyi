@@ -27,49 +27,49 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LineageServiceStub:
-    """LineageService answers where a thing came from and what came of it."""
+    """LineageService answers queries about provenance: the sources of a result, and the results of a source."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LineageServiceAsyncStub: ...
     Trace: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceRequest, _lineage_pb2.TraceResponse]
-    """Trace walks from a resource to its ancestors or descendants."""
+    """Trace returns the ancestors or descendants of a resource."""
     TraceDocument: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceDocumentRequest, _lineage_pb2.TraceDocumentResponse]
-    """TraceDocument lists the steps that saw a document."""
+    """TraceDocument returns the steps that read a document."""
     TraceStep: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]
-    """TraceStep lists the documents that a step saw."""
+    """TraceStep returns the documents that a step read."""
     TraceText: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.TraceTextRequest, _lineage_pb2.TraceTextResponse]
-    """TraceText finds the verbatim spans of a text in what a model was trained on."""
+    """TraceText finds verbatim spans of a text in the training data of a model."""
     ShowReach: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowReachRequest, _lineage_pb2.Reach]
-    """ShowReach lists everything that documents had a part in, and where they still lie."""
+    """ShowReach returns everything that documents contributed to, and the blobs that contain them."""
     ShowDocument: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]
     """ShowDocument returns a document with its text."""
     ListDocuments: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]
-    """ListDocuments lists what became of the pages that a run read."""
+    """ListDocuments returns the outcome of each page that a run read."""
 
 @_typing.type_check_only
 class LineageServiceAsyncStub(LineageServiceStub):
-    """LineageService answers where a thing came from and what came of it."""
+    """LineageService answers queries about provenance: the sources of a result, and the results of a source."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Trace: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceRequest, _lineage_pb2.TraceResponse]  # type: ignore[assignment]
-    """Trace walks from a resource to its ancestors or descendants."""
+    """Trace returns the ancestors or descendants of a resource."""
     TraceDocument: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceDocumentRequest, _lineage_pb2.TraceDocumentResponse]  # type: ignore[assignment]
-    """TraceDocument lists the steps that saw a document."""
+    """TraceDocument returns the steps that read a document."""
     TraceStep: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceStepRequest, _lineage_pb2.TraceStepResponse]  # type: ignore[assignment]
-    """TraceStep lists the documents that a step saw."""
+    """TraceStep returns the documents that a step read."""
     TraceText: _aio.UnaryUnaryMultiCallable[_lineage_pb2.TraceTextRequest, _lineage_pb2.TraceTextResponse]  # type: ignore[assignment]
-    """TraceText finds the verbatim spans of a text in what a model was trained on."""
+    """TraceText finds verbatim spans of a text in the training data of a model."""
     ShowReach: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowReachRequest, _lineage_pb2.Reach]  # type: ignore[assignment]
-    """ShowReach lists everything that documents had a part in, and where they still lie."""
+    """ShowReach returns everything that documents contributed to, and the blobs that contain them."""
     ShowDocument: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowDocumentRequest, _lineage_pb2.Document]  # type: ignore[assignment]
     """ShowDocument returns a document with its text."""
     ListDocuments: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]  # type: ignore[assignment]
-    """ListDocuments lists what became of the pages that a run read."""
+    """ListDocuments returns the outcome of each page that a run read."""
 
 class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
-    """LineageService answers where a thing came from and what came of it."""
+    """LineageService answers queries about provenance: the sources of a result, and the results of a source."""
 
     @_abc_1.abstractmethod
     def Trace(
@@ -77,7 +77,7 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lineage_pb2.TraceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.TraceResponse, _abc.Awaitable[_lineage_pb2.TraceResponse]]:
-        """Trace walks from a resource to its ancestors or descendants."""
+        """Trace returns the ancestors or descendants of a resource."""
 
     @_abc_1.abstractmethod
     def TraceDocument(
@@ -85,7 +85,7 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lineage_pb2.TraceDocumentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.TraceDocumentResponse, _abc.Awaitable[_lineage_pb2.TraceDocumentResponse]]:
-        """TraceDocument lists the steps that saw a document."""
+        """TraceDocument returns the steps that read a document."""
 
     @_abc_1.abstractmethod
     def TraceStep(
@@ -93,7 +93,7 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lineage_pb2.TraceStepRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.TraceStepResponse, _abc.Awaitable[_lineage_pb2.TraceStepResponse]]:
-        """TraceStep lists the documents that a step saw."""
+        """TraceStep returns the documents that a step read."""
 
     @_abc_1.abstractmethod
     def TraceText(
@@ -101,7 +101,7 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lineage_pb2.TraceTextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.TraceTextResponse, _abc.Awaitable[_lineage_pb2.TraceTextResponse]]:
-        """TraceText finds the verbatim spans of a text in what a model was trained on."""
+        """TraceText finds verbatim spans of a text in the training data of a model."""
 
     @_abc_1.abstractmethod
     def ShowReach(
@@ -109,7 +109,7 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lineage_pb2.ShowReachRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.Reach, _abc.Awaitable[_lineage_pb2.Reach]]:
-        """ShowReach lists everything that documents had a part in, and where they still lie."""
+        """ShowReach returns everything that documents contributed to, and the blobs that contain them."""
 
     @_abc_1.abstractmethod
     def ShowDocument(
@@ -125,6 +125,6 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lineage_pb2.ListDocumentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.ListDocumentsResponse, _abc.Awaitable[_lineage_pb2.ListDocumentsResponse]]:
-        """ListDocuments lists what became of the pages that a run read."""
+        """ListDocuments returns the outcome of each page that a run read."""
 
 def add_LineageServiceServicer_to_server(servicer: LineageServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -31,13 +31,13 @@ class RunSpec(_message.Message):
     TITLE_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
-    """recipe as canonical JSON, checked whole; its input.path is the digest of the folder's content."""
+    """recipe as validated canonical JSON; its input.path is the digest of the folder's content."""
     recipe_digest: _builtins.str
-    """recipe_digest names it."""
+    """recipe_digest of it."""
     title: _builtins.str
-    """title for people: the recipe's name."""
+    """title to display: the recipe's name."""
     origin: _builtins.str
-    """origin: of a run that carries out an earlier one again, with what it named made anew, the digest of the first recipe."""
+    """origin: for a run that repeats an earlier one after its inputs were made again, the digest of the first recipe."""
     def __init__(
         self,
         *,
@@ -56,7 +56,7 @@ Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 
 @_typing.final
 class StageInput(_message.Message):
-    """StageInput is something that a stage reads."""
+    """StageInput is an input of a stage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -66,9 +66,9 @@ class StageInput(_message.Message):
     role: _builtins.str
     """role of the input in the stage."""
     resource: _builtins.str
-    """resource: the work of another stage, or what the recipe names."""
+    """resource: the result of another stage, or a resource that the recipe names."""
     part: _builtins.str
-    """part of its split that is read; empty for all of it."""
+    """part of its split; empty for all of it."""
     def __init__(
         self,
         *,
@@ -112,7 +112,7 @@ class Stage(_message.Message):
     state: _common_pb2.State.ValueType
     """state of the stage."""
     reused: _builtins.bool
-    """reused is true when an earlier result served."""
+    """reused is true if an earlier result was reused."""
     resource: _builtins.str
     """resource at its owner."""
     content_digest: _builtins.str
@@ -120,26 +120,26 @@ class Stage(_message.Message):
     reuse_key: _builtins.str
     """reuse_key = H(stage, logic version, parameters, input digests)."""
     reason: _builtins.str
-    """reason in words."""
+    """reason as text."""
     manifest_key: _builtins.str
     """manifest_key of the result."""
     resumptions: _builtins.int
-    """resumptions: how often a service that was started anew found the stage under way; the time between counts as its."""
+    """resumptions: how often a restarted service resumed the stage; its duration then includes downtime."""
     input_files: _builtins.int
-    """input_files of the folder that the stage reads; 0 where it reads what others made, and of a crawl."""
+    """input_files in the folder that the stage reads; 0 for a crawl, or if it reads results of other stages."""
     input_bytes: _builtins.int
     """input_bytes of these files."""
     kind: _builtins.str
-    """kind of the stage; empty in runs of version 0.2 and before, where the name says it."""
+    """kind of the stage; empty in runs of version 0.2 and earlier, where it is the name."""
     summary: _builtins.str
-    """summary of the result in words."""
+    """summary of the result as text."""
     derivation: _builtins.str
-    """derivation = H(how the result came about), where judgements shaped it: it names their campaigns, not what they say,
-    so that a retraction does not change it. Empty where no judgement shaped it.
+    """derivation = H(how the result was made), if it depends on judgements: it names their campaigns, not their content,
+    so a retraction does not change it. Otherwise empty.
     """
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
-        """started_at is when the stage began."""
+        """started_at is when the stage started."""
 
     @_builtins.property
     def ended_at(self) -> _timestamp_pb2.Timestamp:
@@ -147,7 +147,7 @@ class Stage(_message.Message):
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageInput]:
-        """inputs that decide its content, from when it begins."""
+        """inputs that determine its content, set when it starts."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
 @_typing.final
 class Run(_message.Message):
-    """Run is a recipe being carried out."""
+    """Run is the execution of a recipe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -197,13 +197,13 @@ class Run(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the run."""
     reason: _builtins.str
-    """reason in words."""
+    """reason as text."""
     input_path: _builtins.str
-    """input_path of the folder that it reads, at the service ingest; only GetRun returns it. Empty of a crawl."""
+    """input_path of the folder that it reads, at the service ingest; only GetRun returns it. Empty for a crawl."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """spec of the run."""
@@ -214,7 +214,7 @@ class Run(_message.Message):
 
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
-        """started_at is when it began."""
+        """started_at is when it started."""
 
     @_builtins.property
     def ended_at(self) -> _timestamp_pb2.Timestamp:
@@ -222,7 +222,9 @@ class Run(_message.Message):
 
     @_builtins.property
     def training(self) -> Global___RunTraining:
-        """training is how far the newest training of the run is; only GetRun returns it, and only while the scheduler answers."""
+        """training: the progress of the newest training of the run; only GetRun returns it, and only if the scheduler
+        answers.
+        """
 
     def __init__(
         self,
@@ -248,7 +250,7 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class RunTraining(_message.Message):
-    """RunTraining is how far a training of a run is."""
+    """RunTraining is the progress of a training."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -263,15 +265,15 @@ class RunTraining(_message.Message):
     job: _builtins.str
     """job that trains."""
     step: _builtins.int
-    """step that was last crossed."""
+    """step that was completed last."""
     steps: _builtins.int
-    """steps until done."""
+    """steps of the training."""
     loss: _builtins.float
-    """loss of that step, nats a token; not set before the first one."""
+    """loss of that step in nats per token; unset before the first step."""
     tokens_per_second: _builtins.float
-    """tokens_per_second that are read; not set before two steps were crossed, and once the training has ended."""
+    """tokens_per_second of the training; unset before two steps are complete, and after the end."""
     seconds_left: _builtins.float
-    """seconds_left until the last step; not set where tokens_per_second is not."""
+    """seconds_left until the last step; unset without tokens_per_second."""
     skipped: _builtins.int
     """skipped: how many steps changed nothing because the loss or a gradient was not finite."""
     skipped_in_a_row: _builtins.int

@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class CreateRunRequest(_message.Message):
-    """CreateRunRequest asks for one."""
+    """CreateRunRequest describes the run to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -36,18 +36,18 @@ class CreateRunRequest(_message.Message):
     request_id: _builtins.str
     """request_id makes the call idempotent."""
     name: _builtins.str
-    """name chosen by the caller; empty resumes the unfinished run of this recipe or starts another."""
+    """name chosen by the caller; empty resumes the unfinished run of this recipe or starts another one."""
     recipe: _builtins.str
     """recipe as YAML or JSON text."""
     directory: _builtins.str
-    """directory that relative paths of the recipe start from."""
+    """directory that relative paths of the recipe are relative to."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
     again: _builtins.str
-    """again: a run whose recipe is carried out once more over the same pages, instead of a recipe."""
+    """again: an earlier run whose recipe is run again over the same pages, instead of a recipe."""
     @_builtins.property
     def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """overrides are `key=value`, keys dotted."""
+        """overrides as `key=value`, with dotted keys."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ Global___CreateRunRequest: _TypeAlias = CreateRunRequest  # noqa: Y015
 
 @_typing.final
 class CreateRunResponse(_message.Message):
-    """CreateRunResponse returns it."""
+    """CreateRunResponse contains the run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _events_pb2.Run:
-        """run as recorded."""
+        """run as stored."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ Global___CreateRunResponse: _TypeAlias = CreateRunResponse  # noqa: Y015
 
 @_typing.final
 class ListRunsResponse(_message.Message):
-    """ListRunsResponse is one page."""
+    """ListRunsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -104,7 +104,7 @@ class ListRunsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Run]:
-        """runs in name order."""
+        """runs, sorted by name."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ Global___ListRunsResponse: _TypeAlias = ListRunsResponse  # noqa: Y015
 
 @_typing.final
 class CheckRecipeRequest(_message.Message):
-    """CheckRecipeRequest holds a recipe."""
+    """CheckRecipeRequest contains a recipe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -135,16 +135,16 @@ class CheckRecipeRequest(_message.Message):
     recipe: _builtins.str
     """recipe as YAML or JSON text."""
     directory: _builtins.str
-    """directory that relative paths of the recipe start from."""
+    """directory that relative paths of the recipe are relative to."""
     again: _builtins.str
-    """again: a run whose recipe is checked over the same pages, instead of a recipe."""
+    """again: an earlier run whose recipe is checked over the same pages, instead of a recipe."""
     all_problems: _builtins.bool
-    """all_problems: everything that is wrong stands in the answer, and nothing else; of a folder one file is read."""
+    """all_problems: return all problems, and nothing else; only one file of a folder is read."""
     forecast: _builtins.bool
-    """forecast: the answer says what the stages that would run need, as far as that is known."""
+    """forecast: return the estimated needs of the stages that would run, as far as they are known."""
     @_builtins.property
     def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """overrides are `key=value`, keys dotted."""
+        """overrides as `key=value`, with dotted keys."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ Global___CheckRecipeRequest: _TypeAlias = CheckRecipeRequest  # noqa: Y015
 
 @_typing.final
 class InputReport(_message.Message):
-    """InputReport is what a sample of one folder of a recipe becomes."""
+    """InputReport describes a sample of one folder of a recipe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -176,7 +176,7 @@ class InputReport(_message.Message):
     key: _builtins.str
     """key of the recipe that names the folder."""
     path: _builtins.str
-    """path of the folder as the recipe has it."""
+    """path of the folder as written in the recipe."""
     @_builtins.property
     def sample(self) -> _ingest_pb2.InputSample:
         """sample of its first records."""
@@ -198,7 +198,7 @@ Global___InputReport: _TypeAlias = InputReport  # noqa: Y015
 
 @_typing.final
 class CheckRecipeResponse(_message.Message):
-    """CheckRecipeResponse says what would happen."""
+    """CheckRecipeResponse is the result of the check."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -213,26 +213,26 @@ class CheckRecipeResponse(_message.Message):
     recipe: _builtins.str
     """recipe as canonical JSON with all defaults."""
     recipe_digest: _builtins.str
-    """recipe_digest names it."""
+    """recipe_digest of it."""
     input_files: _builtins.int
-    """input_files of the folder; 0 of a crawl."""
+    """input_files in the folder; 0 for a crawl."""
     input_bytes: _builtins.int
     """input_bytes of these files."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Stage]:
-        """stages with their reuse."""
+        """stages, and whether they would be reused."""
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecipeProblem]:
-        """problems of the recipe, where all of them were asked for."""
+        """problems of the recipe, if all of them were requested."""
 
     @_builtins.property
     def forecasts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Forecast]:
-        """forecasts of the stages that would run, where they were asked for."""
+        """forecasts of the stages that would run, if they were requested."""
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputReport]:
-        """inputs are the folders of the recipe, each with what a sample of its records becomes."""
+        """inputs: the folders of the recipe, each with a sample of its records."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ Global___CheckRecipeResponse: _TypeAlias = CheckRecipeResponse  # noqa: Y015
 
 @_typing.final
 class RecipeProblem(_message.Message):
-    """RecipeProblem is something wrong in a recipe."""
+    """RecipeProblem is an error in a recipe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -266,9 +266,9 @@ class RecipeProblem(_message.Message):
     key: _builtins.str
     """key of the recipe; "recipe" for the text as a whole."""
     seen: _builtins.str
-    """seen there."""
+    """seen value."""
     expected: _builtins.str
-    """expected instead."""
+    """expected value."""
     def __init__(
         self,
         *,
@@ -286,7 +286,7 @@ Global___RecipeProblem: _TypeAlias = RecipeProblem  # noqa: Y015
 
 @_typing.final
 class Forecast(_message.Message):
-    """Forecast says what a stage needs; what is not known is not set."""
+    """Forecast is the estimated needs of a stage; unknown values are unset."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -296,15 +296,15 @@ class Forecast(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     BASIS_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """stage by its name."""
+    """stage by name."""
     seconds: _builtins.float
-    """seconds that it takes."""
+    """seconds of run time."""
     disk_bytes: _builtins.int
-    """disk_bytes that it writes."""
+    """disk_bytes to write."""
     memory_bytes: _builtins.int
-    """memory_bytes that it takes: a training or a sample at least, other stages about."""
+    """memory_bytes: a lower bound for a training or a sample, an estimate for other stages."""
     basis: _builtins.str
-    """basis of these figures in words: measured by which run, or elsewhere."""
+    """basis of the estimate as text: the run in which it was measured, or another source."""
     def __init__(
         self,
         *,

@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class PipelineServiceStub:
-    """PipelineService carries recipes out.
+    """PipelineService runs recipes.
     """
 
     def __init__(self, channel):
@@ -65,39 +65,39 @@ class PipelineServiceStub:
 
 
 class PipelineServiceServicer:
-    """PipelineService carries recipes out.
+    """PipelineService runs recipes.
     """
 
     def CreateRun(self, request, context):
-        """CreateRun records the work and returns at once; the same request_id with another body is refused.
+        """CreateRun creates a run and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """GetRun returns one.
+        """GetRun returns a run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """ListRuns returns a page in name order.
+        """ListRuns returns one page of runs, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """CancelRun ends it.
+        """CancelRun cancels a run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckRecipe(self, request, context):
-        """CheckRecipe checks a recipe whole and says which stages would be reused.
+        """CheckRecipe validates a recipe and returns which stages would be reused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,7 +140,7 @@ def add_PipelineServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PipelineService:
-    """PipelineService carries recipes out.
+    """PipelineService runs recipes.
     """
 
     @staticmethod

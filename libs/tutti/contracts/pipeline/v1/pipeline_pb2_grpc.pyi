@@ -29,41 +29,41 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PipelineServiceStub:
-    """PipelineService carries recipes out."""
+    """PipelineService runs recipes."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PipelineServiceAsyncStub: ...
     CreateRun: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.CreateRunRequest, _pipeline_pb2.CreateRunResponse]
-    """CreateRun records the work and returns at once; the same request_id with another body is refused."""
+    """CreateRun creates a run and returns immediately; repeating a request_id with another body fails."""
     GetRun: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Run]
-    """GetRun returns one."""
+    """GetRun returns a run."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _pipeline_pb2.ListRunsResponse]
-    """ListRuns returns a page in name order."""
+    """ListRuns returns one page of runs, sorted by name."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Run]
-    """CancelRun ends it."""
+    """CancelRun cancels a run."""
     CheckRecipe: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]
-    """CheckRecipe checks a recipe whole and says which stages would be reused."""
+    """CheckRecipe validates a recipe and returns which stages would be reused."""
 
 @_typing.type_check_only
 class PipelineServiceAsyncStub(PipelineServiceStub):
-    """PipelineService carries recipes out."""
+    """PipelineService runs recipes."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateRun: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.CreateRunRequest, _pipeline_pb2.CreateRunResponse]  # type: ignore[assignment]
-    """CreateRun records the work and returns at once; the same request_id with another body is refused."""
+    """CreateRun creates a run and returns immediately; repeating a request_id with another body fails."""
     GetRun: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Run]  # type: ignore[assignment]
-    """GetRun returns one."""
+    """GetRun returns a run."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _pipeline_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """ListRuns returns a page in name order."""
+    """ListRuns returns one page of runs, sorted by name."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Run]  # type: ignore[assignment]
-    """CancelRun ends it."""
+    """CancelRun cancels a run."""
     CheckRecipe: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]  # type: ignore[assignment]
-    """CheckRecipe checks a recipe whole and says which stages would be reused."""
+    """CheckRecipe validates a recipe and returns which stages would be reused."""
 
 class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
-    """PipelineService carries recipes out."""
+    """PipelineService runs recipes."""
 
     @_abc_1.abstractmethod
     def CreateRun(
@@ -71,7 +71,7 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _pipeline_pb2.CreateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pipeline_pb2.CreateRunResponse, _abc.Awaitable[_pipeline_pb2.CreateRunResponse]]:
-        """CreateRun records the work and returns at once; the same request_id with another body is refused."""
+        """CreateRun creates a run and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetRun(
@@ -79,7 +79,7 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Run, _abc.Awaitable[_events_pb2.Run]]:
-        """GetRun returns one."""
+        """GetRun returns a run."""
 
     @_abc_1.abstractmethod
     def ListRuns(
@@ -87,7 +87,7 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pipeline_pb2.ListRunsResponse, _abc.Awaitable[_pipeline_pb2.ListRunsResponse]]:
-        """ListRuns returns a page in name order."""
+        """ListRuns returns one page of runs, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelRun(
@@ -95,7 +95,7 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Run, _abc.Awaitable[_events_pb2.Run]]:
-        """CancelRun ends it."""
+        """CancelRun cancels a run."""
 
     @_abc_1.abstractmethod
     def CheckRecipe(
@@ -103,6 +103,6 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _pipeline_pb2.CheckRecipeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pipeline_pb2.CheckRecipeResponse, _abc.Awaitable[_pipeline_pb2.CheckRecipeResponse]]:
-        """CheckRecipe checks a recipe whole and says which stages would be reused."""
+        """CheckRecipe validates a recipe and returns which stages would be reused."""
 
 def add_PipelineServiceServicer_to_server(servicer: PipelineServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -30,20 +30,20 @@ class _FormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Format.ValueTy
     FORMAT_UNSPECIFIED: _Format.ValueType  # 0
     """FORMAT_UNSPECIFIED is never stored."""
     FORMAT_HUGGING_FACE: _Format.ValueType  # 1
-    """FORMAT_HUGGING_FACE is a folder that transformers reads: safetensors, tokenizer.json and configurations."""
+    """FORMAT_HUGGING_FACE is a folder for transformers: safetensors, tokenizer.json and configurations."""
 
 class Format(_Format, metaclass=_FormatEnumTypeWrapper):
-    """Format is how an export can be read."""
+    """Format is the format of an export."""
 
 FORMAT_UNSPECIFIED: Format.ValueType  # 0
 """FORMAT_UNSPECIFIED is never stored."""
 FORMAT_HUGGING_FACE: Format.ValueType  # 1
-"""FORMAT_HUGGING_FACE is a folder that transformers reads: safetensors, tokenizer.json and configurations."""
+"""FORMAT_HUGGING_FACE is a folder for transformers: safetensors, tokenizer.json and configurations."""
 Global___Format: _TypeAlias = Format  # noqa: Y015
 
 @_typing.final
 class PromptSet(_message.Message):
-    """PromptSet is a set of conversations whose last messages are to be answered."""
+    """PromptSet is a set of conversations to answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -52,7 +52,7 @@ class PromptSet(_message.Message):
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
     conversations: _builtins.str
-    """conversations by their name."""
+    """conversations by name."""
     manifest_key: _builtins.str
     """manifest_key of them."""
     content_digest: _builtins.str
@@ -77,7 +77,7 @@ Global___PromptSet: _TypeAlias = PromptSet  # noqa: Y015
 
 @_typing.final
 class SampleSpec(_message.Message):
-    """SampleSpec says what to continue, and how."""
+    """SampleSpec defines what to generate."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -92,28 +92,32 @@ class SampleSpec(_message.Message):
     PROMPT_SET_FIELD_NUMBER: _builtins.int
     EACH_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
-    """checkpoint whose model continues, such as "checkpoints/x/0/20"."""
+    """checkpoint that generates, such as "checkpoints/x/0/20"."""
     tokens: _builtins.int
-    """tokens that follow each prompt at most: 1 to 4096."""
+    """tokens to generate per prompt, at most: 1 to 4096."""
     temperature: _builtins.float
-    """temperature divides the logits; 0 takes the likeliest token each time; unset means 1."""
+    """temperature divides the logits; 0 always takes the most probable token; unset means 1."""
     top_p: _builtins.float
-    """top_p: only the fewest likeliest tokens whose probabilities reach it; unset means 1, all of them."""
+    """top_p: sample only from the smallest set of most probable tokens whose total probability reaches it; unset means 1,
+    all tokens.
+    """
     top_k: _builtins.int
-    """top_k: only so many likeliest tokens; 0 means all."""
+    """top_k: sample only from this number of most probable tokens; 0 means all."""
     seed: _builtins.int
-    """seed below 2^53: the same one gives the same texts."""
+    """seed below 2^53; the same seed gives the same texts."""
     logic_version: _builtins.str
-    """logic_version of the sampling that is asked for; empty means the current one."""
+    """logic_version of sampling to use; empty means the current one."""
     each: _builtins.int
-    """each: so many answers to a prompt of the set, 1 to 64; 0 means 1."""
+    """each: answers per prompt of the set, 1 to 64; 0 means 1."""
     @_builtins.property
     def prompts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """prompts: 1 to 64 texts, of 64 KiB together; an empty one begins a new text. Never in an event; ReadSample has them."""
+        """prompts: 1 to 64 texts, together at most 64 KiB; an empty one starts a new text. Events never contain them;
+        ReadSample returns them.
+        """
 
     @_builtins.property
     def prompt_set(self) -> Global___PromptSet:
-        """prompt_set to answer instead of prompts to continue, by the chat template of the checkpoint's training."""
+        """prompt_set to answer, with the chat template of the checkpoint's training, instead of prompts to continue."""
 
     def __init__(
         self,
@@ -146,7 +150,7 @@ Global___SampleSpec: _TypeAlias = SampleSpec  # noqa: Y015
 
 @_typing.final
 class Sample(_message.Message):
-    """Sample continues texts."""
+    """Sample contains generated texts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -163,18 +167,18 @@ class Sample(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     tokens: _builtins.int
     """tokens of all continuations."""
     continuations: _builtins.int
-    """continuations of it, or answers."""
+    """continuations, or answers: their number."""
     @_builtins.property
     def spec(self) -> Global___SampleSpec:
-        """spec that it was created with, without its prompts."""
+        """spec of the sample, without its prompts."""
 
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
@@ -186,7 +190,7 @@ class Sample(_message.Message):
 
     @_builtins.property
     def result(self) -> _common_pb2.Artifact:
-        """result: the manifest that holds prompts and continuations."""
+        """result: the manifest with prompts and continuations."""
 
     def __init__(
         self,
@@ -212,7 +216,7 @@ Global___Sample: _TypeAlias = Sample  # noqa: Y015
 
 @_typing.final
 class ExportSpec(_message.Message):
-    """ExportSpec says which checkpoint is to be read by others."""
+    """ExportSpec defines the checkpoint to export."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -224,7 +228,7 @@ class ExportSpec(_message.Message):
     format: Global___Format.ValueType
     """format of the files."""
     logic_version: _builtins.str
-    """logic_version of the export that is asked for; empty means the current one."""
+    """logic_version of the export to use; empty means the current one."""
     def __init__(
         self,
         *,
@@ -288,11 +292,11 @@ class Export(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     @_builtins.property
     def spec(self) -> Global___ExportSpec:
         """spec that it was created with."""

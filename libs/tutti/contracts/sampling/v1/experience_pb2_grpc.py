@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class ExperienceServiceStub:
-    """ExperienceService keeps experience.
+    """ExperienceService stores experience.
     """
 
     def __init__(self, channel):
@@ -59,32 +59,32 @@ class ExperienceServiceStub:
 
 
 class ExperienceServiceServicer:
-    """ExperienceService keeps experience.
+    """ExperienceService stores experience.
     """
 
     def ReportExperience(self, request, context):
-        """ReportExperience tells that rollouts of an iteration are stored; the same one again changes nothing.
+        """ReportExperience reports that rollouts of an iteration are stored; repeating it changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetExperience(self, request, context):
-        """GetExperience returns one, without its rollouts.
+        """GetExperience returns an experience, without its rollouts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListExperiences(self, request, context):
-        """ListExperiences returns a page by job, line and iteration.
+        """ListExperiences returns one page of experiences, sorted by job, line and iteration.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadExperience(self, request, context):
-        """ReadExperience returns rollouts of one that is stored.
+        """ReadExperience returns rollouts of a stored experience.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,7 +122,7 @@ def add_ExperienceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ExperienceService:
-    """ExperienceService keeps experience.
+    """ExperienceService stores experience.
     """
 
     @staticmethod

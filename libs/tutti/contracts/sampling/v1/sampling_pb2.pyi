@@ -27,30 +27,30 @@ class _Stop:
 class _StopEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stop.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     STOP_UNSPECIFIED: _Stop.ValueType  # 0
-    """STOP_UNSPECIFIED is never answered."""
+    """STOP_UNSPECIFIED is never returned."""
     STOP_END: _Stop.ValueType  # 1
     """STOP_END: the model ended the text."""
     STOP_TOKENS: _Stop.ValueType  # 2
-    """STOP_TOKENS: it has as many tokens as were asked for."""
+    """STOP_TOKENS: it has the requested number of tokens."""
     STOP_CONTEXT: _Stop.ValueType  # 3
     """STOP_CONTEXT: prompt and continuation fill the model's context."""
 
 class Stop(_Stop, metaclass=_StopEnumTypeWrapper):
-    """Stop is why a continuation ended."""
+    """Stop is the reason why a continuation ended."""
 
 STOP_UNSPECIFIED: Stop.ValueType  # 0
-"""STOP_UNSPECIFIED is never answered."""
+"""STOP_UNSPECIFIED is never returned."""
 STOP_END: Stop.ValueType  # 1
 """STOP_END: the model ended the text."""
 STOP_TOKENS: Stop.ValueType  # 2
-"""STOP_TOKENS: it has as many tokens as were asked for."""
+"""STOP_TOKENS: it has the requested number of tokens."""
 STOP_CONTEXT: Stop.ValueType  # 3
 """STOP_CONTEXT: prompt and continuation fill the model's context."""
 Global___Stop: _TypeAlias = Stop  # noqa: Y015
 
 @_typing.final
 class CreateSampleRequest(_message.Message):
-    """CreateSampleRequest asks for one."""
+    """CreateSampleRequest describes the sample to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -86,14 +86,14 @@ Global___CreateSampleRequest: _TypeAlias = CreateSampleRequest  # noqa: Y015
 
 @_typing.final
 class CreateSampleResponse(_message.Message):
-    """CreateSampleResponse returns it."""
+    """CreateSampleResponse contains the sample."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SAMPLE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def sample(self) -> _events_pb2.Sample:
-        """sample as recorded."""
+        """sample as stored."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ Global___CreateSampleResponse: _TypeAlias = CreateSampleResponse  # noqa: Y015
 
 @_typing.final
 class ListSamplesResponse(_message.Message):
-    """ListSamplesResponse is one page."""
+    """ListSamplesResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -120,7 +120,7 @@ class ListSamplesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def samples(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Sample]:
-        """samples in name order."""
+        """samples, sorted by name."""
 
     def __init__(
         self,
@@ -148,9 +148,9 @@ class ReadSampleRequest(_message.Message):
     name: _builtins.str
     """name of the sample."""
     page_size: _builtins.int
-    """page_size: at most so many continuations; 0 means 1000, which is the most."""
+    """page_size of continuations, at most 1000; 0 means 1000."""
     page_token: _builtins.str
-    """page_token of the page to read; empty for the first."""
+    """page_token from the previous page; empty for the first page."""
     def __init__(
         self,
         *,
@@ -181,16 +181,16 @@ class Continuation(_message.Message):
     prompt: _builtins.str
     """prompt that was continued."""
     text: _builtins.str
-    """text that follows it; bytes that are no UTF-8 read U+FFFD."""
+    """text that follows the prompt; invalid UTF-8 is replaced by U+FFFD."""
     tokens: _builtins.int
     """tokens of the text."""
     stop: Global___Stop.ValueType
     """stop says why it ended."""
     number: _builtins.int
-    """number of the draw, which follows from the place of its prompt; of an answer to a conversation."""
+    """number of the answer to a conversation: it determines the random numbers and follows from the index of the prompt."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
-        """messages of the conversation that is answered; empty where a prompt was continued."""
+        """messages of the conversation that is answered; empty if a prompt was continued."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ Global___Message: _TypeAlias = Message  # noqa: Y015
 
 @_typing.final
 class ReadSampleResponse(_message.Message):
-    """ReadSampleResponse has the texts."""
+    """ReadSampleResponse contains the texts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -266,7 +266,7 @@ Global___ReadSampleResponse: _TypeAlias = ReadSampleResponse  # noqa: Y015
 
 @_typing.final
 class CreateExportRequest(_message.Message):
-    """CreateExportRequest asks for one."""
+    """CreateExportRequest describes the export to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -302,14 +302,14 @@ Global___CreateExportRequest: _TypeAlias = CreateExportRequest  # noqa: Y015
 
 @_typing.final
 class CreateExportResponse(_message.Message):
-    """CreateExportResponse returns it."""
+    """CreateExportResponse contains the export."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EXPORT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def export(self) -> _events_pb2.Export:
-        """export as recorded."""
+        """export as stored."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ Global___CreateExportResponse: _TypeAlias = CreateExportResponse  # noqa: Y015
 
 @_typing.final
 class ListExportsResponse(_message.Message):
-    """ListExportsResponse is one page."""
+    """ListExportsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -336,7 +336,7 @@ class ListExportsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def exports(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Export]:
-        """exports in name order."""
+        """exports, sorted by name."""
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ Global___ListExportsResponse: _TypeAlias = ListExportsResponse  # noqa: Y015
 
 @_typing.final
 class ReadExportRequest(_message.Message):
-    """ReadExportRequest asks for a piece of a file."""
+    """ReadExportRequest selects part of a file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -366,7 +366,7 @@ class ReadExportRequest(_message.Message):
     file: _builtins.str
     """file by its name in the folder."""
     offset: _builtins.int
-    """offset in bytes where the piece begins."""
+    """offset in bytes where the part starts."""
     def __init__(
         self,
         *,
@@ -384,7 +384,7 @@ Global___ReadExportRequest: _TypeAlias = ReadExportRequest  # noqa: Y015
 
 @_typing.final
 class ReadExportResponse(_message.Message):
-    """ReadExportResponse has the piece."""
+    """ReadExportResponse contains the part."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class SamplingServiceStub:
-    """SamplingService lets a checkpoint continue texts, and writes it for others to read.
+    """SamplingService generates texts from checkpoints, and exports checkpoints.
     """
 
     def __init__(self, channel):
@@ -90,74 +90,74 @@ class SamplingServiceStub:
 
 
 class SamplingServiceServicer:
-    """SamplingService lets a checkpoint continue texts, and writes it for others to read.
+    """SamplingService generates texts from checkpoints, and exports checkpoints.
     """
 
     def CreateSample(self, request, context):
-        """CreateSample records the work and returns at once; the same request_id with another body is refused.
+        """CreateSample creates a sample and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSample(self, request, context):
-        """GetSample returns one, without its texts.
+        """GetSample returns a sample, without its texts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSamples(self, request, context):
-        """ListSamples returns a page in name order.
+        """ListSamples returns one page of samples, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelSample(self, request, context):
-        """CancelSample ends it.
+        """CancelSample cancels a sample.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadSample(self, request, context):
-        """ReadSample returns the texts of one that is done.
+        """ReadSample returns the texts of a finished sample.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateExport(self, request, context):
-        """CreateExport records the work and returns at once; the same request_id with another body is refused.
+        """CreateExport creates an export and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetExport(self, request, context):
-        """GetExport returns one.
+        """GetExport returns an export.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListExports(self, request, context):
-        """ListExports returns a page in name order.
+        """ListExports returns one page of exports, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelExport(self, request, context):
-        """CancelExport ends it.
+        """CancelExport cancels an export.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadExport(self, request, context):
-        """ReadExport returns a piece of a file of one that is done; its reader checks the digest of the whole.
+        """ReadExport returns part of a file of a finished export; clients verify the digest of the whole file.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -225,7 +225,7 @@ def add_SamplingServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SamplingService:
-    """SamplingService lets a checkpoint continue texts, and writes it for others to read.
+    """SamplingService generates texts from checkpoints, and exports checkpoints.
     """
 
     @staticmethod

@@ -29,61 +29,61 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SamplingServiceStub:
-    """SamplingService lets a checkpoint continue texts, and writes it for others to read."""
+    """SamplingService generates texts from checkpoints, and exports checkpoints."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SamplingServiceAsyncStub: ...
     CreateSample: _grpc.UnaryUnaryMultiCallable[_sampling_pb2.CreateSampleRequest, _sampling_pb2.CreateSampleResponse]
-    """CreateSample records the work and returns at once; the same request_id with another body is refused."""
+    """CreateSample creates a sample and returns immediately; repeating a request_id with another body fails."""
     GetSample: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Sample]
-    """GetSample returns one, without its texts."""
+    """GetSample returns a sample, without its texts."""
     ListSamples: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _sampling_pb2.ListSamplesResponse]
-    """ListSamples returns a page in name order."""
+    """ListSamples returns one page of samples, sorted by name."""
     CancelSample: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Sample]
-    """CancelSample ends it."""
+    """CancelSample cancels a sample."""
     ReadSample: _grpc.UnaryUnaryMultiCallable[_sampling_pb2.ReadSampleRequest, _sampling_pb2.ReadSampleResponse]
-    """ReadSample returns the texts of one that is done."""
+    """ReadSample returns the texts of a finished sample."""
     CreateExport: _grpc.UnaryUnaryMultiCallable[_sampling_pb2.CreateExportRequest, _sampling_pb2.CreateExportResponse]
-    """CreateExport records the work and returns at once; the same request_id with another body is refused."""
+    """CreateExport creates an export and returns immediately; repeating a request_id with another body fails."""
     GetExport: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Export]
-    """GetExport returns one."""
+    """GetExport returns an export."""
     ListExports: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _sampling_pb2.ListExportsResponse]
-    """ListExports returns a page in name order."""
+    """ListExports returns one page of exports, sorted by name."""
     CancelExport: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Export]
-    """CancelExport ends it."""
+    """CancelExport cancels an export."""
     ReadExport: _grpc.UnaryUnaryMultiCallable[_sampling_pb2.ReadExportRequest, _sampling_pb2.ReadExportResponse]
-    """ReadExport returns a piece of a file of one that is done; its reader checks the digest of the whole."""
+    """ReadExport returns part of a file of a finished export; clients verify the digest of the whole file."""
 
 @_typing.type_check_only
 class SamplingServiceAsyncStub(SamplingServiceStub):
-    """SamplingService lets a checkpoint continue texts, and writes it for others to read."""
+    """SamplingService generates texts from checkpoints, and exports checkpoints."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSample: _aio.UnaryUnaryMultiCallable[_sampling_pb2.CreateSampleRequest, _sampling_pb2.CreateSampleResponse]  # type: ignore[assignment]
-    """CreateSample records the work and returns at once; the same request_id with another body is refused."""
+    """CreateSample creates a sample and returns immediately; repeating a request_id with another body fails."""
     GetSample: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Sample]  # type: ignore[assignment]
-    """GetSample returns one, without its texts."""
+    """GetSample returns a sample, without its texts."""
     ListSamples: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _sampling_pb2.ListSamplesResponse]  # type: ignore[assignment]
-    """ListSamples returns a page in name order."""
+    """ListSamples returns one page of samples, sorted by name."""
     CancelSample: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Sample]  # type: ignore[assignment]
-    """CancelSample ends it."""
+    """CancelSample cancels a sample."""
     ReadSample: _aio.UnaryUnaryMultiCallable[_sampling_pb2.ReadSampleRequest, _sampling_pb2.ReadSampleResponse]  # type: ignore[assignment]
-    """ReadSample returns the texts of one that is done."""
+    """ReadSample returns the texts of a finished sample."""
     CreateExport: _aio.UnaryUnaryMultiCallable[_sampling_pb2.CreateExportRequest, _sampling_pb2.CreateExportResponse]  # type: ignore[assignment]
-    """CreateExport records the work and returns at once; the same request_id with another body is refused."""
+    """CreateExport creates an export and returns immediately; repeating a request_id with another body fails."""
     GetExport: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Export]  # type: ignore[assignment]
-    """GetExport returns one."""
+    """GetExport returns an export."""
     ListExports: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _sampling_pb2.ListExportsResponse]  # type: ignore[assignment]
-    """ListExports returns a page in name order."""
+    """ListExports returns one page of exports, sorted by name."""
     CancelExport: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Export]  # type: ignore[assignment]
-    """CancelExport ends it."""
+    """CancelExport cancels an export."""
     ReadExport: _aio.UnaryUnaryMultiCallable[_sampling_pb2.ReadExportRequest, _sampling_pb2.ReadExportResponse]  # type: ignore[assignment]
-    """ReadExport returns a piece of a file of one that is done; its reader checks the digest of the whole."""
+    """ReadExport returns part of a file of a finished export; clients verify the digest of the whole file."""
 
 class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SamplingService lets a checkpoint continue texts, and writes it for others to read."""
+    """SamplingService generates texts from checkpoints, and exports checkpoints."""
 
     @_abc_1.abstractmethod
     def CreateSample(
@@ -91,7 +91,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sampling_pb2.CreateSampleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sampling_pb2.CreateSampleResponse, _abc.Awaitable[_sampling_pb2.CreateSampleResponse]]:
-        """CreateSample records the work and returns at once; the same request_id with another body is refused."""
+        """CreateSample creates a sample and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetSample(
@@ -99,7 +99,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Sample, _abc.Awaitable[_events_pb2.Sample]]:
-        """GetSample returns one, without its texts."""
+        """GetSample returns a sample, without its texts."""
 
     @_abc_1.abstractmethod
     def ListSamples(
@@ -107,7 +107,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sampling_pb2.ListSamplesResponse, _abc.Awaitable[_sampling_pb2.ListSamplesResponse]]:
-        """ListSamples returns a page in name order."""
+        """ListSamples returns one page of samples, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelSample(
@@ -115,7 +115,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Sample, _abc.Awaitable[_events_pb2.Sample]]:
-        """CancelSample ends it."""
+        """CancelSample cancels a sample."""
 
     @_abc_1.abstractmethod
     def ReadSample(
@@ -123,7 +123,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sampling_pb2.ReadSampleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sampling_pb2.ReadSampleResponse, _abc.Awaitable[_sampling_pb2.ReadSampleResponse]]:
-        """ReadSample returns the texts of one that is done."""
+        """ReadSample returns the texts of a finished sample."""
 
     @_abc_1.abstractmethod
     def CreateExport(
@@ -131,7 +131,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sampling_pb2.CreateExportRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sampling_pb2.CreateExportResponse, _abc.Awaitable[_sampling_pb2.CreateExportResponse]]:
-        """CreateExport records the work and returns at once; the same request_id with another body is refused."""
+        """CreateExport creates an export and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetExport(
@@ -139,7 +139,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Export, _abc.Awaitable[_events_pb2.Export]]:
-        """GetExport returns one."""
+        """GetExport returns an export."""
 
     @_abc_1.abstractmethod
     def ListExports(
@@ -147,7 +147,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sampling_pb2.ListExportsResponse, _abc.Awaitable[_sampling_pb2.ListExportsResponse]]:
-        """ListExports returns a page in name order."""
+        """ListExports returns one page of exports, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelExport(
@@ -155,7 +155,7 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Export, _abc.Awaitable[_events_pb2.Export]]:
-        """CancelExport ends it."""
+        """CancelExport cancels an export."""
 
     @_abc_1.abstractmethod
     def ReadExport(
@@ -163,6 +163,6 @@ class SamplingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sampling_pb2.ReadExportRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sampling_pb2.ReadExportResponse, _abc.Awaitable[_sampling_pb2.ReadExportResponse]]:
-        """ReadExport returns a piece of a file of one that is done; its reader checks the digest of the whole."""
+        """ReadExport returns part of a file of a finished export; clients verify the digest of the whole file."""
 
 def add_SamplingServiceServicer_to_server(servicer: SamplingServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

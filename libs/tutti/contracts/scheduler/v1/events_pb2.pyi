@@ -34,45 +34,45 @@ class _JobState:
 class _JobStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     JOB_STATE_UNSPECIFIED: _JobState.ValueType  # 0
-    """JOB_STATE_UNSPECIFIED is refused and never stored."""
+    """JOB_STATE_UNSPECIFIED is rejected and never stored."""
     JOB_STATE_QUEUED: _JobState.ValueType  # 1
     """JOB_STATE_QUEUED waits for a gang; the reason says for what."""
     JOB_STATE_OPENING: _JobState.ValueType  # 2
     """JOB_STATE_OPENING asks the committer for an epoch and its resume point."""
     JOB_STATE_STARTING: _JobState.ValueType  # 3
-    """JOB_STATE_STARTING has a placement; ranks meet."""
+    """JOB_STATE_STARTING has a placement; its ranks start and connect."""
     JOB_STATE_RUNNING: _JobState.ValueType  # 4
-    """JOB_STATE_RUNNING steps."""
+    """JOB_STATE_RUNNING is training."""
     JOB_STATE_STOPPING: _JobState.ValueType  # 5
-    """JOB_STATE_STOPPING waits for the agents to say that the old ranks are gone."""
+    """JOB_STATE_STOPPING waits until the agents have released the old ranks."""
     JOB_STATE_DONE: _JobState.ValueType  # 6
-    """JOB_STATE_DONE has its last checkpoint committed."""
+    """JOB_STATE_DONE: the last checkpoint is committed."""
     JOB_STATE_FAILED: _JobState.ValueType  # 7
-    """JOB_STATE_FAILED gave up; the reason says why."""
+    """JOB_STATE_FAILED has failed; the reason says why."""
     JOB_STATE_CANCELLED: _JobState.ValueType  # 8
-    """JOB_STATE_CANCELLED was ended by a person."""
+    """JOB_STATE_CANCELLED was cancelled by a user."""
 
 class JobState(_JobState, metaclass=_JobStateEnumTypeWrapper):
     """JobState of a training job."""
 
 JOB_STATE_UNSPECIFIED: JobState.ValueType  # 0
-"""JOB_STATE_UNSPECIFIED is refused and never stored."""
+"""JOB_STATE_UNSPECIFIED is rejected and never stored."""
 JOB_STATE_QUEUED: JobState.ValueType  # 1
 """JOB_STATE_QUEUED waits for a gang; the reason says for what."""
 JOB_STATE_OPENING: JobState.ValueType  # 2
 """JOB_STATE_OPENING asks the committer for an epoch and its resume point."""
 JOB_STATE_STARTING: JobState.ValueType  # 3
-"""JOB_STATE_STARTING has a placement; ranks meet."""
+"""JOB_STATE_STARTING has a placement; its ranks start and connect."""
 JOB_STATE_RUNNING: JobState.ValueType  # 4
-"""JOB_STATE_RUNNING steps."""
+"""JOB_STATE_RUNNING is training."""
 JOB_STATE_STOPPING: JobState.ValueType  # 5
-"""JOB_STATE_STOPPING waits for the agents to say that the old ranks are gone."""
+"""JOB_STATE_STOPPING waits until the agents have released the old ranks."""
 JOB_STATE_DONE: JobState.ValueType  # 6
-"""JOB_STATE_DONE has its last checkpoint committed."""
+"""JOB_STATE_DONE: the last checkpoint is committed."""
 JOB_STATE_FAILED: JobState.ValueType  # 7
-"""JOB_STATE_FAILED gave up; the reason says why."""
+"""JOB_STATE_FAILED has failed; the reason says why."""
 JOB_STATE_CANCELLED: JobState.ValueType  # 8
-"""JOB_STATE_CANCELLED was ended by a person."""
+"""JOB_STATE_CANCELLED was cancelled by a user."""
 Global___JobState: _TypeAlias = JobState  # noqa: Y015
 
 class _NodeState:
@@ -82,29 +82,29 @@ class _NodeState:
 class _NodeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodeState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     NODE_STATE_UNSPECIFIED: _NodeState.ValueType  # 0
-    """NODE_STATE_UNSPECIFIED is refused and never stored."""
+    """NODE_STATE_UNSPECIFIED is rejected and never stored."""
     NODE_STATE_READY: _NodeState.ValueType  # 1
-    """NODE_STATE_READY takes ranks."""
+    """NODE_STATE_READY accepts ranks."""
     NODE_STATE_DRAINING: _NodeState.ValueType  # 2
-    """NODE_STATE_DRAINING takes no new ranks."""
+    """NODE_STATE_DRAINING accepts no new ranks."""
     NODE_STATE_LOST: _NodeState.ValueType  # 3
-    """NODE_STATE_LOST has not been heard of for a lease."""
+    """NODE_STATE_LOST sent no heartbeat within its lease."""
     NODE_STATE_LEFT: _NodeState.ValueType  # 4
-    """NODE_STATE_LEFT has an agent that was asked to stop; another will take ranks."""
+    """NODE_STATE_LEFT: its agent was stopped; it accepts ranks again when an agent registers."""
 
 class NodeState(_NodeState, metaclass=_NodeStateEnumTypeWrapper):
     """NodeState of a node."""
 
 NODE_STATE_UNSPECIFIED: NodeState.ValueType  # 0
-"""NODE_STATE_UNSPECIFIED is refused and never stored."""
+"""NODE_STATE_UNSPECIFIED is rejected and never stored."""
 NODE_STATE_READY: NodeState.ValueType  # 1
-"""NODE_STATE_READY takes ranks."""
+"""NODE_STATE_READY accepts ranks."""
 NODE_STATE_DRAINING: NodeState.ValueType  # 2
-"""NODE_STATE_DRAINING takes no new ranks."""
+"""NODE_STATE_DRAINING accepts no new ranks."""
 NODE_STATE_LOST: NodeState.ValueType  # 3
-"""NODE_STATE_LOST has not been heard of for a lease."""
+"""NODE_STATE_LOST sent no heartbeat within its lease."""
 NODE_STATE_LEFT: NodeState.ValueType  # 4
-"""NODE_STATE_LEFT has an agent that was asked to stop; another will take ranks."""
+"""NODE_STATE_LEFT: its agent was stopped; it accepts ranks again when an agent registers."""
 Global___NodeState: _TypeAlias = NodeState  # noqa: Y015
 
 class _TransitionState:
@@ -114,25 +114,25 @@ class _TransitionState:
 class _TransitionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TransitionState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TRANSITION_STATE_UNSPECIFIED: _TransitionState.ValueType  # 0
-    """TRANSITION_STATE_UNSPECIFIED is refused and never stored."""
+    """TRANSITION_STATE_UNSPECIFIED is rejected and never stored."""
     TRANSITION_STATE_RECORDED: _TransitionState.ValueType  # 1
     """TRANSITION_STATE_RECORDED waits for its step."""
     TRANSITION_STATE_APPLIED: _TransitionState.ValueType  # 2
     """TRANSITION_STATE_APPLIED took effect at an epoch."""
     TRANSITION_STATE_WITHDRAWN: _TransitionState.ValueType  # 3
-    """TRANSITION_STATE_WITHDRAWN was replaced before it took effect."""
+    """TRANSITION_STATE_WITHDRAWN was replaced or its job ended before it took effect."""
 
 class TransitionState(_TransitionState, metaclass=_TransitionStateEnumTypeWrapper):
     """TransitionState of a change of shape."""
 
 TRANSITION_STATE_UNSPECIFIED: TransitionState.ValueType  # 0
-"""TRANSITION_STATE_UNSPECIFIED is refused and never stored."""
+"""TRANSITION_STATE_UNSPECIFIED is rejected and never stored."""
 TRANSITION_STATE_RECORDED: TransitionState.ValueType  # 1
 """TRANSITION_STATE_RECORDED waits for its step."""
 TRANSITION_STATE_APPLIED: TransitionState.ValueType  # 2
 """TRANSITION_STATE_APPLIED took effect at an epoch."""
 TRANSITION_STATE_WITHDRAWN: TransitionState.ValueType  # 3
-"""TRANSITION_STATE_WITHDRAWN was replaced before it took effect."""
+"""TRANSITION_STATE_WITHDRAWN was replaced or its job ended before it took effect."""
 Global___TransitionState: _TypeAlias = TransitionState  # noqa: Y015
 
 class _RankRole:
@@ -142,34 +142,34 @@ class _RankRole:
 class _RankRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RankRole.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     RANK_ROLE_UNSPECIFIED: _RankRole.ValueType  # 0
-    """RANK_ROLE_UNSPECIFIED is refused and never stored."""
+    """RANK_ROLE_UNSPECIFIED is rejected and never stored."""
     RANK_ROLE_ACTOR: _RankRole.ValueType  # 1
     """RANK_ROLE_ACTOR holds the state that is trained."""
     RANK_ROLE_ROLLOUT: _RankRole.ValueType  # 2
     """RANK_ROLE_ROLLOUT generates from the actor's state."""
     RANK_ROLE_REWARD: _RankRole.ValueType  # 3
-    """RANK_ROLE_REWARD scores what was generated."""
+    """RANK_ROLE_REWARD scores rollouts."""
     RANK_ROLE_REFERENCE: _RankRole.ValueType  # 4
     """RANK_ROLE_REFERENCE holds a state that the actor is compared with."""
 
 class RankRole(_RankRole, metaclass=_RankRoleEnumTypeWrapper):
-    """RankRole is what a group of ranks is for."""
+    """RankRole is the role of a group of ranks."""
 
 RANK_ROLE_UNSPECIFIED: RankRole.ValueType  # 0
-"""RANK_ROLE_UNSPECIFIED is refused and never stored."""
+"""RANK_ROLE_UNSPECIFIED is rejected and never stored."""
 RANK_ROLE_ACTOR: RankRole.ValueType  # 1
 """RANK_ROLE_ACTOR holds the state that is trained."""
 RANK_ROLE_ROLLOUT: RankRole.ValueType  # 2
 """RANK_ROLE_ROLLOUT generates from the actor's state."""
 RANK_ROLE_REWARD: RankRole.ValueType  # 3
-"""RANK_ROLE_REWARD scores what was generated."""
+"""RANK_ROLE_REWARD scores rollouts."""
 RANK_ROLE_REFERENCE: RankRole.ValueType  # 4
 """RANK_ROLE_REFERENCE holds a state that the actor is compared with."""
 Global___RankRole: _TypeAlias = RankRole  # noqa: Y015
 
 @_typing.final
 class JobSpec(_message.Message):
-    """JobSpec says what to train."""
+    """JobSpec defines the training."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -190,34 +190,34 @@ class JobSpec(_message.Message):
     TOKENIZER_KEY_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
     training: _builtins.str
-    """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals. Empty in a
-    request that has the typed one; the job has both.
+    """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals. May be
+    empty in a request with typed_training; a job has both.
     """
     training_digest: _builtins.str
-    """training_digest names it."""
+    """training_digest of it."""
     dataset_manifest_key: _builtins.str
-    """dataset_manifest_key of the token shards, or of the conversations or preferences that are trained on."""
+    """dataset_manifest_key of the token shards, or of the conversations or preferences to train on."""
     dataset_digest: _builtins.str
     """dataset_digest of that manifest."""
     leaves: _builtins.int
-    """leaves G of a step."""
+    """leaves per step (G)."""
     steps: _builtins.int
-    """steps until done."""
+    """steps of the training."""
     data_parallel: _builtins.int
     """data_parallel ranks at the start."""
     shrink: _builtins.bool
-    """shrink allows a recorded transition to fewer ranks when nodes are missing."""
+    """shrink allows a recorded transition to fewer ranks if nodes are missing."""
     attempts: _builtins.int
-    """attempts without progress before the job fails; 0 means 5."""
+    """attempts without a new checkpoint until the job fails; 0 means 5."""
     initial: _builtins.str
-    """initial checkpoint whose parameters the training begins with, as in training; empty for random ones."""
+    """initial checkpoint whose parameters the training starts from, as in training; empty for random parameters."""
     source: _builtins.str
-    """source that the manifest is of, where it is no dataset: "conversations/x" or "preferences/x"."""
+    """source of the manifest, if it is not a dataset: "conversations/x" or "preferences/x"."""
     tokenizer_key: _builtins.str
-    """tokenizer_key: the blob of the training's tokenizer; empty where the dataset has its own."""
+    """tokenizer_key: the blob of the training's tokenizer; empty if the dataset has its own."""
     @_builtins.property
     def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
-        """mixed: the other datasets that are trained on, in the order of the training's mixture."""
+        """mixed: the other datasets to train on, in the order of the training's mixture."""
 
     @_builtins.property
     def typed_training(self) -> _training_pb2.Training:
@@ -225,8 +225,8 @@ class JobSpec(_message.Message):
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankGroup]:
-        """groups of ranks, each with a role and a program. A request may leave it empty: then there is one, of actors that run
-        the training's program. Others are refused by this version.
+        """groups of ranks, each with a role and a program. Empty in a request means one group of actors that run the
+        training's program; this version rejects other groups.
         """
 
     @_builtins.property
@@ -263,7 +263,7 @@ Global___JobSpec: _TypeAlias = JobSpec  # noqa: Y015
 
 @_typing.final
 class RankGroup(_message.Message):
-    """RankGroup is the ranks of a job that do the same."""
+    """RankGroup is a group of ranks with the same role."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -289,7 +289,7 @@ Global___RankGroup: _TypeAlias = RankGroup  # noqa: Y015
 
 @_typing.final
 class MixedDataset(_message.Message):
-    """MixedDataset is a dataset that is trained on beside the job's own."""
+    """MixedDataset is a dataset that is trained on in addition to the job's own."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -355,35 +355,35 @@ class Job(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: Global___JobState.ValueType
     """state of the job."""
     reason: _builtins.str
-    """reason in words: what it waits for, why it was lost, why it failed."""
+    """reason as text: what it waits for, why it was lost, why it failed."""
     epoch: _builtins.int
     """epoch of the current attempt; 0 before the first."""
     line: _builtins.int
     """line that is being written."""
     step: _builtins.int
-    """step that was last reported crossed."""
+    """step that was last reported as complete."""
     decided_step: _builtins.int
     """decided_step of the newest committed checkpoint."""
     loss: _builtins.float
-    """loss of that step, nats a token; of the newest step with a finite loss where that step was skipped."""
+    """loss of that step in nats per token; if that step was skipped, of the newest step with a finite loss."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the newest validation."""
     topology_version: _builtins.int
-    """topology_version grows when the shape changes."""
+    """topology_version increases when the shape changes."""
     placement_version: _builtins.int
-    """placement_version grows when a rank moves."""
+    """placement_version increases when a rank moves."""
     resume_checkpoint: _builtins.str
     """resume_checkpoint of the current attempt; empty at the start."""
     resume_manifest_key: _builtins.str
-    """resume_manifest_key of it."""
+    """resume_manifest_key of this checkpoint."""
     rendezvous: _builtins.str
     """rendezvous address of the current epoch, host:port."""
     fruitless: _builtins.int
-    """fruitless attempts since the last progress."""
+    """fruitless: attempts since the last progress."""
     wanted_data_parallel: _builtins.int
     """wanted_data_parallel ranks of the next epoch, from the newest transition."""
     resume_digest: _builtins.str
@@ -393,11 +393,11 @@ class Job(_message.Message):
     state_digest: _builtins.str
     """state_digest of the newest committed checkpoint."""
     history_lines: _builtins.int
-    """history_lines is how many lines the history ever had; it grows with every line."""
+    """history_lines: the number of lines that were ever written to the history."""
     steps_per_second: _builtins.float
-    """steps_per_second of the current attempt, where two steps of it were crossed; only GetJob returns it."""
+    """steps_per_second of the current attempt, after two of its steps; only GetJob returns it."""
     tokens_per_second: _builtins.float
-    """tokens_per_second that these steps read; only GetJob returns it."""
+    """tokens_per_second of these steps; only GetJob returns it."""
     seconds_left: _builtins.float
     """seconds_left until the last step at this rate; only GetJob returns it."""
     skipped: _builtins.int
@@ -415,7 +415,7 @@ class Job(_message.Message):
     @_builtins.property
     @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def placement(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Placed]:
-        """placement is empty since 0.2: GetTopology returns the placement of the ranks."""
+        """placement is empty since 0.2; GetTopology returns it."""
 
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
@@ -427,12 +427,12 @@ class Job(_message.Message):
 
     @_builtins.property
     def history(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """history of what happened, newest last, at most 32 lines; only GetJob returns it, lists and events leave it out."""
+        """history of events, newest last, at most 32 lines; only GetJob returns it, lists and events omit it."""
 
     @_builtins.property
     def history_times(self) -> _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]:
-        """history_times are when the lines of the history were written, one each; only GetJob returns them. A line that was
-        written before 0.3 has the zero time.
+        """history_times: when the lines of the history were written; only GetJob returns them. Lines from before 0.3 have the
+        zero time.
         """
 
     def __init__(
@@ -497,7 +497,7 @@ Global___Job: _TypeAlias = Job  # noqa: Y015
 
 @_typing.final
 class Assignment(_message.Message):
-    """Assignment is what a node should be doing for a job."""
+    """Assignment is the work of a node for a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -522,7 +522,7 @@ class Assignment(_message.Message):
     job: _builtins.str
     """job, such as "jobs/x"."""
     epoch: _builtins.int
-    """epoch of it."""
+    """epoch of the job."""
     line: _builtins.int
     """line that is being written."""
     training: _builtins.str
@@ -534,19 +534,19 @@ class Assignment(_message.Message):
     resume_checkpoint: _builtins.str
     """resume_checkpoint; empty at the start."""
     resume_manifest_key: _builtins.str
-    """resume_manifest_key of it."""
+    """resume_manifest_key of this checkpoint."""
     resume_digest: _builtins.str
     """resume_digest: the state digest of the resume point."""
     rendezvous: _builtins.str
-    """rendezvous address when known."""
+    """rendezvous address, when known."""
     stop: _builtins.bool
-    """stop asks to end the ranks and report them released."""
+    """stop: end the ranks and report them as released."""
     topology_version: _builtins.int
     """topology_version of the shape."""
     traceparent: _builtins.str
-    """traceparent of what the epoch was opened for, so that what the agent reports is seen in the same trace."""
+    """traceparent of the cause of the epoch, so that reports of the agent belong to the same trace."""
     tokenizer_key: _builtins.str
-    """tokenizer_key: the blob of the training's tokenizer; empty where the dataset has its own."""
+    """tokenizer_key: the blob of the training's tokenizer; empty if the dataset has its own."""
     @_builtins.property
     def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ranks to run here."""
@@ -561,7 +561,7 @@ class Assignment(_message.Message):
 
     @_builtins.property
     def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
-        """mixed: the other datasets that are trained on, in the order of the training's mixture."""
+        """mixed: the other datasets to train on, in the order of the training's mixture."""
 
     def __init__(
         self,
@@ -595,7 +595,7 @@ Global___Assignment: _TypeAlias = Assignment  # noqa: Y015
 
 @_typing.final
 class Node(_message.Message):
-    """Node is an agent's state folder."""
+    """Node is the state folder of an agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -613,28 +613,28 @@ class Node(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: Global___NodeState.ValueType
     """state of the node."""
     reason: _builtins.str
-    """reason in words."""
+    """reason as text."""
     slots: _builtins.int
     """slots for ranks."""
     address: _builtins.str
-    """address that ranks of other nodes reach it by."""
+    """address at which ranks of other nodes reach it."""
     incarnation: _builtins.str
     """incarnation of the agent process."""
     kernel: _builtins.str
     """kernel signature digest."""
     machine: _builtins.str
-    """machine in words: processor, cores, memory; empty of an agent before 0.3."""
+    """machine as text: processor, cores, memory; empty for an agent before 0.3."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices, such as "cpu" or "cuda:0"."""
 
     @_builtins.property
     def assignments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Assignment]:
-        """assignments that the agent should carry out."""
+        """assignments for the agent."""
 
     def __init__(
         self,
@@ -678,15 +678,15 @@ class Transition(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     job: _builtins.str
     """job that changes."""
     at_step: _builtins.int
-    """at_step it took effect: the resume point's."""
+    """at_step it took effect: the step of the resume point."""
     actor: _builtins.str
-    """actor that asked: a role, or "policy"."""
+    """actor that requested it: a role, or "policy"."""
     cause: _builtins.str
-    """cause in words."""
+    """cause as text."""
     state: Global___TransitionState.ValueType
     """state of it."""
     epoch: _builtins.int
@@ -723,7 +723,7 @@ Global___Transition: _TypeAlias = Transition  # noqa: Y015
 
 @_typing.final
 class Topology(_message.Message):
-    """Topology is a version of a job's shape, and where its ranks were placed last."""
+    """Topology is a version of a job's shape, with the newest placement of its ranks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -741,28 +741,30 @@ class Topology(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     job: _builtins.str
-    """job whose ranks it arranges."""
+    """job of the topology."""
     version: _builtins.int
-    """version of the job's shape; those that no epoch began under are missing."""
+    """version of the job's shape; versions without an epoch are missing."""
     placement_version: _builtins.int
-    """placement_version grows when a rank moves."""
+    """placement_version increases when a rank moves."""
     epoch: _builtins.int
-    """epoch that began under it first."""
+    """epoch that first used it."""
     transition: _builtins.str
-    """transition that led to it; empty for the shape that the job was created with."""
+    """transition that caused it; empty for the initial shape of the job."""
     cause: _builtins.str
-    """cause in words."""
+    """cause as text."""
     nodes: _builtins.str
-    """nodes of its ranks in words: all names where they are few, else the first ones and the number of all."""
+    """nodes of its ranks as text: all names if there are few, otherwise the first ones and the total number."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of it."""
 
     @_builtins.property
     def placement(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Placed]:
-        """placement of its ranks in the newest epoch under it; only GetTopology returns it, lists and events leave it out."""
+        """placement of its ranks in the newest epoch with this version; only GetTopology returns it, lists and events omit
+        it.
+        """
 
     def __init__(
         self,
@@ -789,7 +791,7 @@ Global___Topology: _TypeAlias = Topology  # noqa: Y015
 
 @_typing.final
 class EpochOpened(_message.Message):
-    """EpochOpened says that an attempt began."""
+    """EpochOpened says that an attempt started."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -803,11 +805,11 @@ class EpochOpened(_message.Message):
     job: _builtins.str
     """job of the attempt."""
     epoch: _builtins.int
-    """epoch of it."""
+    """epoch of the job."""
     resume_step: _builtins.int
-    """resume_step it starts after."""
+    """resume_step after which it starts."""
     cause: _builtins.str
-    """cause: first, or what ended the one before."""
+    """cause: first, or the end of the previous attempt."""
     topology: _builtins.str
     """topology that the attempt runs under, such as "topologies/x/1"."""
     @_builtins.property
@@ -817,7 +819,7 @@ class EpochOpened(_message.Message):
     @_builtins.property
     @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def placement(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Placed]:
-        """placement is empty since 0.2: GetTopology returns the placement of the ranks."""
+        """placement is empty since 0.2; GetTopology returns it."""
 
     def __init__(
         self,
@@ -840,7 +842,7 @@ Global___EpochOpened: _TypeAlias = EpochOpened  # noqa: Y015
 
 @_typing.final
 class RankLost(_message.Message):
-    """RankLost says that a rank ended before its time."""
+    """RankLost says that a rank ended unexpectedly."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -853,15 +855,15 @@ class RankLost(_message.Message):
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
-    """epoch it ran in."""
+    """epoch of the rank."""
     rank: _builtins.int
     """rank that ended."""
     node: _builtins.str
-    """node it ran on."""
+    """node of the rank."""
     step: _builtins.int
-    """step it had crossed."""
+    """step that it had completed."""
     cause: _builtins.str
-    """cause as its agent saw it."""
+    """cause as reported by its agent."""
     def __init__(
         self,
         *,

@@ -27,42 +27,42 @@ class _RankEvent:
 class _RankEventEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RankEvent.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     RANK_EVENT_UNSPECIFIED: _RankEvent.ValueType  # 0
-    """RANK_EVENT_UNSPECIFIED is refused and never stored."""
+    """RANK_EVENT_UNSPECIFIED is rejected and never stored."""
     RANK_EVENT_SPAWNED: _RankEvent.ValueType  # 1
-    """RANK_EVENT_SPAWNED exists as a process."""
+    """RANK_EVENT_SPAWNED: its process exists."""
     RANK_EVENT_LISTENING: _RankEvent.ValueType  # 2
-    """RANK_EVENT_LISTENING holds the rendezvous store; the address is given."""
+    """RANK_EVENT_LISTENING: it opened the rendezvous store at address."""
     RANK_EVENT_READY: _RankEvent.ValueType  # 3
-    """RANK_EVENT_READY has met the others and loaded the state."""
+    """RANK_EVENT_READY: it has connected to the others and loaded the state."""
     RANK_EVENT_FINISHED: _RankEvent.ValueType  # 4
-    """RANK_EVENT_FINISHED crossed the last step and gave its last snapshot."""
+    """RANK_EVENT_FINISHED: it completed the last step and handed over its last snapshot."""
     RANK_EVENT_LOST: _RankEvent.ValueType  # 5
-    """RANK_EVENT_LOST ended before its time."""
+    """RANK_EVENT_LOST: it ended unexpectedly."""
     RANK_EVENT_DISTURBED: _RankEvent.ValueType  # 6
-    """RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced or left out; the cause says what."""
+    """RANK_EVENT_DISTURBED: it continues, but something around it was replaced or left out; the cause describes it."""
 
 class RankEvent(_RankEvent, metaclass=_RankEventEnumTypeWrapper):
-    """RankEvent is what a rank did."""
+    """RankEvent is an event of a rank."""
 
 RANK_EVENT_UNSPECIFIED: RankEvent.ValueType  # 0
-"""RANK_EVENT_UNSPECIFIED is refused and never stored."""
+"""RANK_EVENT_UNSPECIFIED is rejected and never stored."""
 RANK_EVENT_SPAWNED: RankEvent.ValueType  # 1
-"""RANK_EVENT_SPAWNED exists as a process."""
+"""RANK_EVENT_SPAWNED: its process exists."""
 RANK_EVENT_LISTENING: RankEvent.ValueType  # 2
-"""RANK_EVENT_LISTENING holds the rendezvous store; the address is given."""
+"""RANK_EVENT_LISTENING: it opened the rendezvous store at address."""
 RANK_EVENT_READY: RankEvent.ValueType  # 3
-"""RANK_EVENT_READY has met the others and loaded the state."""
+"""RANK_EVENT_READY: it has connected to the others and loaded the state."""
 RANK_EVENT_FINISHED: RankEvent.ValueType  # 4
-"""RANK_EVENT_FINISHED crossed the last step and gave its last snapshot."""
+"""RANK_EVENT_FINISHED: it completed the last step and handed over its last snapshot."""
 RANK_EVENT_LOST: RankEvent.ValueType  # 5
-"""RANK_EVENT_LOST ended before its time."""
+"""RANK_EVENT_LOST: it ended unexpectedly."""
 RANK_EVENT_DISTURBED: RankEvent.ValueType  # 6
-"""RANK_EVENT_DISTURBED goes on, although something beside it had to be replaced or left out; the cause says what."""
+"""RANK_EVENT_DISTURBED: it continues, but something around it was replaced or left out; the cause describes it."""
 Global___RankEvent: _TypeAlias = RankEvent  # noqa: Y015
 
 @_typing.final
 class CreateJobRequest(_message.Message):
-    """CreateJobRequest asks for one."""
+    """CreateJobRequest describes the job to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -98,14 +98,14 @@ Global___CreateJobRequest: _TypeAlias = CreateJobRequest  # noqa: Y015
 
 @_typing.final
 class CreateJobResponse(_message.Message):
-    """CreateJobResponse returns it."""
+    """CreateJobResponse contains the job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     JOB_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def job(self) -> _events_pb2.Job:
-        """job as recorded."""
+        """job as stored."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ Global___CreateJobResponse: _TypeAlias = CreateJobResponse  # noqa: Y015
 
 @_typing.final
 class ListJobsResponse(_message.Message):
-    """ListJobsResponse is one page."""
+    """ListJobsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -132,7 +132,7 @@ class ListJobsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def jobs(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Job]:
-        """jobs in name order."""
+        """jobs, sorted by name."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
 
 @_typing.final
 class ListNodesResponse(_message.Message):
-    """ListNodesResponse is one page."""
+    """ListNodesResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -160,7 +160,7 @@ class ListNodesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Node]:
-        """nodes in name order."""
+        """nodes, sorted by name."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ Global___ListNodesResponse: _TypeAlias = ListNodesResponse  # noqa: Y015
 
 @_typing.final
 class ListTransitionsResponse(_message.Message):
-    """ListTransitionsResponse is one page."""
+    """ListTransitionsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -188,7 +188,7 @@ class ListTransitionsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def transitions(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Transition]:
-        """transitions by job and number."""
+        """transitions, sorted by job and number."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ Global___ListTransitionsResponse: _TypeAlias = ListTransitionsResponse  # noqa: 
 
 @_typing.final
 class ListTopologiesResponse(_message.Message):
-    """ListTopologiesResponse is one page."""
+    """ListTopologiesResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -216,7 +216,7 @@ class ListTopologiesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def topologies(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Topology]:
-        """topologies by job and version."""
+        """topologies, sorted by job and version."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ Global___ListTopologiesResponse: _TypeAlias = ListTopologiesResponse  # noqa: Y0
 
 @_typing.final
 class ReshapeJobRequest(_message.Message):
-    """ReshapeJobRequest says how many ranks."""
+    """ReshapeJobRequest contains the new number of ranks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -248,9 +248,9 @@ class ReshapeJobRequest(_message.Message):
     job: _builtins.str
     """job to reshape."""
     data_parallel: _builtins.int
-    """data_parallel ranks wanted."""
+    """data_parallel: the new number of ranks."""
     cause: _builtins.str
-    """cause in words."""
+    """cause as text."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
     def __init__(
@@ -272,7 +272,7 @@ Global___ReshapeJobRequest: _TypeAlias = ReshapeJobRequest  # noqa: Y015
 
 @_typing.final
 class DrainNodeRequest(_message.Message):
-    """DrainNodeRequest names a node."""
+    """DrainNodeRequest identifies a node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -280,11 +280,11 @@ class DrainNodeRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id is in the headers of the events that come of it; the call is idempotent by what it says."""
+    """request_id is copied into the headers of the resulting events; the call is idempotent because of its content."""
     name: _builtins.str
     """name of the node."""
     drain: _builtins.bool
-    """drain is false to take it back."""
+    """drain: false allows new ranks again."""
     def __init__(
         self,
         *,
@@ -302,7 +302,7 @@ Global___DrainNodeRequest: _TypeAlias = DrainNodeRequest  # noqa: Y015
 
 @_typing.final
 class RegisterNodeRequest(_message.Message):
-    """RegisterNodeRequest announces an agent."""
+    """RegisterNodeRequest describes an agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -321,13 +321,13 @@ class RegisterNodeRequest(_message.Message):
     slots: _builtins.int
     """slots for ranks."""
     address: _builtins.str
-    """address that ranks of other nodes reach it by."""
+    """address at which ranks of other nodes reach it."""
     kernel: _builtins.str
     """kernel signature digest."""
     machine: _builtins.str
-    """machine in words: processor, cores, memory."""
+    """machine as text: processor, cores, memory."""
     folder: _builtins.str
-    """folder: random id of the agent's state folder; another agent with the name of a node that is alive has another one."""
+    """folder: random id of the agent's state folder. It distinguishes two agents that use the same node name."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices of the node."""
@@ -366,7 +366,7 @@ class HeartbeatRequest(_message.Message):
     incarnation: _builtins.str
     """incarnation of the agent process."""
     leaving: _builtins.bool
-    """leaving is the agent that was asked to stop: its ranks end, it takes no others."""
+    """leaving is true if the agent is being stopped: its ranks end, and it accepts no others."""
     def __init__(
         self,
         *,
@@ -384,13 +384,13 @@ Global___HeartbeatRequest: _TypeAlias = HeartbeatRequest  # noqa: Y015
 
 @_typing.final
 class HeartbeatResponse(_message.Message):
-    """HeartbeatResponse returns the newest revision."""
+    """HeartbeatResponse contains the newest revision."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REVISION_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """revision of the node, so that a lost watch is noticed."""
+    """revision of the node, so the agent can detect a lost watch."""
     def __init__(
         self,
         *,
@@ -406,7 +406,7 @@ Global___HeartbeatResponse: _TypeAlias = HeartbeatResponse  # noqa: Y015
 
 @_typing.final
 class ReportRankRequest(_message.Message):
-    """ReportRankRequest tells what a rank did."""
+    """ReportRankRequest describes an event of a rank."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -422,7 +422,7 @@ class ReportRankRequest(_message.Message):
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
-    """epoch of it; a stale one is refused."""
+    """epoch of it; a stale one is rejected."""
     node: _builtins.str
     """node that reports."""
     rank: _builtins.int
@@ -434,10 +434,10 @@ class ReportRankRequest(_message.Message):
     cause: _builtins.str
     """cause, with LOST and DISTURBED."""
     step: _builtins.int
-    """step that the rank had crossed."""
+    """step that the rank had completed."""
     @_builtins.property
     def more_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """more_ranks of the same node to which the same happened."""
+        """more_ranks of the same node with the same event."""
 
     def __init__(
         self,
@@ -479,7 +479,7 @@ Global___ReportRankResponse: _TypeAlias = ReportRankResponse  # noqa: Y015
 
 @_typing.final
 class ReportProgressRequest(_message.Message):
-    """ReportProgressRequest tells the newest step."""
+    """ReportProgressRequest contains the newest step."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -494,13 +494,13 @@ class ReportProgressRequest(_message.Message):
     job: _builtins.str
     """job that steps."""
     epoch: _builtins.int
-    """epoch of it; a stale one is refused."""
+    """epoch of it; a stale one is rejected."""
     node: _builtins.str
     """node that reports."""
     step: _builtins.int
-    """step that all ranks crossed."""
+    """step that all ranks have completed."""
     loss: _builtins.float
-    """loss of that step, nats a token."""
+    """loss of that step in nats per token."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the newest validation."""
     skipped: _builtins.int
@@ -548,7 +548,7 @@ Global___ReportProgressResponse: _TypeAlias = ReportProgressResponse  # noqa: Y0
 
 @_typing.final
 class ReportReleasedRequest(_message.Message):
-    """ReportReleasedRequest says that an epoch's processes are gone."""
+    """ReportReleasedRequest says that the processes of an epoch have exited."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -559,7 +559,7 @@ class ReportReleasedRequest(_message.Message):
     job: _builtins.str
     """job of the epoch."""
     epoch: _builtins.int
-    """epoch that is gone here."""
+    """epoch that was released on this node."""
     node: _builtins.str
     """node that reports."""
     incarnation: _builtins.str

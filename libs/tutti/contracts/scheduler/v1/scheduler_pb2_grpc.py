@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class SchedulerServiceStub:
-    """SchedulerService queues jobs, places gangs and keeps the topology.
+    """SchedulerService queues jobs, places gangs and records topologies.
     """
 
     def __init__(self, channel):
@@ -125,74 +125,74 @@ class SchedulerServiceStub:
 
 
 class SchedulerServiceServicer:
-    """SchedulerService queues jobs, places gangs and keeps the topology.
+    """SchedulerService queues jobs, places gangs and records topologies.
     """
 
     def CreateJob(self, request, context):
-        """CreateJob records the work and returns at once; the same request_id with another body is refused.
+        """CreateJob creates a job and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetJob(self, request, context):
-        """GetJob returns one, with its history.
+        """GetJob returns a job, with its history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListJobs(self, request, context):
-        """ListJobs returns a page in name order.
+        """ListJobs returns one page of jobs, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelJob(self, request, context):
-        """CancelJob ends it.
+        """CancelJob cancels a job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetNode(self, request, context):
-        """GetNode returns one.
+        """GetNode returns a node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNodes(self, request, context):
-        """ListNodes returns a page in name order.
+        """ListNodes returns one page of nodes, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTransition(self, request, context):
-        """GetTransition returns one.
+        """GetTransition returns a transition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTransitions(self, request, context):
-        """ListTransitions returns a page by job and number.
+        """ListTransitions returns one page of transitions, sorted by job and number.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTopology(self, request, context):
-        """GetTopology returns one, with its placement.
+        """GetTopology returns a topology, with its placement.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTopologies(self, request, context):
-        """ListTopologies returns a page by job and version.
+        """ListTopologies returns one page of topologies, sorted by job and version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -206,14 +206,14 @@ class SchedulerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """DrainNode takes no new ranks onto a node, or takes it back.
+        """DrainNode stops placing ranks on a node, or allows it again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RegisterNode(self, request, context):
-        """RegisterNode announces an agent; a new incarnation releases what the old one ran.
+        """RegisterNode registers an agent; a new incarnation releases the ranks of the old one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -227,21 +227,21 @@ class SchedulerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReportRank(self, request, context):
-        """ReportRank tells what a rank did.
+        """ReportRank reports an event of a rank.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportProgress(self, request, context):
-        """ReportProgress tells the newest step that all ranks crossed.
+        """ReportProgress reports the newest step that all ranks have completed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportReleased(self, request, context):
-        """ReportReleased says that no process of an epoch is left on a node.
+        """ReportReleased reports that all processes of an epoch on a node have exited.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -344,7 +344,7 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SchedulerService:
-    """SchedulerService queues jobs, places gangs and keeps the topology.
+    """SchedulerService queues jobs, places gangs and records topologies.
     """
 
     @staticmethod

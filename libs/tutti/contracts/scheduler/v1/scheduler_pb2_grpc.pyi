@@ -29,89 +29,89 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SchedulerServiceStub:
-    """SchedulerService queues jobs, places gangs and keeps the topology."""
+    """SchedulerService queues jobs, places gangs and records topologies."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SchedulerServiceAsyncStub: ...
     CreateJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.CreateJobRequest, _scheduler_pb2.CreateJobResponse]
-    """CreateJob records the work and returns at once; the same request_id with another body is refused."""
+    """CreateJob creates a job and returns immediately; repeating a request_id with another body fails."""
     GetJob: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Job]
-    """GetJob returns one, with its history."""
+    """GetJob returns a job, with its history."""
     ListJobs: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListJobsResponse]
-    """ListJobs returns a page in name order."""
+    """ListJobs returns one page of jobs, sorted by name."""
     CancelJob: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Job]
-    """CancelJob ends it."""
+    """CancelJob cancels a job."""
     GetNode: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Node]
-    """GetNode returns one."""
+    """GetNode returns a node."""
     ListNodes: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListNodesResponse]
-    """ListNodes returns a page in name order."""
+    """ListNodes returns one page of nodes, sorted by name."""
     GetTransition: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Transition]
-    """GetTransition returns one."""
+    """GetTransition returns a transition."""
     ListTransitions: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]
-    """ListTransitions returns a page by job and number."""
+    """ListTransitions returns one page of transitions, sorted by job and number."""
     GetTopology: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]
-    """GetTopology returns one, with its placement."""
+    """GetTopology returns a topology, with its placement."""
     ListTopologies: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]
-    """ListTopologies returns a page by job and version."""
+    """ListTopologies returns one page of topologies, sorted by job and version."""
     ReshapeJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]
-    """DrainNode takes no new ranks onto a node, or takes it back."""
+    """DrainNode stops placing ranks on a node, or allows it again."""
     RegisterNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.RegisterNodeRequest, _events_pb2.Node]
-    """RegisterNode announces an agent; a new incarnation releases what the old one ran."""
+    """RegisterNode registers an agent; a new incarnation releases the ranks of the old one."""
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.HeartbeatRequest, _scheduler_pb2.HeartbeatResponse]
     """Heartbeat renews a node's lease."""
     ReportRank: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReportRankRequest, _scheduler_pb2.ReportRankResponse]
-    """ReportRank tells what a rank did."""
+    """ReportRank reports an event of a rank."""
     ReportProgress: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReportProgressRequest, _scheduler_pb2.ReportProgressResponse]
-    """ReportProgress tells the newest step that all ranks crossed."""
+    """ReportProgress reports the newest step that all ranks have completed."""
     ReportReleased: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReportReleasedRequest, _scheduler_pb2.ReportReleasedResponse]
-    """ReportReleased says that no process of an epoch is left on a node."""
+    """ReportReleased reports that all processes of an epoch on a node have exited."""
 
 @_typing.type_check_only
 class SchedulerServiceAsyncStub(SchedulerServiceStub):
-    """SchedulerService queues jobs, places gangs and keeps the topology."""
+    """SchedulerService queues jobs, places gangs and records topologies."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.CreateJobRequest, _scheduler_pb2.CreateJobResponse]  # type: ignore[assignment]
-    """CreateJob records the work and returns at once; the same request_id with another body is refused."""
+    """CreateJob creates a job and returns immediately; repeating a request_id with another body fails."""
     GetJob: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Job]  # type: ignore[assignment]
-    """GetJob returns one, with its history."""
+    """GetJob returns a job, with its history."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListJobsResponse]  # type: ignore[assignment]
-    """ListJobs returns a page in name order."""
+    """ListJobs returns one page of jobs, sorted by name."""
     CancelJob: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Job]  # type: ignore[assignment]
-    """CancelJob ends it."""
+    """CancelJob cancels a job."""
     GetNode: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Node]  # type: ignore[assignment]
-    """GetNode returns one."""
+    """GetNode returns a node."""
     ListNodes: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListNodesResponse]  # type: ignore[assignment]
-    """ListNodes returns a page in name order."""
+    """ListNodes returns one page of nodes, sorted by name."""
     GetTransition: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Transition]  # type: ignore[assignment]
-    """GetTransition returns one."""
+    """GetTransition returns a transition."""
     ListTransitions: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTransitionsResponse]  # type: ignore[assignment]
-    """ListTransitions returns a page by job and number."""
+    """ListTransitions returns one page of transitions, sorted by job and number."""
     GetTopology: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Topology]  # type: ignore[assignment]
-    """GetTopology returns one, with its placement."""
+    """GetTopology returns a topology, with its placement."""
     ListTopologies: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _scheduler_pb2.ListTopologiesResponse]  # type: ignore[assignment]
-    """ListTopologies returns a page by job and version."""
+    """ListTopologies returns one page of topologies, sorted by job and version."""
     ReshapeJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]  # type: ignore[assignment]
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
-    """DrainNode takes no new ranks onto a node, or takes it back."""
+    """DrainNode stops placing ranks on a node, or allows it again."""
     RegisterNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.RegisterNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
-    """RegisterNode announces an agent; a new incarnation releases what the old one ran."""
+    """RegisterNode registers an agent; a new incarnation releases the ranks of the old one."""
     Heartbeat: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.HeartbeatRequest, _scheduler_pb2.HeartbeatResponse]  # type: ignore[assignment]
     """Heartbeat renews a node's lease."""
     ReportRank: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReportRankRequest, _scheduler_pb2.ReportRankResponse]  # type: ignore[assignment]
-    """ReportRank tells what a rank did."""
+    """ReportRank reports an event of a rank."""
     ReportProgress: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReportProgressRequest, _scheduler_pb2.ReportProgressResponse]  # type: ignore[assignment]
-    """ReportProgress tells the newest step that all ranks crossed."""
+    """ReportProgress reports the newest step that all ranks have completed."""
     ReportReleased: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReportReleasedRequest, _scheduler_pb2.ReportReleasedResponse]  # type: ignore[assignment]
-    """ReportReleased says that no process of an epoch is left on a node."""
+    """ReportReleased reports that all processes of an epoch on a node have exited."""
 
 class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SchedulerService queues jobs, places gangs and keeps the topology."""
+    """SchedulerService queues jobs, places gangs and records topologies."""
 
     @_abc_1.abstractmethod
     def CreateJob(
@@ -119,7 +119,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_pb2.CreateJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.CreateJobResponse, _abc.Awaitable[_scheduler_pb2.CreateJobResponse]]:
-        """CreateJob records the work and returns at once; the same request_id with another body is refused."""
+        """CreateJob creates a job and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetJob(
@@ -127,7 +127,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Job, _abc.Awaitable[_events_pb2.Job]]:
-        """GetJob returns one, with its history."""
+        """GetJob returns a job, with its history."""
 
     @_abc_1.abstractmethod
     def ListJobs(
@@ -135,7 +135,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ListJobsResponse, _abc.Awaitable[_scheduler_pb2.ListJobsResponse]]:
-        """ListJobs returns a page in name order."""
+        """ListJobs returns one page of jobs, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelJob(
@@ -143,7 +143,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Job, _abc.Awaitable[_events_pb2.Job]]:
-        """CancelJob ends it."""
+        """CancelJob cancels a job."""
 
     @_abc_1.abstractmethod
     def GetNode(
@@ -151,7 +151,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Node, _abc.Awaitable[_events_pb2.Node]]:
-        """GetNode returns one."""
+        """GetNode returns a node."""
 
     @_abc_1.abstractmethod
     def ListNodes(
@@ -159,7 +159,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ListNodesResponse, _abc.Awaitable[_scheduler_pb2.ListNodesResponse]]:
-        """ListNodes returns a page in name order."""
+        """ListNodes returns one page of nodes, sorted by name."""
 
     @_abc_1.abstractmethod
     def GetTransition(
@@ -167,7 +167,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Transition, _abc.Awaitable[_events_pb2.Transition]]:
-        """GetTransition returns one."""
+        """GetTransition returns a transition."""
 
     @_abc_1.abstractmethod
     def ListTransitions(
@@ -175,7 +175,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ListTransitionsResponse, _abc.Awaitable[_scheduler_pb2.ListTransitionsResponse]]:
-        """ListTransitions returns a page by job and number."""
+        """ListTransitions returns one page of transitions, sorted by job and number."""
 
     @_abc_1.abstractmethod
     def GetTopology(
@@ -183,7 +183,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Topology, _abc.Awaitable[_events_pb2.Topology]]:
-        """GetTopology returns one, with its placement."""
+        """GetTopology returns a topology, with its placement."""
 
     @_abc_1.abstractmethod
     def ListTopologies(
@@ -191,7 +191,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ListTopologiesResponse, _abc.Awaitable[_scheduler_pb2.ListTopologiesResponse]]:
-        """ListTopologies returns a page by job and version."""
+        """ListTopologies returns one page of topologies, sorted by job and version."""
 
     @_abc_1.abstractmethod
     def ReshapeJob(
@@ -207,7 +207,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_pb2.DrainNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Node, _abc.Awaitable[_events_pb2.Node]]:
-        """DrainNode takes no new ranks onto a node, or takes it back."""
+        """DrainNode stops placing ranks on a node, or allows it again."""
 
     @_abc_1.abstractmethod
     def RegisterNode(
@@ -215,7 +215,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_pb2.RegisterNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Node, _abc.Awaitable[_events_pb2.Node]]:
-        """RegisterNode announces an agent; a new incarnation releases what the old one ran."""
+        """RegisterNode registers an agent; a new incarnation releases the ranks of the old one."""
 
     @_abc_1.abstractmethod
     def Heartbeat(
@@ -231,7 +231,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_pb2.ReportRankRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ReportRankResponse, _abc.Awaitable[_scheduler_pb2.ReportRankResponse]]:
-        """ReportRank tells what a rank did."""
+        """ReportRank reports an event of a rank."""
 
     @_abc_1.abstractmethod
     def ReportProgress(
@@ -239,7 +239,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_pb2.ReportProgressRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ReportProgressResponse, _abc.Awaitable[_scheduler_pb2.ReportProgressResponse]]:
-        """ReportProgress tells the newest step that all ranks crossed."""
+        """ReportProgress reports the newest step that all ranks have completed."""
 
     @_abc_1.abstractmethod
     def ReportReleased(
@@ -247,6 +247,6 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_pb2.ReportReleasedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ReportReleasedResponse, _abc.Awaitable[_scheduler_pb2.ReportReleasedResponse]]:
-        """ReportReleased says that no process of an epoch is left on a node."""
+        """ReportReleased reports that all processes of an epoch on a node have exited."""
 
 def add_SchedulerServiceServicer_to_server(servicer: SchedulerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class TokenizationSpec(_message.Message):
-    """TokenizationSpec says what to tokenize and how."""
+    """TokenizationSpec defines the tokenization."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -41,7 +41,7 @@ class TokenizationSpec(_message.Message):
     PACKING_FIELD_NUMBER: _builtins.int
     RESERVED_FIELD_NUMBER: _builtins.int
     manifest_key: _builtins.str
-    """manifest_key of the kept documents."""
+    """manifest_key of the documents."""
     content_digest: _builtins.str
     """content_digest of that manifest."""
     vocabulary: _builtins.int
@@ -55,20 +55,20 @@ class TokenizationSpec(_message.Message):
     seed: _builtins.int
     """seed of split and shuffle."""
     logic_version: _builtins.str
-    """logic_version of the stage that is asked for; empty means the current one."""
+    """logic_version of the stage to use; empty means the current one."""
     shard_sequences: _builtins.int
-    """shard_sequences a token shard at most; 0 means 65,536."""
+    """shard_sequences per token shard, at most; 0 means 65,536."""
     tokenizer: _builtins.str
-    """tokenizer that encodes, such as "tokenizers/x"; empty trains one of this vocabulary and pattern."""
+    """tokenizer to use, such as "tokenizers/x"; empty trains one with this vocabulary and pattern."""
     measures_key: _builtins.str
-    """measures_key: the manifest of the ingest that told the languages of the documents; empty means none was told."""
+    """measures_key: the manifest of the ingest that detected the languages of the documents; empty if there is none."""
     measures_digest: _builtins.str
     """measures_digest: content_digest of that manifest."""
     packing: _builtins.str
-    """packing of documents into rows: "stream" or "best_fit"; empty means a stream."""
+    """packing of documents into rows: "stream" or "best_fit"; empty means "stream"."""
     @_builtins.property
     def reserved(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """reserved: special tokens of a tokenizer that is trained, such as "<|user|>", which no text encodes to."""
+        """reserved: special tokens of the trained tokenizer, such as "<|user|>", which no text is encoded to."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class Tokenization(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     dataset: _builtins.str
     """dataset is the name "datasets/{version}"."""
     tokenizer: _builtins.str
@@ -152,7 +152,7 @@ class Tokenization(_message.Message):
 
     @_builtins.property
     def progress(self) -> _common_pb2.Progress:
-        """progress while it runs: only an answer to a get has it, no event."""
+        """progress while it runs; only Get returns it, events do not contain it."""
 
     def __init__(
         self,
@@ -191,13 +191,13 @@ class TokenizedLanguage(_message.Message):
     TEXT_BYTES_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     language: _builtins.str
-    """language: the ISO 639 code that was told, "und" where none was."""
+    """language: the detected ISO 639 code, or "und"."""
     documents: _builtins.int
-    """documents in it."""
+    """documents in this language."""
     text_bytes: _builtins.int
     """text_bytes of UTF-8."""
     tokens: _builtins.int
-    """tokens that these became, without the end of each text."""
+    """tokens of these texts, without end-of-text tokens."""
     def __init__(
         self,
         *,
@@ -216,7 +216,7 @@ Global___TokenizedLanguage: _TypeAlias = TokenizedLanguage  # noqa: Y015
 
 @_typing.final
 class Dataset(_message.Message):
-    """Dataset is a finished set of token shards; but for index and what is measured it never changes."""
+    """Dataset is a finished set of token shards. Only its index and its measurements change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -243,7 +243,7 @@ class Dataset(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     manifest_key: _builtins.str
     """manifest_key of the dataset."""
     content_digest: _builtins.str
@@ -269,7 +269,7 @@ class Dataset(_message.Message):
     bytes: _builtins.int
     """bytes of the token shards."""
     index: _builtins.str
-    """index of its verbatim spans, such as "indexes/x", the newest; empty while there is none."""
+    """index of its verbatim spans, such as "indexes/x"; the newest one, or empty."""
     documents: _builtins.int
     """documents for training."""
     validation_documents: _builtins.int
@@ -277,10 +277,10 @@ class Dataset(_message.Message):
     text_bytes: _builtins.int
     """text_bytes for training."""
     packing: _builtins.str
-    """packing of documents into rows: "stream" or "best_fit"; empty in earlier versions, which had streams."""
+    """packing of documents into rows: "stream" or "best_fit"; empty in earlier versions, which used "stream"."""
     @_builtins.property
     def languages(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenizedLanguage]:
-        """languages of both splits, the one with most bytes first; empty where none were told."""
+        """languages of both splits, the one with the most bytes first; empty if none were detected."""
 
     def __init__(
         self,
@@ -316,7 +316,7 @@ Global___Dataset: _TypeAlias = Dataset  # noqa: Y015
 
 @_typing.final
 class IndexSpec(_message.Message):
-    """IndexSpec says of which dataset an index is made."""
+    """IndexSpec defines the dataset to index."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -328,7 +328,7 @@ class IndexSpec(_message.Message):
     content_digest: _builtins.str
     """content_digest of that manifest."""
     logic_version: _builtins.str
-    """logic_version of the index that is asked for; empty means the current one."""
+    """logic_version of the index to use; empty means the current one."""
     def __init__(
         self,
         *,
@@ -364,11 +364,11 @@ class Index(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     state: _common_pb2.State.ValueType
     """state of the work."""
     reason: _builtins.str
-    """reason in words: what it waits for, or why it failed and what to do."""
+    """reason as text: what it waits for, or why it failed and what to do."""
     dataset: _builtins.str
     """dataset is the name "datasets/{version}"."""
     tokens: _builtins.int
@@ -429,7 +429,7 @@ class Tokenizer(_message.Message):
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
-    """revision grows by one with every change."""
+    """revision increases by one with every change."""
     key: _builtins.str
     """key of the tokenizer blob."""
     content_digest: _builtins.str

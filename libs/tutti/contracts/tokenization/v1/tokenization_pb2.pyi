@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class CreateTokenizationRequest(_message.Message):
-    """CreateTokenizationRequest asks for one."""
+    """CreateTokenizationRequest describes the tokenization to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -57,14 +57,14 @@ Global___CreateTokenizationRequest: _TypeAlias = CreateTokenizationRequest  # no
 
 @_typing.final
 class CreateTokenizationResponse(_message.Message):
-    """CreateTokenizationResponse returns it."""
+    """CreateTokenizationResponse contains the tokenization."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOKENIZATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tokenization(self) -> _events_pb2.Tokenization:
-        """tokenization as recorded."""
+        """tokenization as stored."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ Global___CreateTokenizationResponse: _TypeAlias = CreateTokenizationResponse  # 
 
 @_typing.final
 class ListTokenizationsResponse(_message.Message):
-    """ListTokenizationsResponse is one page."""
+    """ListTokenizationsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -91,7 +91,7 @@ class ListTokenizationsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def tokenizations(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Tokenization]:
-        """tokenizations in name order."""
+        """tokenizations, sorted by name."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ Global___ListTokenizationsResponse: _TypeAlias = ListTokenizationsResponse  # no
 
 @_typing.final
 class ListDatasetsResponse(_message.Message):
-    """ListDatasetsResponse is one page."""
+    """ListDatasetsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -119,7 +119,7 @@ class ListDatasetsResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def datasets(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Dataset]:
-        """datasets in name order."""
+        """datasets, sorted by name."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ Global___ListDatasetsResponse: _TypeAlias = ListDatasetsResponse  # noqa: Y015
 
 @_typing.final
 class ListTokenizersResponse(_message.Message):
-    """ListTokenizersResponse is one page."""
+    """ListTokenizersResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -147,7 +147,7 @@ class ListTokenizersResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def tokenizers(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Tokenizer]:
-        """tokenizers in name order."""
+        """tokenizers, sorted by name."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ Global___ListTokenizersResponse: _TypeAlias = ListTokenizersResponse  # noqa: Y0
 
 @_typing.final
 class CreateIndexRequest(_message.Message):
-    """CreateIndexRequest asks for one."""
+    """CreateIndexRequest describes the index to create."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -201,14 +201,14 @@ Global___CreateIndexRequest: _TypeAlias = CreateIndexRequest  # noqa: Y015
 
 @_typing.final
 class CreateIndexResponse(_message.Message):
-    """CreateIndexResponse returns it."""
+    """CreateIndexResponse contains the index."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     INDEX_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def index(self) -> _events_pb2.Index:
-        """index as recorded."""
+        """index as stored."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ Global___CreateIndexResponse: _TypeAlias = CreateIndexResponse  # noqa: Y015
 
 @_typing.final
 class ListIndexesResponse(_message.Message):
-    """ListIndexesResponse is one page."""
+    """ListIndexesResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -235,7 +235,7 @@ class ListIndexesResponse(_message.Message):
     """next_page_token is empty on the last page."""
     @_builtins.property
     def indexes(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Index]:
-        """indexes in name order."""
+        """indexes, sorted by name."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ Global___ListIndexesResponse: _TypeAlias = ListIndexesResponse  # noqa: Y015
 
 @_typing.final
 class ListDatasetFilesRequest(_message.Message):
-    """ListDatasetFilesRequest names a dataset."""
+    """ListDatasetFilesRequest identifies a dataset."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -275,7 +275,7 @@ Global___ListDatasetFilesRequest: _TypeAlias = ListDatasetFilesRequest  # noqa: 
 
 @_typing.final
 class DatasetFile(_message.Message):
-    """DatasetFile is a blob that a dataset was made of."""
+    """DatasetFile is a blob that a dataset was built from."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -286,8 +286,8 @@ class DatasetFile(_message.Message):
     key: _builtins.str
     """key of the blob."""
     holds: _builtins.str
-    """holds: documents, decisions, duplicates, cuts (what is left out of them), validation (token shards held out),
-    measures (of the documents, their languages among them; none where these are gone).
+    """holds: documents, decisions, duplicates, cuts (removed from them), validation (held-out token shards), measures (of
+    the documents, including their languages; omitted if the blobs are gone).
     """
     bytes: _builtins.int
     """bytes of it."""
@@ -324,10 +324,10 @@ class ListDatasetFilesResponse(_message.Message):
     validation_documents: _builtins.int
     """validation_documents that are held out."""
     text_bytes: _builtins.int
-    """text_bytes of all of them, as they were tokenized."""
+    """text_bytes of all of them, as tokenized."""
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___DatasetFile]:
-        """files, the documents in the order in which they are read."""
+        """files; documents are in the order in which they are read."""
 
     def __init__(
         self,
@@ -347,7 +347,7 @@ Global___ListDatasetFilesResponse: _TypeAlias = ListDatasetFilesResponse  # noqa
 
 @_typing.final
 class ReadTokenizerRequest(_message.Message):
-    """ReadTokenizerRequest names a place in a tokenizer."""
+    """ReadTokenizerRequest selects part of a tokenizer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -356,7 +356,7 @@ class ReadTokenizerRequest(_message.Message):
     name: _builtins.str
     """name of the tokenizer."""
     offset: _builtins.int
-    """offset in bytes where the piece begins."""
+    """offset in bytes where the part starts."""
     def __init__(
         self,
         *,
@@ -373,7 +373,7 @@ Global___ReadTokenizerRequest: _TypeAlias = ReadTokenizerRequest  # noqa: Y015
 
 @_typing.final
 class ReadTokenizerResponse(_message.Message):
-    """ReadTokenizerResponse has the piece."""
+    """ReadTokenizerResponse contains the part."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -395,7 +395,7 @@ Global___ReadTokenizerResponse: _TypeAlias = ReadTokenizerResponse  # noqa: Y015
 
 @_typing.final
 class ReadDatasetFileRequest(_message.Message):
-    """ReadDatasetFileRequest asks for a piece of a file."""
+    """ReadDatasetFileRequest selects part of a file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -407,7 +407,7 @@ class ReadDatasetFileRequest(_message.Message):
     file: _builtins.str
     """file by its key."""
     offset: _builtins.int
-    """offset in bytes where the piece begins."""
+    """offset in bytes where the part starts."""
     def __init__(
         self,
         *,
@@ -425,7 +425,7 @@ Global___ReadDatasetFileRequest: _TypeAlias = ReadDatasetFileRequest  # noqa: Y0
 
 @_typing.final
 class ReadDatasetFileResponse(_message.Message):
-    """ReadDatasetFileResponse has the piece."""
+    """ReadDatasetFileResponse contains the part."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

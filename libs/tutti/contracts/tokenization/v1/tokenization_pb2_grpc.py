@@ -28,7 +28,7 @@ if _version_not_supported:
 
 
 class TokenizationServiceStub:
-    """TokenizationService trains tokenizers and makes datasets.
+    """TokenizationService trains tokenizers and creates datasets.
     """
 
     def __init__(self, channel):
@@ -115,109 +115,110 @@ class TokenizationServiceStub:
 
 
 class TokenizationServiceServicer:
-    """TokenizationService trains tokenizers and makes datasets.
+    """TokenizationService trains tokenizers and creates datasets.
     """
 
     def CreateTokenization(self, request, context):
-        """CreateTokenization records the work and returns at once; the same request_id with another body is refused.
+        """CreateTokenization creates a tokenization and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTokenization(self, request, context):
-        """GetTokenization returns one.
+        """GetTokenization returns a tokenization.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTokenizations(self, request, context):
-        """ListTokenizations returns a page in name order.
+        """ListTokenizations returns one page of tokenizations, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelTokenization(self, request, context):
-        """CancelTokenization ends it.
+        """CancelTokenization cancels a tokenization.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetDataset(self, request, context):
-        """GetDataset returns one.
+        """GetDataset returns a dataset.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDatasets(self, request, context):
-        """ListDatasets returns a page in name order.
+        """ListDatasets returns one page of datasets, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDatasetFiles(self, request, context):
-        """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them.
+        """ListDatasetFiles returns the files that a dataset was built from: documents, and what was removed from and measured
+        of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadDatasetFile(self, request, context):
-        """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole.
+        """ReadDatasetFile returns part of one of these files; clients verify the digest of the whole file.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTokenizer(self, request, context):
-        """GetTokenizer returns one.
+        """GetTokenizer returns a tokenizer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadTokenizer(self, request, context):
-        """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole.
+        """ReadTokenizer returns part of its tokenizer.json; clients verify the digest of the whole file.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTokenizers(self, request, context):
-        """ListTokenizers returns a page in name order.
+        """ListTokenizers returns one page of tokenizers, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateIndex(self, request, context):
-        """CreateIndex records the work and returns at once; the same request_id with another body is refused.
+        """CreateIndex creates an index and returns immediately; repeating a request_id with another body fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetIndex(self, request, context):
-        """GetIndex returns one.
+        """GetIndex returns an index.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListIndexes(self, request, context):
-        """ListIndexes returns a page in name order.
+        """ListIndexes returns one page of indexes, sorted by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelIndex(self, request, context):
-        """CancelIndex ends it.
+        """CancelIndex cancels an index.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -310,7 +311,7 @@ def add_TokenizationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TokenizationService:
-    """TokenizationService trains tokenizers and makes datasets.
+    """TokenizationService trains tokenizers and creates datasets.
     """
 
     @staticmethod

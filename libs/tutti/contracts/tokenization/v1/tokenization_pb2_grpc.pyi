@@ -29,81 +29,85 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TokenizationServiceStub:
-    """TokenizationService trains tokenizers and makes datasets."""
+    """TokenizationService trains tokenizers and creates datasets."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TokenizationServiceAsyncStub: ...
     CreateTokenization: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.CreateTokenizationRequest, _tokenization_pb2.CreateTokenizationResponse]
-    """CreateTokenization records the work and returns at once; the same request_id with another body is refused."""
+    """CreateTokenization creates a tokenization and returns immediately; repeating a request_id with another body fails."""
     GetTokenization: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenization]
-    """GetTokenization returns one."""
+    """GetTokenization returns a tokenization."""
     ListTokenizations: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizationsResponse]
-    """ListTokenizations returns a page in name order."""
+    """ListTokenizations returns one page of tokenizations, sorted by name."""
     CancelTokenization: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Tokenization]
-    """CancelTokenization ends it."""
+    """CancelTokenization cancels a tokenization."""
     GetDataset: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Dataset]
-    """GetDataset returns one."""
+    """GetDataset returns a dataset."""
     ListDatasets: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListDatasetsResponse]
-    """ListDatasets returns a page in name order."""
+    """ListDatasets returns one page of datasets, sorted by name."""
     ListDatasetFiles: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.ListDatasetFilesRequest, _tokenization_pb2.ListDatasetFilesResponse]
-    """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them."""
+    """ListDatasetFiles returns the files that a dataset was built from: documents, and what was removed from and measured
+    of them.
+    """
     ReadDatasetFile: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.ReadDatasetFileRequest, _tokenization_pb2.ReadDatasetFileResponse]
-    """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole."""
+    """ReadDatasetFile returns part of one of these files; clients verify the digest of the whole file."""
     GetTokenizer: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenizer]
-    """GetTokenizer returns one."""
+    """GetTokenizer returns a tokenizer."""
     ReadTokenizer: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.ReadTokenizerRequest, _tokenization_pb2.ReadTokenizerResponse]
-    """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole."""
+    """ReadTokenizer returns part of its tokenizer.json; clients verify the digest of the whole file."""
     ListTokenizers: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizersResponse]
-    """ListTokenizers returns a page in name order."""
+    """ListTokenizers returns one page of tokenizers, sorted by name."""
     CreateIndex: _grpc.UnaryUnaryMultiCallable[_tokenization_pb2.CreateIndexRequest, _tokenization_pb2.CreateIndexResponse]
-    """CreateIndex records the work and returns at once; the same request_id with another body is refused."""
+    """CreateIndex creates an index and returns immediately; repeating a request_id with another body fails."""
     GetIndex: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Index]
-    """GetIndex returns one."""
+    """GetIndex returns an index."""
     ListIndexes: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListIndexesResponse]
-    """ListIndexes returns a page in name order."""
+    """ListIndexes returns one page of indexes, sorted by name."""
     CancelIndex: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Index]
-    """CancelIndex ends it."""
+    """CancelIndex cancels an index."""
 
 @_typing.type_check_only
 class TokenizationServiceAsyncStub(TokenizationServiceStub):
-    """TokenizationService trains tokenizers and makes datasets."""
+    """TokenizationService trains tokenizers and creates datasets."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateTokenization: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.CreateTokenizationRequest, _tokenization_pb2.CreateTokenizationResponse]  # type: ignore[assignment]
-    """CreateTokenization records the work and returns at once; the same request_id with another body is refused."""
+    """CreateTokenization creates a tokenization and returns immediately; repeating a request_id with another body fails."""
     GetTokenization: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenization]  # type: ignore[assignment]
-    """GetTokenization returns one."""
+    """GetTokenization returns a tokenization."""
     ListTokenizations: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizationsResponse]  # type: ignore[assignment]
-    """ListTokenizations returns a page in name order."""
+    """ListTokenizations returns one page of tokenizations, sorted by name."""
     CancelTokenization: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Tokenization]  # type: ignore[assignment]
-    """CancelTokenization ends it."""
+    """CancelTokenization cancels a tokenization."""
     GetDataset: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Dataset]  # type: ignore[assignment]
-    """GetDataset returns one."""
+    """GetDataset returns a dataset."""
     ListDatasets: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListDatasetsResponse]  # type: ignore[assignment]
-    """ListDatasets returns a page in name order."""
+    """ListDatasets returns one page of datasets, sorted by name."""
     ListDatasetFiles: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.ListDatasetFilesRequest, _tokenization_pb2.ListDatasetFilesResponse]  # type: ignore[assignment]
-    """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them."""
+    """ListDatasetFiles returns the files that a dataset was built from: documents, and what was removed from and measured
+    of them.
+    """
     ReadDatasetFile: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.ReadDatasetFileRequest, _tokenization_pb2.ReadDatasetFileResponse]  # type: ignore[assignment]
-    """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole."""
+    """ReadDatasetFile returns part of one of these files; clients verify the digest of the whole file."""
     GetTokenizer: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Tokenizer]  # type: ignore[assignment]
-    """GetTokenizer returns one."""
+    """GetTokenizer returns a tokenizer."""
     ReadTokenizer: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.ReadTokenizerRequest, _tokenization_pb2.ReadTokenizerResponse]  # type: ignore[assignment]
-    """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole."""
+    """ReadTokenizer returns part of its tokenizer.json; clients verify the digest of the whole file."""
     ListTokenizers: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListTokenizersResponse]  # type: ignore[assignment]
-    """ListTokenizers returns a page in name order."""
+    """ListTokenizers returns one page of tokenizers, sorted by name."""
     CreateIndex: _aio.UnaryUnaryMultiCallable[_tokenization_pb2.CreateIndexRequest, _tokenization_pb2.CreateIndexResponse]  # type: ignore[assignment]
-    """CreateIndex records the work and returns at once; the same request_id with another body is refused."""
+    """CreateIndex creates an index and returns immediately; repeating a request_id with another body fails."""
     GetIndex: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Index]  # type: ignore[assignment]
-    """GetIndex returns one."""
+    """GetIndex returns an index."""
     ListIndexes: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _tokenization_pb2.ListIndexesResponse]  # type: ignore[assignment]
-    """ListIndexes returns a page in name order."""
+    """ListIndexes returns one page of indexes, sorted by name."""
     CancelIndex: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Index]  # type: ignore[assignment]
-    """CancelIndex ends it."""
+    """CancelIndex cancels an index."""
 
 class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
-    """TokenizationService trains tokenizers and makes datasets."""
+    """TokenizationService trains tokenizers and creates datasets."""
 
     @_abc_1.abstractmethod
     def CreateTokenization(
@@ -111,7 +115,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tokenization_pb2.CreateTokenizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.CreateTokenizationResponse, _abc.Awaitable[_tokenization_pb2.CreateTokenizationResponse]]:
-        """CreateTokenization records the work and returns at once; the same request_id with another body is refused."""
+        """CreateTokenization creates a tokenization and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetTokenization(
@@ -119,7 +123,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Tokenization, _abc.Awaitable[_events_pb2.Tokenization]]:
-        """GetTokenization returns one."""
+        """GetTokenization returns a tokenization."""
 
     @_abc_1.abstractmethod
     def ListTokenizations(
@@ -127,7 +131,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ListTokenizationsResponse, _abc.Awaitable[_tokenization_pb2.ListTokenizationsResponse]]:
-        """ListTokenizations returns a page in name order."""
+        """ListTokenizations returns one page of tokenizations, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelTokenization(
@@ -135,7 +139,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Tokenization, _abc.Awaitable[_events_pb2.Tokenization]]:
-        """CancelTokenization ends it."""
+        """CancelTokenization cancels a tokenization."""
 
     @_abc_1.abstractmethod
     def GetDataset(
@@ -143,7 +147,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Dataset, _abc.Awaitable[_events_pb2.Dataset]]:
-        """GetDataset returns one."""
+        """GetDataset returns a dataset."""
 
     @_abc_1.abstractmethod
     def ListDatasets(
@@ -151,7 +155,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ListDatasetsResponse, _abc.Awaitable[_tokenization_pb2.ListDatasetsResponse]]:
-        """ListDatasets returns a page in name order."""
+        """ListDatasets returns one page of datasets, sorted by name."""
 
     @_abc_1.abstractmethod
     def ListDatasetFiles(
@@ -159,7 +163,9 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tokenization_pb2.ListDatasetFilesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ListDatasetFilesResponse, _abc.Awaitable[_tokenization_pb2.ListDatasetFilesResponse]]:
-        """ListDatasetFiles names the files that a dataset was made of: documents, what was left out and measured of them."""
+        """ListDatasetFiles returns the files that a dataset was built from: documents, and what was removed from and measured
+        of them.
+        """
 
     @_abc_1.abstractmethod
     def ReadDatasetFile(
@@ -167,7 +173,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tokenization_pb2.ReadDatasetFileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ReadDatasetFileResponse, _abc.Awaitable[_tokenization_pb2.ReadDatasetFileResponse]]:
-        """ReadDatasetFile returns a piece of one of these files; its reader checks the digest of the whole."""
+        """ReadDatasetFile returns part of one of these files; clients verify the digest of the whole file."""
 
     @_abc_1.abstractmethod
     def GetTokenizer(
@@ -175,7 +181,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Tokenizer, _abc.Awaitable[_events_pb2.Tokenizer]]:
-        """GetTokenizer returns one."""
+        """GetTokenizer returns a tokenizer."""
 
     @_abc_1.abstractmethod
     def ReadTokenizer(
@@ -183,7 +189,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tokenization_pb2.ReadTokenizerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ReadTokenizerResponse, _abc.Awaitable[_tokenization_pb2.ReadTokenizerResponse]]:
-        """ReadTokenizer returns a piece of its tokenizer.json; its reader checks the digest of the whole."""
+        """ReadTokenizer returns part of its tokenizer.json; clients verify the digest of the whole file."""
 
     @_abc_1.abstractmethod
     def ListTokenizers(
@@ -191,7 +197,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ListTokenizersResponse, _abc.Awaitable[_tokenization_pb2.ListTokenizersResponse]]:
-        """ListTokenizers returns a page in name order."""
+        """ListTokenizers returns one page of tokenizers, sorted by name."""
 
     @_abc_1.abstractmethod
     def CreateIndex(
@@ -199,7 +205,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tokenization_pb2.CreateIndexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.CreateIndexResponse, _abc.Awaitable[_tokenization_pb2.CreateIndexResponse]]:
-        """CreateIndex records the work and returns at once; the same request_id with another body is refused."""
+        """CreateIndex creates an index and returns immediately; repeating a request_id with another body fails."""
 
     @_abc_1.abstractmethod
     def GetIndex(
@@ -207,7 +213,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Index, _abc.Awaitable[_events_pb2.Index]]:
-        """GetIndex returns one."""
+        """GetIndex returns an index."""
 
     @_abc_1.abstractmethod
     def ListIndexes(
@@ -215,7 +221,7 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenization_pb2.ListIndexesResponse, _abc.Awaitable[_tokenization_pb2.ListIndexesResponse]]:
-        """ListIndexes returns a page in name order."""
+        """ListIndexes returns one page of indexes, sorted by name."""
 
     @_abc_1.abstractmethod
     def CancelIndex(
@@ -223,6 +229,6 @@ class TokenizationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Index, _abc.Awaitable[_events_pb2.Index]]:
-        """CancelIndex ends it."""
+        """CancelIndex cancels an index."""
 
 def add_TokenizationServiceServicer_to_server(servicer: TokenizationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

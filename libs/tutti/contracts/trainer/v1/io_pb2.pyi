@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class StageRequest(_message.Message):
-    """StageRequest asks for data on the local disk."""
+    """StageRequest asks the I/O child to copy data to the local disk."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -55,7 +55,7 @@ class StageRequest(_message.Message):
 
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___StagedModel]:
-        """models to stage beside the state."""
+        """models to stage in addition to the state."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ Global___StagedModel: _TypeAlias = StagedModel  # noqa: Y015
 
 @_typing.final
 class StageResponse(_message.Message):
-    """StageResponse says where it lies."""
+    """StageResponse contains the local paths."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -150,16 +150,16 @@ class StageResponse(_message.Message):
     resume: _builtins.str
     """resume folder."""
     error: _builtins.str
-    """error in words; empty when all is there and verified."""
+    """error as text; empty if everything is present and verified."""
     found_bytes: _builtins.int
-    """found_bytes of token shards that were on the node already."""
+    """found_bytes of token shards that were already on the node."""
     brought_bytes: _builtins.int
-    """brought_bytes of those that had to be fetched."""
+    """brought_bytes of token shards that were fetched."""
     tokenizer: _builtins.str
     """tokenizer file."""
     @_builtins.property
     def mixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """mixed: the folders of the other datasets, in the order in which they were asked for."""
+        """mixed: the folders of the other datasets, in the requested order."""
 
     @_builtins.property
     def models(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -207,9 +207,9 @@ class BuffersRequest(_message.Message):
     rank: _builtins.int
     """rank that will write them."""
     bytes: _builtins.int
-    """bytes of each."""
+    """bytes per buffer."""
     count: _builtins.int
-    """count of them."""
+    """count of buffers."""
     def __init__(
         self,
         *,
@@ -240,7 +240,7 @@ class BuffersResponse(_message.Message):
     id: _builtins.int
     """id of the request."""
     error: _builtins.str
-    """error in words."""
+    """error as text."""
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """paths of the buffers."""
@@ -287,7 +287,7 @@ class StoreRequest(_message.Message):
     step: _builtins.int
     """step of the snapshot."""
     epoch: _builtins.int
-    """epoch of it."""
+    """epoch of the job."""
     rank: _builtins.int
     """rank that wrote it."""
     training: _builtins.str
@@ -299,13 +299,13 @@ class StoreRequest(_message.Message):
     node: _builtins.str
     """node that writes."""
     loss: _builtins.float
-    """loss of the step, nats a token."""
+    """loss of the step in nats per token."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the validation at this step."""
     kernel: _builtins.str
     """kernel signature as canonical JSON."""
     curve: _builtins.bytes
-    """curve since the snapshot before, encoded; empty for all ranks of a node but one."""
+    """curve since the previous snapshot, encoded; empty for all ranks of a node but one."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the epoch."""
@@ -340,7 +340,7 @@ Global___StoreRequest: _TypeAlias = StoreRequest  # noqa: Y015
 
 @_typing.final
 class Spooled(_message.Message):
-    """Spooled says that the buffer is free: its bytes are digested and on the local disk or stored."""
+    """Spooled says that the buffer is free: its bytes are digested and on the local disk, or stored."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -349,7 +349,7 @@ class Spooled(_message.Message):
     buffer: _builtins.str
     """buffer that is free."""
     step: _builtins.int
-    """step that it held."""
+    """step that it contained."""
     def __init__(
         self,
         *,
@@ -387,7 +387,7 @@ class Stored(_message.Message):
     step: _builtins.int
     """step of the snapshot."""
     epoch: _builtins.int
-    """epoch of it."""
+    """epoch of the job."""
     rank: _builtins.int
     """rank that wrote it."""
     report_key: _builtins.str
@@ -424,7 +424,7 @@ Global___Stored: _TypeAlias = Stored  # noqa: Y015
 
 @_typing.final
 class Lost(_message.Message):
-    """Lost says that a snapshot will never be in the blob store: it was set aside, and its bytes are gone."""
+    """Lost says that a snapshot will never be in the blob store: it was set aside, and its bytes were removed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -441,11 +441,11 @@ class Lost(_message.Message):
     step: _builtins.int
     """step of the snapshot."""
     epoch: _builtins.int
-    """epoch of it."""
+    """epoch of the job."""
     rank: _builtins.int
     """rank that wrote it."""
     error: _builtins.str
-    """error in words: what was wrong with it."""
+    """error as text."""
     def __init__(
         self,
         *,
@@ -466,7 +466,7 @@ Global___Lost: _TypeAlias = Lost  # noqa: Y015
 
 @_typing.final
 class VerifyRequest(_message.Message):
-    """VerifyRequest asks to read a shard back."""
+    """VerifyRequest asks the I/O child to verify a shard."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -484,7 +484,7 @@ class VerifyRequest(_message.Message):
     report_digest: _builtins.str
     """report_digest of it."""
     training: _builtins.str
-    """training as canonical JSON: it says which tensors lie where in the shard."""
+    """training as canonical JSON: it determines the layout of the shard."""
     def __init__(
         self,
         *,
@@ -504,7 +504,7 @@ Global___VerifyRequest: _TypeAlias = VerifyRequest  # noqa: Y015
 
 @_typing.final
 class Verified(_message.Message):
-    """Verified tells what was read."""
+    """Verified is the result of a verification."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -516,7 +516,7 @@ class Verified(_message.Message):
     claim: _builtins.int
     """claim epoch."""
     error: _builtins.str
-    """error is empty when every byte was as reported."""
+    """error is empty if every byte is as reported."""
     def __init__(
         self,
         *,
@@ -534,7 +534,7 @@ Global___Verified: _TypeAlias = Verified  # noqa: Y015
 
 @_typing.final
 class Release(_message.Message):
-    """Release gives up an epoch: its buffers go, what is spooled is still stored."""
+    """Release releases an epoch: its buffers are removed, but spooled snapshots are still stored."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -560,13 +560,13 @@ Global___Release: _TypeAlias = Release  # noqa: Y015
 
 @_typing.final
 class Trouble(_message.Message):
-    """Trouble tells of something that waits."""
+    """Trouble reports that something is blocked."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGE_FIELD_NUMBER: _builtins.int
     message: _builtins.str
-    """message in words: what waits, for what."""
+    """message as text: what is blocked, and by what."""
     def __init__(
         self,
         *,
@@ -582,7 +582,7 @@ Global___Trouble: _TypeAlias = Trouble  # noqa: Y015
 
 @_typing.final
 class ExperienceName(_message.Message):
-    """ExperienceName names the rollouts of an iteration."""
+    """ExperienceName identifies the rollouts of an iteration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -591,7 +591,7 @@ class ExperienceName(_message.Message):
     ITERATION_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    """job whose ranks rolled out."""
+    """job whose ranks generated the rollouts."""
     line: _builtins.int
     """line that they train."""
     iteration: _builtins.int
@@ -624,12 +624,12 @@ class StoreExperience(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
-    """checkpoint that holds the policy; empty where none was due at its step."""
+    """checkpoint with the policy; empty if none was due at its step."""
     data: _builtins.bytes
     """data of the experience, encoded."""
     @_builtins.property
     def name(self) -> Global___ExperienceName:
-        """name of them."""
+        """name of the rollouts."""
 
     def __init__(
         self,
@@ -648,7 +648,7 @@ Global___StoreExperience: _TypeAlias = StoreExperience  # noqa: Y015
 
 @_typing.final
 class ExperienceStored(_message.Message):
-    """ExperienceStored says where they are."""
+    """ExperienceStored identifies the stored rollouts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -656,12 +656,12 @@ class ExperienceStored(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
-    """checkpoint that holds the policy; empty where none was due at its step."""
+    """checkpoint with the policy; empty if none was due at its step."""
     key: _builtins.str
     """key of the blob."""
     @_builtins.property
     def name(self) -> Global___ExperienceName:
-        """name of them."""
+        """name of the rollouts."""
 
     def __init__(
         self,
@@ -680,7 +680,7 @@ Global___ExperienceStored: _TypeAlias = ExperienceStored  # noqa: Y015
 
 @_typing.final
 class IoMessage(_message.Message):
-    """IoMessage is everything that travels between an agent and its I/O child."""
+    """IoMessage is the envelope of all messages between an agent and its I/O child."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -762,7 +762,7 @@ class IoMessage(_message.Message):
 
     @_builtins.property
     def experience_told(self) -> Global___ExperienceName:
-        """experience_told, agent to child: its owner knows it."""
+        """experience_told, agent to child: sampling has recorded it."""
 
     def __init__(
         self,

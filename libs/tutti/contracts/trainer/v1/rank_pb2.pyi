@@ -27,26 +27,26 @@ class _Outcome:
 class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     OUTCOME_UNSPECIFIED: _Outcome.ValueType  # 0
-    """OUTCOME_UNSPECIFIED is refused and never stored."""
+    """OUTCOME_UNSPECIFIED is rejected and never stored."""
     OUTCOME_COMMITTED: _Outcome.ValueType  # 1
-    """OUTCOME_COMMITTED moved the state."""
+    """OUTCOME_COMMITTED changed the state."""
     OUTCOME_SKIPPED: _Outcome.ValueType  # 2
-    """OUTCOME_SKIPPED left it as it was, on all ranks."""
+    """OUTCOME_SKIPPED left the state unchanged, on all ranks."""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
     """Outcome of a step."""
 
 OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
-"""OUTCOME_UNSPECIFIED is refused and never stored."""
+"""OUTCOME_UNSPECIFIED is rejected and never stored."""
 OUTCOME_COMMITTED: Outcome.ValueType  # 1
-"""OUTCOME_COMMITTED moved the state."""
+"""OUTCOME_COMMITTED changed the state."""
 OUTCOME_SKIPPED: Outcome.ValueType  # 2
-"""OUTCOME_SKIPPED left it as it was, on all ranks."""
+"""OUTCOME_SKIPPED left the state unchanged, on all ranks."""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
 
 @_typing.final
 class Start(_message.Message):
-    """Start tells a rank what it is."""
+    """Start contains the parameters of a rank."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -106,13 +106,13 @@ class Start(_message.Message):
     device: _builtins.str
     """device to compute on."""
     rendezvous_seconds: _builtins.float
-    """rendezvous_seconds until missing ranks are named."""
+    """rendezvous_seconds until missing ranks are reported."""
     silence_seconds: _builtins.float
-    """silence_seconds without a word from the agent until the rank exits."""
+    """silence_seconds without a heartbeat from the agent until the rank exits."""
     initial: _builtins.str
-    """initial folder with the staged checkpoint whose parameters the training begins with; empty for random ones."""
+    """initial folder with the staged checkpoint whose parameters the training starts from; empty for random parameters."""
     tokenizer: _builtins.str
-    """tokenizer file; empty where the dataset has its own."""
+    """tokenizer file; empty if the dataset has its own."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the epoch."""
@@ -160,7 +160,7 @@ Global___Start: _TypeAlias = Start  # noqa: Y015
 
 @_typing.final
 class Listening(_message.Message):
-    """Listening says where the rendezvous is."""
+    """Listening contains the rendezvous address."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -182,7 +182,7 @@ Global___Listening: _TypeAlias = Listening  # noqa: Y015
 
 @_typing.final
 class Ready(_message.Message):
-    """Ready says that the rank has met the others and loaded the state."""
+    """Ready says that the rank has connected to the others and loaded the state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -198,9 +198,9 @@ class Ready(_message.Message):
     leaves: _builtins.int
     """leaves that this rank computes."""
     chunks: _builtins.int
-    """chunks that this rank keeps."""
+    """chunks that this rank owns."""
     note: _builtins.str
-    """note on what was read, in words: rows that were left out, and why; empty for nothing to tell."""
+    """note about the input as text: rows that were left out, and why; empty for none."""
     def __init__(
         self,
         *,
@@ -220,7 +220,7 @@ Global___Ready: _TypeAlias = Ready  # noqa: Y015
 
 @_typing.final
 class Progress(_message.Message):
-    """Progress says that a step was crossed."""
+    """Progress says that a step is complete."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -283,7 +283,7 @@ class Progress(_message.Message):
     outcome: Global___Outcome.ValueType
     """outcome of it."""
     loss: _builtins.float
-    """loss, nats a token."""
+    """loss in nats per token."""
     gradient_norm: _builtins.float
     """gradient_norm before clipping."""
     rate: _builtins.float
@@ -345,7 +345,7 @@ Global___Progress: _TypeAlias = Progress  # noqa: Y015
 
 @_typing.final
 class RolledOut(_message.Message):
-    """RolledOut has the rollouts of an iteration."""
+    """RolledOut contains the rollouts of an iteration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -356,7 +356,7 @@ class RolledOut(_message.Message):
     iteration: _builtins.int
     """iteration, counted from 0."""
     step: _builtins.int
-    """step: so many optimizer steps had made the policy."""
+    """step: the number of optimizer steps that trained the policy."""
     digest: _builtins.str
     """digest of the bytes."""
     data: _builtins.bytes
@@ -379,7 +379,7 @@ Global___RolledOut: _TypeAlias = RolledOut  # noqa: Y015
 
 @_typing.final
 class Snapshot(_message.Message):
-    """Snapshot says that a buffer holds a whole snapshot."""
+    """Snapshot says that a buffer contains a complete snapshot."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -392,13 +392,13 @@ class Snapshot(_message.Message):
     step: _builtins.int
     """step of it."""
     buffer: _builtins.int
-    """buffer that holds it."""
+    """buffer that contains it."""
     scalars: _builtins.str
     """scalars as canonical JSON: step, position, loss scale, skipped steps, ledger."""
     seconds: _builtins.float
-    """seconds that the copy took."""
+    """seconds of the copy."""
     loss: _builtins.float
-    """loss of the step, nats a token."""
+    """loss of the step in nats per token."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the validation at this step."""
     def __init__(
@@ -423,7 +423,7 @@ Global___Snapshot: _TypeAlias = Snapshot  # noqa: Y015
 
 @_typing.final
 class BufferFree(_message.Message):
-    """BufferFree gives a buffer back to the rank."""
+    """BufferFree returns a buffer to the rank."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -445,13 +445,13 @@ Global___BufferFree: _TypeAlias = BufferFree  # noqa: Y015
 
 @_typing.final
 class Finished(_message.Message):
-    """Finished says that the last step is crossed and its snapshot given."""
+    """Finished says that the last step is complete and its snapshot was handed over."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STEP_FIELD_NUMBER: _builtins.int
     step: _builtins.int
-    """step that was last."""
+    """step that was the last one."""
     def __init__(
         self,
         *,
@@ -476,11 +476,11 @@ class Failed(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """reason: a documented name."""
+    """reason: one of the documented names."""
     message: _builtins.str
-    """message in words."""
+    """message as text."""
     step: _builtins.int
-    """step it had crossed."""
+    """step that it had completed."""
     @_builtins.property
     def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ranks that are at fault or missing."""
@@ -503,14 +503,14 @@ Global___Failed: _TypeAlias = Failed  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Heartbeat is sent both ways."""
+    """Heartbeat is sent in both directions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WORK_FIELD_NUMBER: _builtins.int
     work: _builtins.int
-    """work counts what the rank has computed: leaves of steps and of validations, tokens of rollouts. It grows while a
-    step takes long, and stays the same when the rank hangs. Only ranks send it.
+    """work counts what the rank has computed: leaves of steps and of validations, tokens of rollouts. It increases even
+    during a long step, and stays the same if the rank hangs. Only ranks send it.
     """
     def __init__(
         self,
@@ -561,7 +561,7 @@ Global___Dump: _TypeAlias = Dump  # noqa: Y015
 
 @_typing.final
 class FlightRecord(_message.Message):
-    """FlightRecord is what a rank was doing."""
+    """FlightRecord is the activity of a rank."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -570,13 +570,13 @@ class FlightRecord(_message.Message):
     STACKS_FIELD_NUMBER: _builtins.int
     COLLECTIVES_FIELD_NUMBER: _builtins.int
     step: _builtins.int
-    """step that it was in."""
+    """step that it was computing."""
     phase: _builtins.str
     """phase of the step."""
     stacks: _builtins.str
     """stacks of all threads."""
     collectives: _builtins.str
-    """collectives as the back end recorded them, JSON."""
+    """collectives as recorded by the backend, as JSON."""
     def __init__(
         self,
         *,
@@ -595,7 +595,7 @@ Global___FlightRecord: _TypeAlias = FlightRecord  # noqa: Y015
 
 @_typing.final
 class RankMessage(_message.Message):
-    """RankMessage is everything that travels between an agent and a rank."""
+    """RankMessage is the envelope of all messages between an agent and a rank."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
