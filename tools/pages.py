@@ -38,6 +38,7 @@ from tutti.pipeline.reading import parse
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.sizes import SIZES
+from tutti.pipeline.stages.definition import Role as InputRole
 from tutti.pipeline.stages.definition import with_article
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -287,14 +288,24 @@ RECIPES = """\
 Generated from `services/tutti/pipeline/recipe.py` and `sizes.py`, and from `libs/tutti/cli/classifierrecipe.py`, by
 `tools/pages.py`; do not edit.
 
-A recipe is a YAML or JSON file of at most 64 KiB that describes a run. `recipes/` contains examples.
+A recipe is a YAML or JSON file of at most 64 KiB that describes a *run*: which texts to read, and how to process them
+and train on them. A run consists of *stages*, such as `ingest`, `dedup` and `train`.
 
-    tutti recipes new                             # print a recipe to start from
-    tutti recipes check RECIPE                    # list all errors of a recipe at once
-    tutti recipes plan RECIPE                     # which stages would run or be reused; time, disk and memory
-    tutti run RECIPE --set KEY=VALUE              # run it, with one key changed
+    tutti recipes new --data ./folder > mine.yaml     # write a recipe to start from
+    tutti recipes check mine.yaml                     # list all errors of a recipe at once
+    tutti recipes plan mine.yaml                      # which stages would run or be reused; time, disk and memory
+    tutti run mine.yaml --set train.steps=100         # run it, with one key changed
+    tutti runs show latest                            # its stages and their results
 
-A recipe is validated completely before anything starts. An error names the key, its value and what was expected.
+The shortest recipe trains on a folder of texts. All other keys have defaults:
+
+```yaml
+input: {path: pages}
+train: {steps: 400}
+```
+
+[recipes/](../recipes) contains longer examples. A recipe is validated completely before anything starts. An error names
+the key, its value and what was expected.
 """
 
 
@@ -302,30 +313,30 @@ MIXTURES = """\
 ## Mixtures
 
 A run can train on the datasets of earlier runs in addition to its own. All datasets must have the same tokenizer and
-the same context:
+the same context length (`data.context`):
 
 ```yaml
 tokenizer: {of: runs/code}                      # reuse the tokenizer of this run instead of training a new one
 mixture: {datasets: {runs/code: 3, datasets/5f…: 1}, own: 4}
 ```
 
-In this example, of every eight sequences four are from the run's own dataset, three from `runs/code` and one from the
-third dataset. Every sequence of a dataset is read once before one is read a second time. With `by: epochs` the numbers
-are relative numbers of epochs instead: a dataset with the number 2 is read twice while one with the number 1 is read
-once. `train.steps` alone determines the number of steps.
+In this example, the run's own dataset provides four of every eight sequences, `runs/code` provides three, and the third
+dataset provides one. Every sequence of a dataset is read once before one is read a second time. With `by: epochs`, the
+numbers are relative numbers of epochs instead: a dataset with the number 2 is read twice while a dataset with the
+number 1 is read once. The number of steps is always `train.steps`.
 
-For `by: epochs`, Tutti computes integer weights from the numbers and the sizes of the datasets. The weights add up to
-at most 65,536. As far as this limit allows, the share of each dataset is correct to within 1 % of its value. The
-summary of the run shows how often each dataset was read.
+With `by: epochs`, Tutti computes integer weights from the numbers and the sizes of the datasets. The sum of the weights
+is at most 65,536; within this limit, the share of each dataset is correct to within 1 % of its value. The summary of
+the run shows how often each dataset was read.
 
-Validation uses the held-out documents of the run's own dataset. Names such as `runs/code` are resolved when the run is
-accepted, and the run records the datasets by the digests of their contents.
+The model is validated on the held-out documents of the run's own dataset. When a run starts, it replaces names such as
+`runs/code` by the digests of the datasets, so that the run always means the same data.
 """
 STAGES = """\
 ## Named stages
 
 With the keys above, a recipe has at most one stage of each kind. The key `stages` adds more stages, each with its own
-name:
+name. This recipe starts a second training from the last checkpoint of `train`, and generates texts with both models:
 
 ```yaml
 input: {path: pages}
@@ -336,28 +347,34 @@ stages:
   sample-anneal: {like: sample, from: anneal}
 ```
 
-- `kind` is a kind of the table below. The default is the name of the stage or, with `like`, the kind of that stage.
-- `from` gives the input for each role: the name of another stage, or of a resource such as
-  `checkpoints/JOB/LINE/STEP` or `datasets/VERSION`. Roles that `from` does not mention have their default, if there is
-  one. If only one role accepts an input, write just its name.
+- `kind` is a kind from the table [Kinds of stages](#kinds-of-stages). The default is the name of the stage. With
+  `like`, the default is the kind of the copied stage.
+- `from` gives the inputs. Each input has a *role*, such as `initial` or `dataset`. For each role, give the name of
+  another stage, or of a resource such as `checkpoints/JOB/LINE/STEP` or `datasets/VERSION`. A role that `from` does not
+  mention has its default, if there is one. If only one role accepts the input, you can omit the role: `from: anneal`.
 - If a stage splits its result into parts, `from` can name a part: `prompts.train` is the part `train` of the stage
   `prompts`, and `conversations/ID.train` is a part of a resource.
 - `like` names a stage whose keys and inputs are copied. Keys of the new stage override the copied ones.
-- All other keys are those of the kind. Most are the keys above without their prefix: `ingest` has the keys of `input`,
-  and `mask`; `filter` and `dedup` have their own; `tokenization` has the keys of `data`, and `vocabulary` and
-  `pattern`.
+- All other keys are the keys of the kind. Most of them are the keys above without their prefix: a stage of the kind
+  `train` has the keys of `train`. The kind `ingest` has the keys of `input`, and `mask`. The kind `tokenization` has
+  the keys of `data`, and `vocabulary` and `pattern`.
 
-`--set stages.NAME.KEY=VALUE` changes one key. A recipe whose stages start from resources needs neither `input` nor
-`train`. Stages run one at a time: first the stages of the keys above, then the named ones in the order of their
-dependencies; stages that are ready at the same time run in the order of their names. The name of a stage does not
-affect its result: if another stage or another run used the same inputs and keys, its result is reused.
+To change one key on the command line, use `--set stages.NAME.KEY=VALUE`. A recipe whose stages start from resources
+needs neither `input` nor `train`. Stages run one at a time: first the stages of the keys above, then the named stages
+in the order of their dependencies. Stages that are ready at the same time run in the order of their names. The name of
+a stage does not affect its result: if another stage or another run used the same inputs and keys, its result is reused.
 
-A training with the input `initial` starts from the parameters of that checkpoint. Moments, step and the order of
-sequences start from the beginning. Both trainings need the same model and the same tokenizer. The training records the
-checkpoint, which is a parent of every checkpoint that the training writes.
+### Continue from a checkpoint
 
-`conversations` reads prompts and demonstrations from a file, or from every file of a folder: JSON lines (`.jsonl`,
-`.ndjson`, plain, `.gz` or `.zst`) or a JSON list (`.json`). The first record of a file determines its layout:
+A training with the input `initial` starts from the parameters of that checkpoint. The moments of the optimizer, the
+number of the step and the order of sequences start from the beginning. Both trainings need the same model and the same
+tokenizer. Lineage shows the checkpoint as a parent of every checkpoint that the training writes.
+
+### Conversations
+
+A stage of the kind `conversations` reads prompts and demonstrations from a file, or from every file of a folder. A file
+contains JSON lines (`.jsonl` or `.ndjson`, plain or compressed as `.gz` or `.zst`) or a JSON list (`.json`). The first
+record of a file determines its layout:
 
 | layout | fields of a record |
 |---|---|
@@ -368,28 +385,33 @@ checkpoint, which is a parent of every checkpoint that the training writes.
 | `hh` | `chosen` and `rejected`: transcripts of `Human:` and `Assistant:`, or lists of messages; only chosen is read |
 
 A conversation that ends with a message of the user is a prompt; one that ends with a message of the assistant is a
-demonstration. Duplicates are removed. `split: {train: 0.8, final: 0.2}` assigns each conversation to a part by its
-digest and `seed`, so a conversation stays in its part when files are renamed or added. `tutti conversations show`
-prints the layout of each file, the number of conversations in each part, and for each reason the number of rejected
-records and the first three of them.
+demonstration. Duplicates are removed. `split: {train: 0.8, final: 0.2}` divides the conversations into the parts
+`train` and `final`. The part depends only on the digest of the conversation and on `seed`, so a conversation stays in
+its part when files are renamed or added. `tutti conversations show` prints the layout of each file, the number of
+conversations in each part, and for each reason the number of rejected records and the first three of them.
 
-`sft`, `reward` and `dpo` train a checkpoint further, on conversations or preferences:
-[post-training.md](post-training.md).
+### Kinds of stages
+
+[post-training.md](post-training.md) explains the kinds `sft`, `reward`, `dpo`, `grpo` and `ppo`, which train a
+checkpoint further, and `comparison` and `release`, which judge the result. [annotation.md](annotation.md) explains
+`campaign` and `preferences`.
 """
 CLASSIFIERS = """\
 ## Classifiers
 
-The classifiers in `quality.classifiers` have their own recipes, which train them on folders of labelled texts
-([quality.md](quality.md#harm)). `recipes/harm.yaml` uses the dataset that comes with Tutti:
+A classifier labels documents, for example as harmful; `quality.classifiers` rejects documents by these labels
+([quality.md](quality.md#harm)). A separate recipe trains a classifier on folders of labelled texts.
+`recipes/harm.yaml` uses the dataset that comes with Tutti:
 
     tutti classifiers train recipes/harm.yaml
     tutti run mine.yaml --set quality.classifiers=harm
 
-The recipe of a run can also name the file, relative to its own folder: `classifiers: [harm.yaml]`. Then `tutti run`
-trains the classifier first, if it was not trained before, and the run records `harm@DIGEST`. `tutti recipes check`,
-`tutti recipes plan` and `--dry-run` do not train; they report classifiers that are not trained yet.
+The recipe of a run can also name the file of the classifier, relative to its own folder: `classifiers: [harm.yaml]`.
+Then `tutti run` trains the classifier first, if it was not trained before, and the run records `harm@DIGEST`. `tutti
+recipes check`, `tutti recipes plan` and `tutti run --dry-run` do not train; they report classifiers that are not
+trained yet.
 
-A classifier's recipe is read, validated and changed with `--set` like the recipe of a run. Every key except `name`
+The recipe of a classifier is read, validated and changed with `--set` like the recipe of a run. Every key except `name`
 affects the result. The same recipe and the same texts give the same `NAME@DIGEST`, which is trained only once. A name
 always refers to the same classifier: if you change the texts or a key, choose another name.
 """
@@ -401,13 +423,20 @@ def recipes_page() -> str:
         RECIPES,
         "## Keys",
         "",
+        "A dot stands for a nested key: `train.steps` is `steps` below `train`. A key that is required can be omitted",
+        "together with the key above it. A recipe has either `input.path` or `input.crawl`.",
+        "",
         *_table(Recipe),
         "",
-        "A recipe has either `input.path` or `input.crawl`.",
+        "These pages explain some of the keys: [crawling.md](crawling.md) for `input.crawl`, [quality.md](quality.md)",
+        "for `quality`, [near-duplicates.md](near-duplicates.md) and [repeated-lines.md](repeated-lines.md) for",
+        "`dedup`, and [post-training.md](post-training.md) for `template`.",
         "",
-        "These keys do not affect results: `name`, `input.most_rejected`, `train.ranks`, `train.shrink`,",
-        "`train.attempts`, and the keys `contact`, `connect`, `connections` and `delay_seconds` of `input.crawl`.",
-        "Every other key is part of the reuse key of a stage: if you change it, the stage runs again.",
+        "When you run a recipe again, Tutti reuses the result of each stage whose keys and inputs have not changed.",
+        "These keys do not affect results, so you can change them: `name`, `engine`, `input.most_rejected`,",
+        "`train.ranks`, `train.shrink`, `train.attempts`, and the keys `contact`, `connect`, `connections` and",
+        "`delay_seconds` of `input.crawl`. If you change any other key of a stage, that stage runs again; later stages",
+        "run again only if their inputs have changed.",
         "",
         "You can resume an unfinished run with the same recipe and another `connect`; the new addresses are used. A",
         "finished crawl is reused with any `connect`, even if some hosts did not answer. To crawl again, change",
@@ -422,11 +451,11 @@ def recipes_page() -> str:
         "",
         "## Sizes",
         "",
-        "The numbers of a size never change. Parameters are counted with the default vocabulary of "
-        f"{parse(_least()).tokenizer.vocabulary:,} and untied",
-        "embeddings.",
+        "The key `size` selects one of these models; the numbers of a size never change. Parameters are counted with",
+        f"the default vocabulary of {parse(_least()).tokenizer.vocabulary:,}, and separate matrices for input and "
+        "output embeddings.",
         "",
-        "| size | width | layers | heads | key and value heads | hidden | parameters |",
+        "| size | width | layers | heads | key and value heads | width of the MLP | parameters |",
         "|---|---|---|---|---|---|---|",
     ]
     for size, of in SIZES.items():
@@ -438,19 +467,21 @@ def recipes_page() -> str:
 
 def _stages() -> Iterator[str]:
     """A row for each kind of stage that can be named."""
-    yield from ("| kind | makes | reads: role, what fills it, default | keys |", "|---|---|---|---|")
+    yield from ("| kind | result | inputs by role | keys |", "|---|---|---|---|")
     for name, stage in sorted(definitions().items()):
         if stage.section is None:
             continue
-        roles = (
-            f"`{role.name}`: {with_article(role.of)}"
-            f"{f', `{role.default}`' if role.required and role.default else '' if role.required else ', optional'}"
-            for role in stage.roles
-            if role.given
-        )
+        roles = (f"`{role.name}`: {with_article(role.of)}{_unless_given(role)}" for role in stage.roles if role.given)
         keys = ", ".join(f"`{key}`" for key in stage.section.model_fields)
         reads, makes = "; ".join(roles) or "nothing", stage.result_kind.singular.lower()
         yield f"| `{name}` | {makes} | {reads} | {keys or 'none'} |"
+
+
+def _unless_given(role: InputRole) -> str:
+    """The source of a role that a recipe does not mention, in parentheses; empty if it must be mentioned."""
+    if not role.required:
+        return " (optional)"
+    return f" (default: `{role.default}`)" if role.default else ""
 
 
 def _table(of: type[Part]) -> Iterator[str]:
@@ -481,16 +512,16 @@ def _keys(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: str) -> It
 def _kind(value: Mapping[str, Any]) -> str:
     """A type in words: JSON's, and what a list or a mapping holds."""
     if value["type"] == "array":
-        return f"list of {value['items']['type']}"
+        return f"list of {value['items']['type']}s"
     if value["type"] == "object":
-        return f"mapping to {value['additionalProperties'].get('type', 'stages')}"
+        return f"mapping to {value['additionalProperties'].get('type', 'stage')}s"
     return str(value["type"])
 
 
 def _default(each: Mapping[str, Any]) -> str:
     value = each.get("default")
     if each["required"]:
-        return "none: give it"
+        return "required"
     if each.get("type") in ("array", "object"):
         return "empty"
     if value is None:

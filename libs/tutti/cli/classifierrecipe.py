@@ -23,7 +23,7 @@ class InputPart(Part):
     path: str = Field(
         min_length=1,
         max_length=4096,
-        description="folder with one folder of texts for each label; relative to the folder of the recipe",
+        description="folder with a subfolder of texts for each label, relative to the folder of the recipe",
     )
     text_field: str = Field(
         default=TEXT_FIELD, min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
@@ -31,13 +31,11 @@ class InputPart(Part):
 
 
 class ClassifierRecipe(Part):
-    name: str = Field(
-        min_length=1, max_length=40, description="name of the classifier and prefix of its rules NAME.LABEL"
-    )
+    name: str = Field(min_length=1, max_length=40, description="name of the classifier, and of its rules NAME.LABEL")
     input: InputPart
     keeps: str = Field(min_length=1, max_length=40, description="label of the texts to keep")
     most_false: Real = Field(
-        default=MOST_FALSE, gt=0, lt=1, description="maximum share of texts to keep that a threshold may reject"
+        default=MOST_FALSE, gt=0, lt=1, description="maximum share of the texts to keep that a threshold may reject"
     )
 
 

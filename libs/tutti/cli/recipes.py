@@ -16,32 +16,32 @@ SITE = """\
 input:
   crawl:
     seeds: [{site}]
-    contact: {contact} # by which those who are visited reach you
-    pages: 1000 # at most
-    delay_seconds: 1 # between two visits to a host, at least
+    contact: {contact} # how the visited site can reach you: a URL or an email address
+    pages: 1000 # maximum number of pages to visit
+    delay_seconds: 1 # minimum delay between two requests to a host
 """
 REST = """\
 quality:
-  rules: [] # gopher_quality, gopher_repetition, c4, fineweb, no_pii, harm_lexicon; none keeps everything
-  languages: [] # such as [en]; none keeps all
-  mask: [] # email, phone, key, card, address
+  rules: [] # gopher_quality, gopher_repetition, c4, fineweb, no_pii, harm_lexicon; empty: keep all documents
+  languages: [] # languages to keep, such as [en]; empty: all
+  mask: [] # personal data to mask: email, phone, key, card, address
 dedup:
-  near: 0.8 # similarity from which on two documents are the same; 0: equal texts alone
-size: small # tiny, mini, small, medium, large: docs/recipes.md has their numbers
+  near: 0.8 # similarity threshold of near-duplicates; 0: remove only equal texts
+size: small # size of the model: tiny, mini, small, medium or large; docs/recipes.md lists them
 tokenizer:
-  vocabulary: 4096 # tokens that are learned at most, 256 bytes among them
+  vocabulary: 4096 # number of tokens: 256 bytes, learned merges, end of text
 data:
-  context: 256 # tokens of a sequence
+  context: 256 # tokens per sequence
 train:
-  steps: 400 # of the optimizer
-  ranks: 2 # processes; another number gives the same bits
-  microbatches: 8 # of a step; ranks share them
-  rows: 2 # sequences of a microbatch: 16 a step here
-  checkpoint_every: 50 # steps
-index: true # of verbatim spans, so that `tutti trace --text` finds where a text is from
+  steps: 400 # number of optimizer steps
+  ranks: 2 # number of training processes; any number gives the same bits
+  microbatches: 8 # microbatches per step, divided among the ranks
+  rows: 2 # sequences per microbatch; 8 x 2 = 16 sequences per step
+  checkpoint_every: 50 # steps between two checkpoints
+index: true # build an index with which `tutti trace --text` finds texts in the training data
 sample:
-  prompts: [""] # texts that the last checkpoint continues; an empty one begins a new text
-  tokens: 64 # that follow each prompt, at most
+  prompts: [""] # texts to continue with the last checkpoint; an empty one starts a new text
+  tokens: 64 # maximum number of tokens to generate for each prompt
 """
 
 
@@ -70,7 +70,7 @@ def _over_site(site: str, contact: str) -> str:
     if not host:
         raise Failure(f"--site {site}: expected a URL, such as https://docs.example/", MISUSE)
     if not contact:
-        raise Failure("give --contact too: a URL or a mail address by which those who are visited reach you", MISUSE)
+        raise Failure("give --contact too: a URL or an email address at which the visited site can reach you", MISUSE)
     return f"name: {_quoted(host[:100])}\n{SITE.format(site=_quoted(site), contact=_quoted(contact))}{REST}"
 
 

@@ -79,7 +79,7 @@ class InputPart(Part):
     path: str = Field(
         default="",
         max_length=4096,
-        description="folder of pages, or one file; relative to the folder of the recipe; or use crawl",
+        description="folder or file with texts, relative to the folder of the recipe; or use crawl",
     )
     crawl: CrawlPart | None = Field(default=None, description="a web site to crawl")
     limit: Count = Field(default=0, description="number of files to read, in path order; 0: all")
@@ -108,13 +108,13 @@ class QualityPart(Part):
         description="personal data to replace with a placeholder: email, phone, key, card, address",
     )
     thresholds: dict[str, Real] = Field(
-        default_factory=dict, max_length=100, description="threshold by rule, where it differs from the published one"
+        default_factory=dict, max_length=100, description="thresholds that differ from the published ones, by rule"
     )
     classifiers: Names = Field(
         default_factory=list,
-        description="classifiers whose labels reject documents, by rules NAME.LABEL: trained on this "
-        "platform (NAME or NAME@DIGEST), or a recipe (.yaml file, relative to the folder of "
-        "this recipe) that `tutti run` trains first",
+        description="classifiers that reject documents, by rules NAME.LABEL; each is a trained classifier "
+        "(NAME or NAME@DIGEST), or a .yaml file, relative to the folder of this recipe, whose classifier "
+        "`tutti run` trains first",
     )
     languages: Names = Field(
         default_factory=list, description="ISO 639 codes of the languages or macro-languages to include; none: all"
@@ -135,12 +135,12 @@ class DecontaminationPart(Part):
     text_field: str = Field(
         default="text", min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
     )
-    words: int = Field(default=13, ge=1, le=1000, description="words of an n-gram; 13 as in GPT-3")
+    words: int = Field(default=13, ge=1, le=1000, description="number of words in an n-gram; 13 as in GPT-3")
     share: Real = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="share of the n-grams of an evaluation text; a document that contains more is removed",
+        description="a document that contains more than this share of the n-grams of an evaluation text is removed",
     )
 
 
@@ -151,7 +151,7 @@ class LinesPart(Part):
         description="maximum number of documents with the same unit; a more frequent unit is cut; 6 as in Llama 3",
     )
     keep: Count = Field(
-        default=0, description="number of documents in which a frequent unit is kept; with most and keep 1 as in CCNet"
+        default=0, description="number of documents that keep a frequent unit; most 1 with keep 1 is the rule of CCNet"
     )
     least_characters: Positive = Field(default=1, description="minimum length of a unit; shorter ones are kept")
     left: Positive = Field(
@@ -187,7 +187,7 @@ class DedupPart(Part):
 
 class TokenizerPart(Part):
     vocabulary: int = Field(
-        default=4096, ge=257, lt=2**20, description="number of tokens: 256 bytes, merges, end of text"
+        default=4096, ge=257, lt=2**20, description="number of tokens: 256 bytes, learned merges, end of text"
     )
     pattern: str = Field(
         default="",
@@ -215,7 +215,7 @@ class DataPart(Part):
     packing: Literal["stream", "best_fit"] = Field(
         default="stream",
         description="how documents are packed into sequences. stream: concatenated and cut; best_fit: "
-        "whole documents, and the rests of longer ones, in padded sequences",
+        "whole documents, and the remainders of longer ones, in padded sequences",
     )
 
     def parameters(self) -> dict[str, object]:
@@ -237,30 +237,34 @@ class MixturePart(Part):
     )
     by: Literal["weight", "epochs"] = Field(
         default="weight",
-        description="meaning of the numbers. weight: shares of the sequences, as whole numbers; epochs: "
+        description="meaning of the numbers. weight: whole numbers, the shares of the sequences; epochs: "
         "how often each dataset is read, relative to the others",
     )
 
 
 class TrainPart(Part):
     steps: Positive = Field(description="number of optimizer steps")
-    ranks: Positive = Field(default=1, description="number of ranks, at most microbatches; does not affect the result")
+    ranks: Positive = Field(
+        default=1, description="number of training processes, at most microbatches; does not affect the result"
+    )
     microbatches: int = Field(
         default=8,
         ge=1,
         le=MAX_MICROBATCHES,
-        description="G: microbatches (leaves) of a step, the same on any number of ranks",
+        description="G: number of microbatches (leaves) per step, on any number of ranks",
     )
     rows: Positive | None = Field(
         default=None, description="sequences per microbatch; default: 2, or derived from batch"
     )
-    batch: Positive | None = Field(default=None, description="sequences per step: microbatches x rows")
+    batch: Positive | None = Field(
+        default=None, description="sequences per step: microbatches x rows; give rows or batch"
+    )
     checkpoint_every: Positive | None = Field(
         default=None, description="steps between two checkpoints; default: a tenth of the steps"
     )
     validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
     audit_every: Count = Field(
-        default=10, description="steps between two audits of the parameters and of a leaf; 0: never"
+        default=10, description="steps between two checks that ranks agree and that a leaf is reproducible; 0: never"
     )
     tied_embeddings: bool = Field(default=False, description="use one matrix for input and output embeddings")
     document_mask: bool = Field(default=True, description="prevent attention between tokens of different documents")
@@ -269,7 +273,9 @@ class TrainPart(Part):
     learning_rate: Real = Field(default=3e-3, gt=0, description="peak learning rate")
     min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate at the last step")
     warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
-    schedule: Literal["cosine", "wsd"] = Field(default="cosine", description="learning rate schedule after warmup")
+    schedule: Literal["cosine", "wsd"] = Field(
+        default="cosine", description="learning rate schedule after warmup; wsd: constant, then decay"
+    )
     decay_fraction: Real = Field(
         default=0.2, ge=0, le=1, description="with wsd: share of the steps in which the rate decays"
     )
@@ -278,7 +284,9 @@ class TrainPart(Part):
         default=1.0, gt=0, description="maximum norm of the mean gradient; a larger one is scaled down"
     )
     shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
-    attempts: Positive = Field(default=5, description="attempts without a new checkpoint, after which the job fails")
+    attempts: Positive = Field(
+        default=5, description="number of attempts without a new checkpoint after which the job fails"
+    )
 
 
 Prompts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(max_length=64)]
@@ -300,7 +308,7 @@ class SamplePart(Part):
     )
     seed: Seed = Field(default=0, description="seed of sampling; the same seed gives the same texts")
     each: Positive | None = Field(
-        default=None, le=64, description="answers to each conversation of `from: {prompts: …}`; default: 1"
+        default=None, le=64, description="texts to generate for each conversation of the input `prompts`; default: 1"
     )
 
 
@@ -375,13 +383,16 @@ class Recipe(Part):
     dedup: DedupPart = DedupPart()
     template: Literal["chat@1"] | None = Field(
         default=None,
-        description="chat template that turns conversations into tokens; a new tokenizer reserves its role tokens",
+        description="chat template that turns conversations into tokens; a new tokenizer reserves its role tokens; "
+        "default: none",
     )
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
     mixture: MixturePart | None = Field(default=None, description="other datasets to train on")
     train: TrainPart | None = None
-    index: bool = Field(default=False, description="build the index of verbatim spans of the training data")
+    index: bool = Field(
+        default=False, description="build an index with which `tutti trace --text` finds texts in the training data"
+    )
     sample: SamplePart | None = Field(default=None, description="texts to generate with the last checkpoint")
     stages: dict[str, Instance] = Field(
         default_factory=dict,
