@@ -23,7 +23,7 @@ from tutti.pipeline.blobchecks import Checked
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.values import Inputs, Measure, Resident, Result, Source, WorkStatus
 
-MAKE_RUN = "`make run` on two cores of a Xeon (README)"
+MAKE_RUN = "`make run` on two cores of an EPYC (README)"
 """The source of measurements for a stage that has not run on this platform yet: 649 pages, 800 steps."""
 
 

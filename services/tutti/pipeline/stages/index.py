@@ -26,7 +26,7 @@ class IndexStage(StageDef):
     work = Index
     roles = (Role("dataset", Dataset, default="tokenization"),)
     section = IndexSection
-    measured = Measure(MAKE_RUN, 1.2, 649, 7_225_000)
+    measured = Measure(MAKE_RUN, 1.1, 649, 7_225_000)
     resident = Resident("benchmarks.spans", 147_000_000)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:

@@ -70,7 +70,7 @@ class IngestStage(StageDef):
     brings_pages = True
     surveyed = True
     roles = (Role("pages", Crawl, default="crawl", required=False),)
-    measured = Measure(MAKE_RUN, 1.5, 649, 857_000)
+    measured = Measure(MAKE_RUN, 1.3, 649, 857_000)
     resident = Resident("each process of benchmarks.reading", 376_000_000)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:

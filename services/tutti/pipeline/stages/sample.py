@@ -26,7 +26,7 @@ class SampleStage(StageDef):
         Role("prompts", Conversations, required=False),
     )
     section = SamplePart
-    measured = Measure(MAKE_RUN, 1.9, 4 * 48, 1_500)
+    measured = Measure(MAKE_RUN, 2.0, 4 * 48, 1_500)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
         return {"sample": Flat(recipe)} if recipe.sample is not None else {}

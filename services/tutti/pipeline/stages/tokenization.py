@@ -41,7 +41,7 @@ class TokenizationStage(StageDef):
         Role("documents", Dedup, default="dedup"),
         Role("measures", Ingest, default="ingest", required=False, decides=False),
     )
-    measured = Measure(MAKE_RUN, 2.2, 649, 2_552_000)
+    measured = Measure(MAKE_RUN, 2.1, 649, 2_552_000)
     resident = Resident("benchmarks.tokenization", 441_000_000, 460)
 
     def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
