@@ -4,29 +4,24 @@ It needs a Chromium, as the tests of pages do.
 """
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from tests.browser.chromium import chromium
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "report.png"
 WIDTH, HEIGHT = 1000, 1240
 SHOWN = ("training",)  # sections behind the top
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def take(report: Path, to: Path = PICTURE) -> None:
-    """Write the top of a report and its curves as a PNG. Raises StopIteration where there is no browser."""
-    browser = next(path for name in NAMES if (path := shutil.which(name)))
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = running.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light", bypass_csp=True)
+    """Write the top of a report and its curves as a PNG."""
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light", bypass_csp=True)
         page.goto(report.resolve().as_uri())
         hidden = "".join(f":not(#{each})" for each in SHOWN)
         page.add_style_tag(content=f"section{hidden} {{ display: none }}")
         page.screenshot(path=to)
-        running.close()
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.pipeline.recipe import CrawlPart, MixturePart, Recipe, TokenizerPart
+from tutti.pipeline.recipe import MixturePart, Recipe, TokenizerPart
 from tutti.pipeline.tables import Tables
 
 PAGE = 500
@@ -31,13 +31,7 @@ class Earlier:
         if crawl is not None and crawl.since:
             crawl = crawl.model_copy(update={"since": self._crawl(crawl.since, "input.crawl.since")})
             recipe = recipe.model_copy(update={"input": recipe.input.model_copy(update={"crawl": crawl})})
-        stages = {
-            name: each.changed({"since": self._crawl(each.section.since, f"stages.{name}.since")})
-            for name, each in recipe.stages.items()
-            if isinstance(each.section, CrawlPart) and each.section.since
-        }
-        if stages:
-            recipe = recipe.model_copy(update={"stages": {**recipe.stages, **stages}})
+        recipe = recipe.with_named("since", lambda stage, since: self._crawl(since, f"stages.{stage}.since"))
         if recipe.tokenizer.of:
             recipe = self._with_tokenizer(recipe)
         return self._with_datasets(recipe, recipe.mixture) if recipe.mixture else recipe
@@ -48,21 +42,18 @@ class Earlier:
         What a run made is followed to the newest of the runs that carry out the same recipe. Raises InvalidField where
         some of a mixture was made again and some not.
         """
-        named = {name: found for name, each in recipe.stages.items() if (found := getattr(each.section, "against", []))}
+        named = any(getattr(each.section, "against", []) for each in recipe.stages.values())
         if not recipe.tokenizer.of and not recipe.dedup.against and not named and recipe.mixture is None:
             return recipe
         newest = self._host.units.run(self._newest)
         against = [newest.get(name, name) for name in recipe.dedup.against]
-        stages = {
-            stage: recipe.stages[stage].changed({"against": [newest.get(name, name) for name in names]})
-            for stage, names in named.items()
-        }
-        taken: dict[str, object] = {
-            "stages": {**recipe.stages, **stages},
+        taken = {
             "dedup": recipe.dedup.model_copy(update={"against": against}),
             "tokenizer": self._tokenizer_today(recipe.tokenizer, newest),
         }
-        found = recipe.model_copy(update=taken)
+        found = recipe.model_copy(update=taken).with_named(
+            "against", lambda stage, names: [newest.get(name, name) for name in names]
+        )
         if recipe.mixture is None:
             return found
         datasets = {newest.get(name, name): amount for name, amount in recipe.mixture.datasets.items()}

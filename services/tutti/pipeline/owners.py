@@ -68,18 +68,13 @@ class Owners:
 
     def resolved(self, recipe: Recipe) -> Recipe:
         """The same with every classifier as NAME@DIGEST. Raises InvalidField naming the key."""
-        found: dict[str, object] = {}
         if recipe.quality.classifiers:
             named = self._classifiers(recipe.quality.classifiers, "quality.classifiers")
-            found["quality"] = recipe.quality.model_copy(update={"classifiers": named})
-        stages = {
-            name: each.changed({"classifiers": self._classifiers(asked, f"stages.{name}.classifiers")})
-            for name, each in recipe.stages.items()
-            if (asked := getattr(each.section, "classifiers", []))
-        }
-        if stages:
-            found["stages"] = {**recipe.stages, **stages}
-        return recipe.model_copy(update=found) if found else recipe
+            quality = recipe.quality.model_copy(update={"classifiers": named})
+            recipe = recipe.model_copy(update={"quality": quality})
+        return recipe.with_named(
+            "classifiers", lambda stage, asked: self._classifiers(asked, f"stages.{stage}.classifiers")
+        )
 
     def _classifiers(self, references: Sequence[str], key: str) -> list[str]:
         return sorted({self._classifier(reference, key) for reference in references})

@@ -3,7 +3,7 @@
 Promises: equal recipes have equal canonical JSON and so an equal digest. How its text is read is in `reading`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -418,6 +418,15 @@ class Recipe(Part):
     def reads_pages(self) -> bool:
         """True if the recipe makes a dataset of pages."""
         return bool(self.input.path) or self.input.crawl is not None
+
+    def with_named(self, key: str, change: Callable[[str, Any], object]) -> "Recipe":
+        """The recipe with `change(stage, value)` as the value of a key, for each named stage where that key is set."""
+        changed = {
+            name: each.changed({key: change(name, value)})
+            for name, each in self.stages.items()
+            if (value := getattr(each.section, key, None))
+        }
+        return self.model_copy(update={"stages": {**self.stages, **changed}}) if changed else self
 
     def canonical(self) -> str:
         """Canonical JSON (RFC 8785) with every default."""
