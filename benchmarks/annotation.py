@@ -56,14 +56,15 @@ PROBE = """
       });
     }).observe(document.getElementById("prompt"), { childList: true });
   });
-  const [set, remove] = [Storage.prototype.setItem, Storage.prototype.removeItem];
-  Storage.prototype.setItem = function (key, value) {
-    if (key.includes("/outbox/")) added.set(key, performance.now());
-    return set.call(this, key, value);
+  const { put, delete: remove } = IDBObjectStore.prototype;
+  IDBObjectStore.prototype.put = function (record, ...rest) {
+    if (this.name === "outbox") added.set(record.id, performance.now());
+    return put.call(this, record, ...rest);
   };
-  Storage.prototype.removeItem = function (key) {
-    if (added.has(key)) window.durable.push(performance.now() - added.get(key));
-    added.delete(key);
+  IDBObjectStore.prototype.delete = function (key) {
+    const id = key[2];
+    if (this.name === "outbox" && added.has(id)) window.durable.push(performance.now() - added.get(id));
+    added.delete(id);
     return remove.call(this, key);
   };
 })();

@@ -61,7 +61,7 @@ class Annotator:
 
     def log_in(self) -> None:
         self.page.goto(f"{self.server.url}/login/{self.server.link(self.user)}?next=/annotation/{self.campaign}")
-        self.page.wait_for_url(f"**/annotation/{self.campaign}")
+        self.page.wait_for_url(f"{self.server.url}/annotation/{self.campaign}")
 
     def begin(self) -> None:
         expect(self.page.get_by_role("heading", name="Before you begin")).to_be_visible()
@@ -462,7 +462,7 @@ def test_nothing_is_lost_or_doubled_over_interruptions(
             )
             again = ada.tab.context.new_page()
             again.goto(f"{server.url}/login/{server.link('ada')}?next=/annotation")
-            again.wait_for_url("**/annotation")
+            again.wait_for_url(f"{server.url}/annotation")
             again.close()
         ada.saved()
     found = judgements(server, "torn")
@@ -475,14 +475,20 @@ def test_another_annotator_of_the_same_browser_sends_nothing_of_the_first(
     server.campaign("shared", "ada", "bob", pairs=pair_lines(6))
     ada = annotate("ada", "shared")
     ada.begin()
+    ada.page.wait_for_function(KEPT, arg="/annotation/shared")
     ada.tab.context.clear_cookies()
     ada.judge("1")
     expect(ada.page.locator("#saved")).to_contain_text("You are signed out")
     other = ada.tab.context.new_page()
-    other.goto(f"{server.url}/login/{server.link('bob')}?next=/annotation/shared")
-    expect(other.locator("#notice")).to_have_text("1 judgements of another annotator wait in this browser.")
+    other.goto(f"{server.url}/login/{server.link('bob')}?next=/annotation")
+    other.wait_for_url(f"{server.url}/annotation")
+    assert not other.evaluate("async () => (await caches.match('/annotation/shared')) !== undefined")
+    other.goto(f"{server.url}/annotation/shared")
+    expect(other.locator("#notice")).to_contain_text("of another annotator that wait in this browser: 1.")
     ada.page.evaluate("dispatchEvent(new Event('online'))")
-    expect(ada.page.locator("#saved")).to_contain_text("You are signed out")
+    expect(ada.page.get_by_role("heading", name="You are signed out")).to_be_visible()
+    expect(ada.page.locator("#pair")).to_be_hidden()
+    expect(ada.page.locator("#saved")).to_contain_text("Nothing is lost: 1 waiting")
     other.goto(f"{server.url}/login/{server.link('ada')}?next=/annotation/shared")
     expect(other.locator("#saved")).to_have_text("saved", timeout=30_000)
     (found,) = judgements(server, "shared")
@@ -643,3 +649,108 @@ def test_who_is_done_is_shown_a_code_that_the_owner_knows(
     with connect(server.data_dir) as client:
         [listed] = client.annotation.ListAnnotators(ListAnnotatorsRequest(campaign="campaigns/done")).annotators
     assert str(shown.text_content()).endswith(listed.completion_code)
+
+
+def test_drafts_survive_a_reload_and_are_not_sent_by_themselves(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    axes = [Axis(name="helpful", rule="Which helps more?"), Axis(name="true", rule="Which is true?")]
+    server.campaign("drafts", "ada", pairs=pair_lines(3), axes=axes)
+    ada = annotate("ada", "drafts")
+
+    def reload() -> str:
+        ada.page.reload()
+        ada.begin()
+        return ada.shown()
+
+    def words(key: str, text: str, confirm: str) -> None:
+        ada.page.keyboard.press(key)
+        ada.page.get_by_role("textbox").fill(text)
+        ada.page.get_by_role("button", name=confirm).click()
+
+    ada.begin()
+    first = ada.shown()
+    ada.page.keyboard.press("4")
+    words("c", "A comment.", "Go on")
+    words("e", "A better answer.", "Go on")
+    ada.page.keyboard.press("e")
+    ada.page.get_by_role("textbox").fill("A better answer that is not fin")
+    assert reload() == first
+    expect(ada.page.locator("#notice")).to_have_text("You have not finished writing about this pair. Press E to go on.")
+    expect(ada.page.get_by_role("group", name="helpful").get_by_label("Right better")).to_be_checked()
+    ada.page.keyboard.press("e")
+    expect(ada.page.get_by_role("textbox")).to_have_value("A better answer that is not fin")
+    ada.page.get_by_role("button", name="Cancel").click()
+    assert reload() == first
+    expect(ada.page.locator("#notice")).to_be_hidden()
+    assert judgements(server, "drafts") == []
+    ada.judge("5")
+    ada.saved()
+    (found,) = judgements(server, "drafts")
+    assert json.loads(found["scores"]) == {"helpful": 1, "true": 2}
+    (comment,) = stored(server, "SELECT * FROM comments WHERE campaign = ?", "drafts")
+    assert "A comment." in comment["words"]
+    (better,) = stored(server, "SELECT * FROM demonstrations WHERE campaign = ?", "drafts")
+    assert json.loads(better["words"]) == "A better answer."
+
+
+def test_an_undone_pair_is_shown_again_after_a_reload(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("undone", "ada", pairs=pair_lines(3))
+    ada = annotate("ada", "undone")
+    ada.begin()
+    first, _ = ada.judge("1"), ada.judge("1")
+    ada.saved()
+    ada.page.keyboard.press("z")
+    ada.page.keyboard.press("z")
+    assert ada.shown() == first
+    ada.page.reload()
+    assert {ada.judge("5"), ada.judge("5")} >= {first}
+    ada.saved()
+    expect(ada.page.locator("#progress")).to_have_text("2 of 3")
+    current = [json.loads(each["scores"])["helpful"] for each in judgements(server, "undone") if each["current"]]
+    assert current == [2, 2]
+
+
+def test_what_two_tabs_judge_offline_arrives_once_from_the_tab_that_is_left(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("apart", "ada", pairs=pair_lines(8))
+    ada = annotate("ada", "apart")
+    ada.begin()
+    other = ada.tab.context.new_page()
+    other.goto(f"{server.url}/annotation/apart")
+    expect(other.locator("#panel-go")).to_be_visible()
+    other.keyboard.press("Enter")
+    expect(other.locator("#pair")).to_be_visible()
+    ada.page.wait_for_function(KEPT, arg="/annotation/apart")
+    ada.tab.context.set_offline(True)
+    for page, second in ((ada.page, other), (other, ada.page)) * 2:
+        before = page.evaluate(TEXTS)
+        page.keyboard.press("1")
+        for each in (page, second):
+            each.wait_for_function(f"before => {TEXTS} !== before", arg=before)
+    other.reload()
+    expect(other.locator("#saved")).to_have_text("offline, 4 waiting")
+    ada.page.close()
+    ada.tab.context.set_offline(False)
+    expect(other.locator("#saved")).to_have_text("saved", timeout=30_000)
+    found = judgements(server, "apart")
+    assert (len(found), len({each["pair"] for each in found})) == (4, 4)
+
+
+def test_a_browser_that_refuses_to_store_says_so_and_sends_all_the_same(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("private-mode", "ada", pairs=pair_lines(3))
+    ada = annotate("ada", "private-mode")
+    ada.page.add_init_script("indexedDB.open = () => { throw new DOMException('refused', 'SecurityError') }")
+    ada.page.reload()
+    ada.begin()
+    ada.tab.context.set_offline(True)
+    ada.judge("1")
+    expect(ada.page.locator("#notice")).to_contain_text("This browser cannot store judgements.")
+    ada.tab.context.set_offline(False)
+    ada.saved()
+    assert len(judgements(server, "private-mode")) == 1

@@ -72,7 +72,7 @@ def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Ite
     """Logged in by a link, as `tutti open` does it."""
     found = Tab(browser, *request.param)
     found.page.goto(f"{served.url}/login/{served.link()}?next=/runs")
-    found.page.wait_for_url("**/runs")
+    found.page.wait_for_url(f"{served.url}/runs")
     yield found
     found.context.close()
 

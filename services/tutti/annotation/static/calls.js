@@ -19,12 +19,14 @@ export class Calls {
     this.campaign = campaign;
     this.annotator = annotator;
     this.token = token;
+    this.isReplaced = false; // whether another annotator has signed in in this browser
   }
 
   // The standing of the annotator, if this browser's session is still his or hers.
   async state() {
     const { answer, token } = await this.#fetch(`/annotation/${encodeURIComponent(this.campaign)}/state.json`, {});
-    if (answer.annotator !== this.annotator) throw new CallFailed(SIGNED_OUT);
+    this.isReplaced = answer.annotator !== this.annotator;
+    if (this.isReplaced) throw new CallFailed(SIGNED_OUT);
     this.token = token ?? this.token;
     return answer;
   }

@@ -3,13 +3,16 @@
 
 import { CallFailed, Calls, OFFLINE, SIGNED_OUT } from "./calls.js";
 import { ask, askReason, askWords, show } from "./dialogs.js";
+import { Drafts } from "./drafts.js";
 import { Keymap, keysTable, listenToKeys } from "./keys.js";
-import { element, markdown } from "./markdown.js";
+import { element } from "./markdown.js";
 import { Outbox, newId } from "./outbox.js";
+import { changedGuideline, guidelineText, introduction, ownData, waiting } from "./panels.js";
 import { DIGITS, SCORES, Scores } from "./scores.js";
+import { scrollTogether } from "./scrolling.js";
 import { Sender } from "./sender.js";
 import { Shelf, keepPage } from "./shelf.js";
-import { showChange, showDifferences, showPrompt, showText } from "./textview.js";
+import { showDifferences, showPrompt, showText } from "./textview.js";
 import { BREAK_MINUTES, Watch } from "./watch.js";
 import { LANGUAGES, chosenLanguage, direction, say, speak } from "./words.js";
 
@@ -27,26 +30,27 @@ class Desk {
     const { campaign, annotator, formToken } = $("desk").dataset;
     this.calls = new Calls(campaign, annotator, formToken);
     this.outbox = new Outbox(campaign, annotator);
-    this.sender = new Sender(this.calls, this.outbox, { received: (...all) => this.received(...all), changed: () => this.line() });
+    this.drafts = new Drafts(campaign, annotator);
+    this.sender = new Sender(this.calls, this.outbox, { received: (...all) => this.received(...all), changed: () => this.changed() });
     this.shelf = new Shelf(campaign, annotator);
     this.watch = new Watch(`${campaign}/${annotator}`);
     this.keymap = new Keymap();
-    this.scores = new Scores($("axes"), $("rule"));
+    this.scores = new Scores($("axes"), $("rule"), () => this.note({ scores: this.scores.selected }));
     this.standing = null;
     this.queue = []; // pairs that come next, each with the id of the judgement that a new one supersedes
-    this.judged = new Set(this.outbox.all().map((each) => each.pair));
+    this.judged = new Set();
     this.past = []; // pairs that can be judged again, with the id of their judgement
     this.pair = null;
-    this.comment = "";
-    this.demonstration = ""; // a better answer that was written to the prompt of the pair
     this.compares = false;
     this.waitsFor = ""; // the qualifying pair whose right answer is shown next
     this.isLeasing = false;
-    this.moved = new Map(); // where an answer was scrolled to together with the other one
   }
 
   async start() {
     this.language(chosenLanguage());
+    await Promise.all([this.outbox.refresh(), this.drafts.open()]);
+    this.judged = new Set(this.outbox.all().map((each) => each.pair));
+    this.queue = this.undone;
     this.listen();
     this.line();
     if (this.outbox.foreign) this.notice(say("foreign", { count: this.outbox.foreign }));
@@ -69,25 +73,11 @@ class Desk {
     }
     $("language").value = chosenLanguage();
     $("language").addEventListener("change", () => this.language($("language").value));
-    for (const [one, other] of [["left", "right"], ["right", "left"]]) this.scrollTogether($(one), $(other));
-    this.outbox.listen((judgement) => this.judgedElsewhere(judgement));
+    scrollTogether($("left"), $("right"));
+    this.outbox.listen((judgement) => this.judgedElsewhere(judgement), () => this.line());
+    document.addEventListener("visibilitychange", () => document.hidden || this.confirm());
+    addEventListener("focus", () => this.confirm());
     setInterval(() => this.line(), 10_000);
-  }
-
-  // Moves the other answer to the same share of its height; the event that this makes is not answered.
-  scrollTogether(one, other) {
-    one.addEventListener("scroll", () => {
-      const isOurs = Math.abs(one.scrollTop - (this.moved.get(one) ?? -9)) <= 1;
-      this.moved.delete(one);
-      if (isOurs) return;
-      const room = other.scrollHeight - other.clientHeight;
-      const own = one.scrollHeight - one.clientHeight;
-      if (room <= 0 || own <= 0) return;
-      const wanted = Math.round((one.scrollTop / own) * room);
-      if (Math.abs(other.scrollTop - wanted) < 1) return;
-      this.moved.set(other, wanted);
-      other.scrollTop = wanted;
-    });
   }
 
   language(code) {
@@ -114,6 +104,7 @@ class Desk {
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
       if (failure.kind === OFFLINE && !this.standing) await this.unshelve();
+      if (this.calls.isReplaced) this.putAside();
       if (!this.pair) this.panelOf(failure);
       this.timer = setTimeout(() => this.look({ first }), this.standing ? LOOK_MILLISECONDS : 2000);
       return;
@@ -124,6 +115,31 @@ class Desk {
     const isNew = state === "qualifying" ? !qualification?.answered : !done;
     if (first && isNew && !this.pair && ["qualifying", "active"].includes(state)) this.introduce();
     else await this.next();
+  }
+
+  // The annotator comes back to this page: another one may have signed in meanwhile.
+  async confirm() {
+    if (!this.standing) return;
+    const before = this.calls.isReplaced;
+    await this.calls.state().catch(() => {});
+    if (before !== this.calls.isReplaced) this.look();
+  }
+
+  changed() {
+    this.line();
+    if (this.calls.isReplaced && this.pair) this.look();
+  }
+
+  // Hides the pair; it is shown again when its annotator is back.
+  putAside() {
+    if (this.pair) this.queue.unshift({ pair: this.pair, supersedes: this.supersedes });
+    this.pair = null;
+    if ($("dialog").open) $("dialog").close();
+  }
+
+  // Pairs of this browser that are judged again.
+  get undone() {
+    return this.drafts.undone.filter(({ supersedes }) => !this.outbox.all().some((each) => each.supersedes === supersedes));
   }
 
   // Keeps in this browser what is needed to go on without the server.
@@ -138,7 +154,7 @@ class Desk {
     if (this.standing || kept?.standing?.state !== "active") return;
     this.standing = kept.standing;
     this.scores.show(this.standing.axes);
-    this.queue = kept.pairs.filter((each) => !this.judged.has(each.pair.id));
+    this.queue = [...this.undone, ...kept.pairs.filter((each) => !this.judged.has(each.pair.id))];
     if (this.queue.length) this.showNext();
     else this.line();
   }
@@ -185,18 +201,18 @@ class Desk {
   // Forgets the pairs that were fetched ahead and looks anew.
   again() {
     $("panel-go").hidden = true;
-    this.queue = [];
+    this.queue = this.undone;
     this.pair = null;
     this.waitsFor = "";
     this.look();
   }
 
-  judgedElsewhere(judgement) {
-    if (judgement.supersedes) return;
-    this.judged.add(judgement.pair);
-    this.queue = this.queue.filter((each) => each.pair.id !== judgement.pair);
+  judgedElsewhere({ pair, supersedes = "" }) {
+    const isOther = (each) => each.pair.id !== pair || each.supersedes !== supersedes;
+    this.judged.add(pair);
+    this.queue = this.queue.filter(isOther);
     this.line();
-    if (this.pair?.id === judgement.pair) {
+    if (this.pair && !isOther({ pair: this.pair, supersedes: this.supersedes })) {
       this.pair = null;
       this.next();
     }
@@ -215,9 +231,11 @@ class Desk {
   }
 
   showNext() {
-    ({ pair: this.pair, supersedes: this.supersedes, demonstration: this.demonstration = "" } = this.queue.shift());
-    this.comment = "";
+    ({ pair: this.pair, supersedes: this.supersedes } = this.queue.shift());
     this.showPair();
+    const { typed } = this.draft;
+    const action = Object.keys(typed)[0];
+    if (action) this.notice(say("unfinished", { key: this.keymap.keyOf(action) }));
     if (this.queue.length < FEW && this.standing.state !== "qualifying") this.lease();
   }
 
@@ -227,7 +245,7 @@ class Desk {
     this.compare(false);
     showPrompt($("prompt"), this.pair.prompt);
     for (const each of ["left", "right"]) $(each).scrollTop = 0;
-    this.scores.clear();
+    this.scores.select(this.draft.scores);
     this.line();
     $("pair-title").textContent = `${say("title")}: ${$("progress").textContent}`;
     if (!$("dialog").open) $("pair").focus({ preventScroll: true });
@@ -275,16 +293,7 @@ class Desk {
   }
 
   introduce() {
-    const isQualifying = this.standing.state === "qualifying";
-    const body = element("div", {}, element("p", { dir: "auto" }, say(isQualifying ? "beginWords" : "beginPlain")));
-    const { warning } = this.standing;
-    if (warning) {
-      const leave = element("button", { type: "button" }, say("leave"));
-      leave.addEventListener("click", () => this.withdraw());
-      const told = element("p", { dir: "auto" }, element("strong", {}, say("warning")), ` ${warning}`);
-      body.append(element("div", { class: "warning" }, told, element("p", { dir: "auto" }, say("leaveWords")), leave));
-    }
-    body.append(this.guidelineText());
+    const body = introduction(this.standing, () => this.withdraw());
     this.panel(say("beginTitle"), body, say("begin"), () => this.goOn());
   }
 
@@ -305,26 +314,15 @@ class Desk {
     this.next();
   }
 
-  // Why there is no pair, and when there may be one.
+  // Shows why there is no pair, and looks again where there may be one later.
   async wait() {
-    const { state, reason, done, guideline } = this.standing;
+    const { state, guideline } = this.standing;
     if (state === "guideline_changed") {
       if (!guideline.before) return this.look();
-      const text = element("div");
-      showChange(text, guideline.before.text, guideline.text);
-      const body = element("div", {}, element("p", { dir: "auto" }, say("guidelineChangedWords")), text);
-      return this.panel(say("guidelineChanged"), body, say("read"), () => this.accept(guideline.version));
+      return this.panel(say("guidelineChanged"), changedGuideline(guideline), say("read"), () => this.accept(guideline.version));
     }
-    const body = element("div");
-    const add = (text) => text && body.append(element("p", { dir: "auto" }, text));
-    add(reason);
-    if (state === "closed") add(say("closedWords", { done }));
-    if (state === "no_pairs") add(say("noPairsWhen"));
-    if (state === "paused") add(say("pausedWhen"));
-    if (this.standing.agreement) add(say("agreement", this.standing.agreement));
-    if (this.standing.code) add(say("code", this.standing));
     const titles = { no_pairs: "noPairs", paused: "paused", closed: "closed", suspended: "suspended" };
-    this.panel(say(titles[state] ?? state), body);
+    this.panel(say(titles[state] ?? state), waiting(this.standing));
     clearTimeout(this.timer);
     if (["no_pairs", "paused", "active", "qualifying"].includes(state)) {
       this.timer = setTimeout(() => this.look(), state in titles ? LOOK_MILLISECONDS : 1000);
@@ -340,12 +338,6 @@ class Desk {
       if (!(failure instanceof CallFailed)) throw failure;
       this.notice(failure.message || say("offlineTitle"));
     }
-  }
-
-  guidelineText() {
-    const text = element("div", { dir: "auto" });
-    text.append(markdown(this.standing?.guideline.text ?? ""));
-    return text;
   }
 
   notice(words) {
@@ -365,7 +357,8 @@ class Desk {
     const count = waiting.length;
     const { trouble, words } = this.sender;
     const texts = { [OFFLINE]: say("offline", { count }), [SIGNED_OUT]: say("signedOut", { count }) };
-    const saved = count ? (texts[trouble] ?? (trouble ? say("refused", { words }) : say("saving", { count }))) : say("saved");
+    const none = this.outbox.isRead ? say("saved") : "";
+    const saved = count ? (texts[trouble] ?? (trouble ? say("refused", { words }) : say("saving", { count }))) : none;
     if ($("saved").textContent !== saved) $("saved").textContent = saved;
     $("saved").dataset.waiting = `${count}`;
   }
@@ -391,7 +384,7 @@ class Desk {
 
   // Whether there is such an action now.
   does(what) {
-    if (what === "guideline") show(say("guideline"), this.guidelineText());
+    if (what === "guideline") show(say("guideline"), guidelineText(this.standing));
     else if (what === "keys") show(say("keysTitle"), keysTable(this.keymap, SCORES, () => this.showKeys()));
     else if (what === "own") this.own();
     else if (what === "undo") this.undo();
@@ -409,18 +402,34 @@ class Desk {
     if (answers) this.judge({ kind: "judged", answers });
   }
 
+  // What was selected and written for the pair that is shown, and is not submitted.
+  get draft() {
+    return this.drafts.of(this.pair.id);
+  }
+
+  note(changes, pair = this.pair) {
+    if (pair) this.drafts.change(pair.id, changes);
+  }
+
   async askComment() {
-    const { pair } = this;
-    const words = await askWords(say("commentTitle"), say("commentWords"), this.comment);
-    if (words !== null && this.pair === pair) this.comment = words;
+    await this.askText("comment", { title: say("commentTitle"), about: say("commentWords") });
   }
 
   async askAnswer() {
-    const { pair } = this;
-    const words = await askWords(say("writeTitle"), say("writeWords"), this.demonstration, LONGEST_ANSWER);
-    if (words === null || this.pair !== pair) return;
-    this.demonstration = words.trim();
-    this.notice(this.demonstration ? say("written") : "");
+    const written = await this.askText("write", { title: say("writeTitle"), about: say("writeWords"), longest: LONGEST_ANSWER });
+    if (written) this.notice(this.draft.write ? say("written") : "");
+  }
+
+  // Asks for words that are sent with the judgement; whether they were given. A text that is not confirmed is kept until
+  // the dialog is cancelled.
+  async askText(what, { title, about, longest }) {
+    const { pair, draft } = this;
+    const typed = (words) => this.note({ typed: { [what]: words } }, pair);
+    const words = await askWords(title, about, draft.typed[what] ?? draft[what], { longest, typed });
+    if (this.pair !== pair) return false;
+    this.notice("");
+    this.note({ typed: {}, ...(words === null ? {} : { [what]: words.trim() }) });
+    return words !== null;
   }
 
   async pass(what) {
@@ -428,30 +437,32 @@ class Desk {
     const isSkip = what === "skip";
     const found = await askReason(say(isSkip ? "skipTitle" : "flagTitle"), isSkip ? SKIPS : FLAGS);
     if (!found || this.pair !== pair) return;
-    if (found.comment) this.comment = found.comment;
+    if (found.comment) this.note({ comment: found.comment });
     this.judge({ kind: isSkip ? "skipped" : "flagged", reason: found.reason });
   }
 
   // Stores the judgement, sends it, and shows the next pair.
-  judge(what) {
-    const { pair } = this;
+  async judge(what) {
+    const { pair, supersedes } = this;
+    const { comment, write } = this.draft;
     const judgement = { id: newId(), pair: pair.id, guideline: this.standing.guideline.version, ...what, shown_ms: this.watch.end() };
-    if (this.comment) judgement.comment = this.comment;
-    if (this.demonstration) judgement.demonstration = this.demonstration;
-    if (this.supersedes) judgement.supersedes = this.supersedes;
-    if (!this.outbox.add(judgement)) this.notice(say("unstored"));
-    else this.notice("");
-    this.judged.add(pair.id);
+    if (comment) judgement.comment = comment;
+    if (write) judgement.demonstration = write;
+    if (supersedes) judgement.supersedes = supersedes;
     this.pair = null;
+    this.judged.add(pair.id);
+    this.drafts.judged(pair.id);
+    const isStored = await this.outbox.add(judgement);
+    this.notice(isStored ? "" : say("unstored"));
     if (this.standing.state === "qualifying") {
       this.waitsFor = pair.id;
       this.panel("", say("loading"));
     } else {
-      this.past.push({ pair, id: judgement.id, demonstration: this.demonstration });
+      this.past.push({ pair, id: judgement.id, write });
       if (this.past.length > UNDONE) this.past.shift();
       const { done, target } = this.standing;
-      if (!judgement.supersedes && done + this.outbox.size === target) this.notice(say("reached", { done: target }));
-      else if (this.watch.isBreakDue()) this.notice(say("breakDue", { minutes: BREAK_MINUTES, key: this.keymap.keyOf("pause") }));
+      if (isStored && !supersedes && done + this.outbox.size === target) this.notice(say("reached", { done: target }));
+      else if (isStored && this.watch.isBreakDue()) this.notice(say("breakDue", { minutes: BREAK_MINUTES, key: this.keymap.keyOf("pause") }));
       this.next();
       this.shelve();
     }
@@ -465,12 +476,11 @@ class Desk {
       this.notice(say("nothingToUndo"));
       return;
     }
-    if (this.pair) this.queue.unshift({ pair: this.pair, supersedes: this.supersedes, demonstration: this.demonstration });
-    this.pair = last.pair;
-    this.supersedes = last.id;
-    this.demonstration = last.demonstration;
-    this.comment = "";
-    this.showPair();
+    this.putAside();
+    const undone = { pair: last.pair, supersedes: last.id };
+    this.note({ write: last.write, undone }, last.pair);
+    this.queue.unshift(undone);
+    this.showNext();
     this.notice(say("undone"));
   }
 
@@ -496,18 +506,12 @@ class Desk {
 
   // What is stored of the annotator, and the way out.
   async own() {
-    const { code } = this.standing ?? {};
-    const data = element("a", { href: `/annotation/${encodeURIComponent(this.calls.campaign)}/own.json`, download: "own.json" }, say("ownData"));
-    const body = element("div", {}, element("p", { dir: "auto" }, say("ownWords")), element("p", {}, data));
-    if (code) body.append(element("p", { dir: "auto" }, say("code", { code })));
     let leaves = false;
-    const withdraw = element("button", { type: "button" }, say("withdraw"));
-    withdraw.addEventListener("click", () => {
+    const leave = () => {
       leaves = true;
       $("dialog-form").requestSubmit();
-    });
-    body.append(element("p", {}, withdraw));
-    await show(say("own"), body);
+    };
+    await show(say("own"), ownData(this.calls.campaign, this.standing?.code, leave));
     if (leaves) await this.withdraw();
   }
 
@@ -520,8 +524,8 @@ class Desk {
       this.notice(failure.message || say("offlineWords"));
       return;
     }
-    for (const { id } of this.outbox.all()) this.outbox.remove(id);
-    await this.shelf.forget();
+    this.outbox.remove(this.outbox.all().map((each) => each.id));
+    await Promise.all([this.shelf.forget(), this.drafts.forget()]);
     this.past = [];
     this.again();
   }

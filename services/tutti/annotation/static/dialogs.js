@@ -43,9 +43,11 @@ export function show(title, body) {
   return open(title, body, say("close"), null);
 }
 
-export function askWords(title, about, written, longest = 4000) {
+// `typed` is called with the text after each change.
+export function askWords(title, about, written, { longest = 4000, typed }) {
   const text = element("textarea", { "aria-label": title, dir: "auto", maxlength: `${longest}` });
   text.value = written;
+  text.addEventListener("input", () => typed(text.value));
   return open(title, element("div", {}, element("p", { class: "soft" }, about), text), say("goOn"), () => text.value, text);
 }
 

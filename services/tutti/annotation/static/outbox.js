@@ -1,61 +1,95 @@
-// Judgements that the server has not confirmed, kept in this browser for one annotator of one campaign.
-// Each has an entry of its own in the local storage, which is written before the next pair is shown: what was judged
-// survives a reload, and tabs do not overwrite each other. Other annotators of this browser have other entries.
+// Judgements that the server has not confirmed, stored in this browser for one annotator of one campaign. A judgement is
+// stored before the next pair is shown. Tabs of the same annotator share the outbox; other annotators have their own.
 
-const ROOT = "tutti/annotation/outbox/";
+import { DRAFTS, OUTBOX, beginningWith, read, write } from "./storage.js";
 
 export class Outbox {
   constructor(campaign, annotator) {
-    this.prefix = `${ROOT}${campaign}/${annotator}/`;
-    this.unstored = new Map(); // where the browser refuses to store
+    this.owner = { campaign, annotator };
+    this.entries = new Map(); // by id
+    this.storing = new Map(); // entries that are not in the database yet, or that it refused
+    this.sent = new Set(); // ids that the server has answered
+    this.isRead = false;
+    this.foreign = 0; // judgements of other annotators of this campaign that were made in this browser
+    this.channel = new BroadcastChannel(`tutti/annotation/outbox/${campaign}/${annotator}`);
   }
 
   // Judgements in the order in which they were made.
   all() {
-    const found = [];
-    for (let at = 0; at < localStorage.length; at += 1) {
-      const key = localStorage.key(at);
-      if (key.startsWith(this.prefix)) found.push(JSON.parse(localStorage.getItem(key)));
-    }
-    found.push(...this.unstored.values());
-    return found.sort((one, other) => one.number - other.number).map((each) => each.judgement);
+    const sorted = [...this.entries.values()].sort((one, other) => one.number - other.number);
+    return sorted.map((each) => each.judgement);
   }
 
   get size() {
-    return this.all().length;
+    return this.entries.size;
   }
 
-  // Judgements of other annotators of this campaign that were made in this browser.
-  get foreign() {
-    const others = this.prefix.slice(0, this.prefix.lastIndexOf("/", this.prefix.length - 2) + 1);
-    return Object.keys(localStorage).filter((key) => key.startsWith(others) && !key.startsWith(this.prefix)).length;
-  }
-
-  // Whether it is stored; if it is not, it lasts as long as the page.
-  add(judgement) {
-    const numbers = Object.keys(localStorage)
-      .filter((key) => key.startsWith(this.prefix))
-      .map((key) => JSON.parse(localStorage.getItem(key)).number);
-    const number = 1 + Math.max(0, ...numbers, ...[...this.unstored.values()].map((each) => each.number));
+  // Reads what is stored, also by other tabs; a browser that refuses has what this page made.
+  async refresh() {
+    const { campaign, annotator } = this.owner;
+    let found;
     try {
-      localStorage.setItem(this.prefix + judgement.id, JSON.stringify({ number, judgement }));
-      return true;
+      found = await read(OUTBOX, (store) => store(OUTBOX).getAll(beginningWith(campaign)));
     } catch {
-      this.unstored.set(judgement.id, { number, judgement });
+      return;
+    } finally {
+      this.isRead = true;
+    }
+    const own = found.filter((each) => each.annotator === annotator && !this.sent.has(each.id));
+    this.foreign = found.filter((each) => each.annotator !== annotator).length;
+    this.entries = new Map([...own.map((each) => [each.id, each]), ...this.storing]);
+  }
+
+  // Stores a judgement in place of the draft of its pair; false if the browser refuses, then it lasts as long as the page.
+  async add(judgement) {
+    const { campaign, annotator } = this.owner;
+    const number = 1 + Math.max(0, ...[...this.entries.values()].map((each) => each.number));
+    const entry = { ...this.owner, id: judgement.id, number, judgement };
+    this.entries.set(entry.id, entry);
+    this.storing.set(entry.id, entry);
+    try {
+      const work = (store) => {
+        store(DRAFTS).delete([campaign, annotator, judgement.pair]);
+        store(OUTBOX).put(entry);
+      };
+      await write([OUTBOX, DRAFTS], work, "strict");
+    } catch {
       return false;
     }
+    this.storing.delete(entry.id);
+    this.channel.postMessage({ judgement });
+    return true;
   }
 
-  remove(id) {
-    localStorage.removeItem(this.prefix + id);
-    this.unstored.delete(id);
+  // Forgets judgements that the server has answered.
+  remove(ids) {
+    const { campaign, annotator } = this.owner;
+    this.#forget(ids);
+    this.channel.postMessage({ sent: ids });
+    write([OUTBOX], (store) => {
+      for (const id of ids) store(OUTBOX).delete([campaign, annotator, id]);
+    }).catch(() => {}); // they are sent again after a reload, and change nothing
   }
 
-  // Calls `told` with each judgement that another tab adds.
-  listen(told) {
-    addEventListener("storage", (event) => {
-      if (event.key?.startsWith(this.prefix) && event.newValue) told(JSON.parse(event.newValue).judgement);
-    });
+  // Calls `judged` with each judgement that another tab adds, and `changed` when it has sent some.
+  listen(judged, changed) {
+    this.channel.onmessage = ({ data }) => {
+      if (data.sent) {
+        this.#forget(data.sent);
+        changed();
+      } else {
+        this.refresh().then(changed);
+        judged(data.judgement);
+      }
+    };
+  }
+
+  #forget(ids) {
+    for (const id of ids) {
+      this.sent.add(id);
+      this.entries.delete(id);
+      this.storing.delete(id);
+    }
   }
 }
 

@@ -7,12 +7,15 @@ export const SCORES = [-2, -1, 0, 1, 2, "both_bad"];
 export const DIGITS = ["1", "2", "3", "4", "5", "0"];
 
 export class Scores {
-  constructor(parent, rule) {
+  // `changed` is called when an answer was selected and others are missing or not submitted.
+  constructor(parent, rule, changed) {
     this.parent = parent;
     this.rule = rule;
     this.axes = [];
     this.groups = [];
     this.active = 0;
+    parent.addEventListener("change", changed);
+    this.changed = changed;
   }
 
   show(axes) {
@@ -42,8 +45,25 @@ export class Scores {
     const group = this.groups[this.active];
     group.querySelector(`input[value="${score}"]`).checked = true;
     const next = this.#unanswered();
-    if (next >= 0) this.#activate(next);
-    return next < 0;
+    if (next < 0) return true;
+    this.#activate(next);
+    this.changed();
+    return false;
+  }
+
+  // The answers by axis that are selected so far.
+  get selected() {
+    const found = this.axes.map(({ name }, at) => [name, this.groups[at].querySelector(":checked")?.value]);
+    return Object.fromEntries(found.filter(([, value]) => value !== undefined));
+  }
+
+  // Selects answers, and makes the first axis without one the active one.
+  select(selected) {
+    this.clear();
+    this.axes.forEach(({ name }, at) => {
+      for (const input of this.groups[at].querySelectorAll("input")) input.checked = input.value === selected[name];
+    });
+    this.#activate(Math.max(0, this.#unanswered()));
   }
 
   // The answers by axis; null while one is missing, which becomes the active axis.

@@ -16,6 +16,7 @@ export class Sender {
     this.trouble = ""; // "", OFFLINE, SIGNED_OUT or REFUSED
     this.words = "";
     this.isRunning = false;
+    this.isWoken = false; // whether there may be something to send
     this.wakers = [];
     for (const event of ["online", "focus", "pageshow"]) addEventListener(event, () => this.wake());
   }
@@ -23,13 +24,18 @@ export class Sender {
   // Send now, also where the next attempt would be later.
   wake() {
     for (const each of this.wakers.splice(0)) each();
+    this.isWoken = true;
     if (!this.isRunning) this.#run();
   }
 
   async #run() {
     this.isRunning = true;
     let seconds = FIRST_SECONDS;
-    for (let batch = this.#batch(); batch.length; batch = this.#batch()) {
+    while (this.isWoken) {
+      this.isWoken = false;
+      const batch = await this.#batch();
+      if (!batch.length) continue;
+      this.isWoken = true;
       try {
         const receipt = await this.calls.post("judgements", { judgements: batch });
         this.#settle(batch, receipt);
@@ -47,15 +53,16 @@ export class Sender {
     this.#stand("");
   }
 
-  // The first judgements, as many as one call takes.
-  #batch() {
+  // The first judgements, as many as one call takes, also those of other tabs.
+  async #batch() {
+    await this.outbox.refresh();
     let left = MOST_CHARACTERS;
     return this.outbox.all().slice(0, MOST).filter((each, at) => (left -= JSON.stringify(each).length) > 0 || at === 0);
   }
 
   // Nothing is left of a batch that the server has answered: each is accepted or refused.
   #settle(batch, receipt) {
-    for (const { id } of batch) this.outbox.remove(id);
+    this.outbox.remove(batch.map((each) => each.id));
     this.told.received(receipt, batch);
   }
 

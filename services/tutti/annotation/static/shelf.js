@@ -1,8 +1,8 @@
 // What a desk needs to go on while the server cannot be reached: how the annotator stands and the pairs that were
 // fetched ahead, kept in this browser for one annotator of one campaign. The worker keeps the page and its files.
 
-const DATABASE = "tutti/annotation";
-const STORE = "desks";
+import { DESKS, read, write } from "./storage.js";
+
 const WORKER = "/annotation/worker.js";
 const SCOPE = "/annotation/";
 
@@ -14,14 +14,14 @@ export class Shelf {
 
   // Keeps `desk` in place of what was kept before; a browser that refuses keeps nothing.
   keep(desk) {
-    this.writing = this.writing.then(() => run("readwrite", (store) => store.put(desk, this.key))).catch(() => {});
+    this.writing = this.writing.then(() => write([DESKS], (store) => store(DESKS).put(desk, this.key))).catch(() => {});
     return this.writing;
   }
 
   // What was kept last; null for nothing.
   async kept() {
     try {
-      return (await run("readonly", (store) => store.get(this.key))) ?? null;
+      return (await read(DESKS, (store) => store(DESKS).get(this.key))) ?? null;
     } catch {
       return null;
     }
@@ -29,31 +29,8 @@ export class Shelf {
 
   async forget() {
     await this.writing;
-    await run("readwrite", (store) => store.delete(this.key)).catch(() => {});
+    await write([DESKS], (store) => store(DESKS).delete(this.key)).catch(() => {});
   }
-}
-
-async function run(mode, work) {
-  const database = await opened();
-  try {
-    return await new Promise((resolve, reject) => {
-      const transaction = database.transaction(STORE, mode, { durability: "strict" });
-      const request = work(transaction.objectStore(STORE));
-      transaction.oncomplete = () => resolve(request.result);
-      transaction.onabort = transaction.onerror = () => reject(transaction.error);
-    });
-  } finally {
-    database.close();
-  }
-}
-
-function opened() {
-  return new Promise((resolve, reject) => {
-    const request = indexedDB.open(DATABASE, 1);
-    request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = request.onblocked = () => reject(request.error ?? new Error("blocked"));
-  });
 }
 
 // Lets the worker keep this page. Browsers have workers where the page is served over TLS or loopback.

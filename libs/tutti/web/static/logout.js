@@ -1,0 +1,3 @@
+import { dropKeptPages } from "./kept.js";
+
+await dropKeptPages();

@@ -1,0 +1,56 @@
+// Texts that are shown in place of a pair: before the first one, when there is none, and what is stored of an annotator.
+
+import { element, markdown } from "./markdown.js";
+import { showChange } from "./textview.js";
+import { say } from "./words.js";
+
+const paragraph = (text) => element("p", { dir: "auto" }, text);
+
+export function guidelineText(standing) {
+  const text = element("div", { dir: "auto" });
+  text.append(markdown(standing?.guideline.text ?? ""));
+  return text;
+}
+
+// The guideline and the content warning; `leave` is called by its button.
+export function introduction(standing, leave) {
+  const body = element("div", {}, paragraph(say(standing.state === "qualifying" ? "beginWords" : "beginPlain")));
+  if (standing.warning) {
+    const button = element("button", { type: "button" }, say("leave"));
+    button.addEventListener("click", leave);
+    const told = element("p", { dir: "auto" }, element("strong", {}, say("warning")), ` ${standing.warning}`);
+    body.append(element("div", { class: "warning" }, told, paragraph(say("leaveWords")), button));
+  }
+  body.append(guidelineText(standing));
+  return body;
+}
+
+export function changedGuideline({ before, text }) {
+  const change = element("div");
+  showChange(change, before.text, text);
+  return element("div", {}, paragraph(say("guidelineChangedWords")), change);
+}
+
+// Why there is no pair, and when there may be one.
+export function waiting({ state, reason, done, agreement, code }) {
+  const body = element("div");
+  const add = (text) => text && body.append(paragraph(text));
+  add(reason);
+  if (state === "closed") add(say("closedWords", { done }));
+  if (state === "no_pairs") add(say("noPairsWhen"));
+  if (state === "paused") add(say("pausedWhen"));
+  if (agreement) add(say("agreement", agreement));
+  if (code) add(say("code", { code }));
+  return body;
+}
+
+// What is stored of the annotator; `leave` is called by its button.
+export function ownData(campaign, code, leave) {
+  const data = element("a", { href: `/annotation/${encodeURIComponent(campaign)}/own.json`, download: "own.json" }, say("ownData"));
+  const body = element("div", {}, paragraph(say("ownWords")), element("p", {}, data));
+  if (code) body.append(paragraph(say("code", { code })));
+  const withdraw = element("button", { type: "button" }, say("withdraw"));
+  withdraw.addEventListener("click", leave);
+  body.append(element("p", {}, withdraw));
+  return body;
+}
