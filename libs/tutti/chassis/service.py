@@ -59,11 +59,14 @@ class Loop(Protocol):
     """Work that goes on; the chassis calls `step` again at once when it did something, else after `interval` seconds.
 
     A loop that has an attribute `woken` (threading.Event) is called as soon as it is set; one with a true attribute
-    `patient` waits or works long in its own step, and is not named for standing still.
+    `patient` waits or works long in its own step, and is not named for standing still. One with a true attribute `led`
+    is stepped by the leader among the replicas of its service alone, and what it writes is fenced by the leader's term.
     """
 
     name: str
-    interval: float
+
+    @property
+    def interval(self) -> float: ...
 
     def step(self) -> bool: ...
 

@@ -71,7 +71,10 @@ class Status:
             "problems": list(self.problems()),
             "address": self.address,
             "version": self.described.version,
-            "services": [{"name": each.name, "ready": each.ready} for each in self.described.services],
+            "services": [
+                {"name": each.name, "ready": each.ready, "leader": each.leader, "term": each.term}
+                for each in self.described.services
+            ],
             "nodes": [
                 {"name": each.name, "state": _state(each), "slots": each.slots, "reason": each.reason}
                 for each in self.nodes
@@ -92,6 +95,8 @@ class Status:
         yield "platform", f"{self.described.version} at {self.address}"
         ready = sum(each.ready for each in self.described.services)
         yield "services", f"{ready} of {len(self.described.services)} ready"
+        for head, led in _headed("leaders", _led(self.described)):
+            yield head, led
         for head, node in _headed("nodes", self.nodes):
             assigned = f", {len(node.assignments)} assignments" if node.assignments else ""
             yield head, f"{node.name} {_state(node)}, {node.slots} slots{assigned}"
@@ -105,6 +110,15 @@ class Status:
         for head, job in _headed("jobs", self.jobs):
             why = f": {job.reason}" if job.reason else ""
             yield head, f"{brief(job.name)} {_state(job)}, step {job.step:,}{why}"
+
+
+def _led(described: DescribeResponse) -> list[str]:
+    """A line for each process that leads: what it leads, in which terms."""
+    led: dict[str, list[str]] = {}
+    for each in described.services:
+        if each.term:
+            led.setdefault(each.leader or "nobody", []).append(f"{each.name} (term {each.term})")
+    return [f"{who} leads {', '.join(names)}" for who, names in led.items()]
 
 
 def _headed(head: str, items: Sequence[Any]) -> Iterator[tuple[str, Any]]:

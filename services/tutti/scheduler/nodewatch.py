@@ -28,7 +28,7 @@ STARTED = "the scheduler was started again"
 
 
 class NodeWatch:
-    """A loop of the chassis; `step` looks once."""
+    """A loop of every replica; `step` looks once whether it was away."""
 
     name = "scheduler node watch"
 
@@ -49,6 +49,10 @@ class NodeWatch:
         elif not 0 <= (away := (now - self._looked).total_seconds()) <= self._gap:
             self._returned(now, f"the scheduler was away for {away:.0f} s")
         self._looked = now
+        return False
+
+    def declare_lost(self) -> bool:
+        """Check the nodes; True if one was declared lost."""
         return self._host.units.run(self._look)
 
     def heard(self, unit: Unit, nodes: Iterable[Node]) -> list[Node]:
@@ -94,8 +98,9 @@ class NodeWatch:
         self._early.clear()
 
     def _look(self, unit: Unit) -> bool:
-        """Check the nodes; True if one was declared lost."""
         limit = micros(unit.now) - int(self._ttl * 1_000_000)
+        if self._looked is None or not 0 <= (unit.now - self._looked).total_seconds() <= self._gap:
+            return False  # it may have been away: its next look says so first
         if self._up_since and micros(self._up_since) > limit:
             return False
         found = False
@@ -108,3 +113,15 @@ class NodeWatch:
             self._epochs.wake_queue(unit)
             found = True
         return found
+
+
+class LostNodes:
+    """A loop of the leader: what its watch saw is decided here."""
+
+    name, led = "scheduler lost nodes", True
+
+    def __init__(self, watch: NodeWatch) -> None:
+        self.interval, self._watch = watch.interval, watch
+
+    def step(self) -> bool:
+        return self._watch.declare_lost()

@@ -1,6 +1,7 @@
 """Random walks: whatever happens in whatever order, slots are never given twice and every job comes to its end."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,8 @@ WALKS = st.lists(st.tuples(ACTIONS, st.integers(0, 7)), max_size=25)
 class Walk:
     """Two jobs on two nodes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.world = World(folder)
+    def __init__(self, folder: Path, world: Callable[[Path], World] = World) -> None:
+        self.world = world(folder)
         self.agents = [Agent(self.world, "a"), Agent(self.world, "b")]
         self.epochs = dict.fromkeys(JOBS, 0)
         for at, job in enumerate(JOBS):

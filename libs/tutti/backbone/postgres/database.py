@@ -43,7 +43,8 @@ _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.1
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
 _TOO_SLOW = "57014"
-_NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
+_IDLE = "25P03"
+_NOBODY_THERE = ("57P01", "57P02", "57P03", "53300", _IDLE)
 
 
 class _ConnectionLost(DatabaseUnavailable):
@@ -54,7 +55,8 @@ class PostgresDatabase:
     """`url` is `postgresql://user:password@host:port/database`.
 
     `deadline_seconds` bounds each wait: for an absent server, for a statement, for a lock, for a free connection. The
-    server has `GRACE_SECONDS` more to report a statement or lock that took too long, before it counts as hung.
+    server has `GRACE_SECONDS` more to report a statement or lock that took too long, before it counts as hung. A client
+    that hangs inside a transaction for half of it loses the transaction, and with it the locks that others wait for.
     """
 
     def __init__(
@@ -85,7 +87,8 @@ class PostgresDatabase:
             connect_args={
                 "connect_timeout": max(2, int(deadline_seconds)),
                 "options": f"-c search_path={self._schema} -c timezone=UTC -c lock_timeout={milliseconds} "
-                f"-c statement_timeout={milliseconds} {options}",
+                f"-c statement_timeout={milliseconds} "
+                f"-c idle_in_transaction_session_timeout={milliseconds // 2} {options}",
                 "keepalives_idle": 10,
                 "tcp_user_timeout": milliseconds,
             },
@@ -193,7 +196,8 @@ class PostgresDatabase:
                 transaction.commit()
             except DBAPIError as error:
                 translated = self._translate(error)
-                if isinstance(error.orig, NoAnswer) or isinstance(translated, _ConnectionLost):
+                ended = getattr(error.orig, "sqlstate", None) == _IDLE  # before the commit arrived
+                if isinstance(error.orig, NoAnswer) or (isinstance(translated, _ConnectionLost) and not ended):
                     translated = DatabaseUnavailable(
                         f"{self._where}: the connection broke during the commit, its outcome is unknown: {error.orig}"
                     )

@@ -85,6 +85,9 @@ class TlsSettings(Section):
 class LeaseSettings(Section):
     ttl_seconds: float = Field(default=15.0, gt=0)
     renew_seconds: float = Field(default=5.0, gt=0)
+    leader_seconds: float = Field(
+        default=5.0, gt=0, description="time after which another replica leads when the leader is gone"
+    )
 
 
 class LogSettings(Section):

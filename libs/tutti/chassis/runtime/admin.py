@@ -36,6 +36,7 @@ from tutti.chassis.store.canonical import render
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.version import VERSION
+from tutti.chassis.work.leadership import Leader
 from tutti.contracts.admin.v1 import (
     AuditRecord,
     CopyDatabasesRequest,
@@ -113,6 +114,8 @@ class AdminApi:
                 name=name,
                 ready=not self._why_not(name),
                 pages=self._pages() if each.service.pages is not None else "",
+                leader=_leader(each).who,
+                term=_leader(each).term,
             )
             for name, each in sorted(self._services.items())
         ]
@@ -228,6 +231,9 @@ class AdminApi:
             unsent < BACKLOG,
             f"{unsent} events wait for the relay" + ("; is the event log reachable?" if unsent >= BACKLOG else ""),
         )
+        if (leadership := each.machinery.leadership) is not None:
+            leader = each.host.units.run(leadership.leader, isolation=Isolation.READ_COMMITTED)
+            yield Finding("leader", leader.works, str(leader) + ("" if leader.works else "; restart the service"))
         settle = f"; look with `tutti events dead ls`, settle with `tutti events dead settle {each.service.name} ID`"
         yield Finding("dead letters", not letters, f"{len(letters)} dead letters" + (settle if letters else ""))
         yield Finding(
@@ -239,6 +245,11 @@ class AdminApi:
             except Exception as error:
                 name = getattr(check, "__name__", "check")
                 yield Finding(name, False, f"the check itself failed: {type(error).__name__}: {error}")
+
+
+def _leader(each: Administered) -> Leader:
+    leadership = each.machinery.leadership
+    return leadership.seen if leadership is not None else Leader("", 0, 0.0, here=False)
 
 
 def _missing(blobs: Blobs) -> None:

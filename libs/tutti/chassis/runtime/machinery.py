@@ -3,6 +3,8 @@
 Promises: built from the Service value alone; nothing runs before its threads are started.
 """
 
+import os
+import socket
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,12 +19,14 @@ from tutti.chassis.runtime.parts import topics
 from tutti.chassis.runtime.pruner import Retention
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.store.auditseals import Sealer
+from tutti.chassis.work.leadership import AT, Leadership
 from tutti.chassis.work.reconciler import Reconciler
 
 
 @dataclass(frozen=True)
 class Machinery:
     relay: Relay
+    leadership: Leadership | None
     consumer: Consumer | None
     hints: Hints
     loops: tuple[Loop, ...]
@@ -31,10 +35,12 @@ class Machinery:
     audit_retention: timedelta
 
     def close(self) -> None:
-        """Leave the group and give the lease up, so that others need not wait."""
+        """Leave the group and give the leases up, so that others need not wait."""
         if self.consumer is not None:
             self.consumer.close()
         self.relay.release()
+        if self.leadership is not None:
+            self.leadership.release()
 
 
 def assemble(
@@ -44,13 +50,21 @@ def assemble(
 
     `instance` names the place where the service runs, one process at a time, and `incarnation` this process.
     """
-    holder = f"{instance}/{incarnation}"
+    holder = f"{instance}/{incarnation}{AT}{socket.gethostname()}:{os.getpid()}"
     retention = Retention(
         facts=timedelta(days=settings.log.fact_retention_days),
         inbox=timedelta(days=settings.log.inbox_retention_days),
         audit=timedelta(days=settings.log.audit_retention_days),
     )
-    parts = assemble_parts(host, service, log, holder=holder, ttl=settings.lease.ttl_seconds, retention=retention)
+    parts = assemble_parts(
+        host,
+        service,
+        log,
+        holder=holder,
+        ttl=settings.lease.ttl_seconds,
+        leader_ttl=settings.lease.leader_seconds,
+        retention=retention,
+    )
     shared = host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)
     for loop in service.loops:
         if isinstance(loop, Reconciler):
@@ -62,4 +76,4 @@ def assemble(
     names = tuple(topic.name for topic in topics(service))
     consumed = tuple(topic.name for topic in topics_of(each.message for each in service.consumes))
     loops = (*parts.loops, Sealer(host.units, host.blobs))
-    return Machinery(parts.relay, parts.consumer, hints, loops, names, consumed, retention.audit)
+    return Machinery(parts.relay, parts.leadership, parts.consumer, hints, loops, names, consumed, retention.audit)

@@ -23,6 +23,7 @@ from tutti.chassis.store import taskrows, views
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskRenewer, TaskSweeper, TaskWorker
+from tutti.chassis.work.leadership import LEADER, Leadership
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Parts:
     log: EventLog
     leases: Leases
     relay: Relay
+    leadership: Leadership | None
     consumer: Consumer | None
     workers: list[TaskWorker]
     renewer: TaskRenewer
@@ -44,27 +46,31 @@ class Parts:
 
     def prepare(self, *, alone: bool, instance: str = "") -> None:
         """Create tables and topics. `alone`: no other process can have this database, so whoever held a lease or a
-        task of it is gone and need not be waited for. Else that is known of holders of this `instance` alone, and their
-        tasks are free again; not their leases, since what a relay sent last may still arrive."""
+        task of it is gone and need not be waited for. Else that is known of holders of this `instance` alone: their
+        tasks and their leadership are free again, not the lease of their relay, since what it sent last may still
+        arrive."""
         self.host.database.create(self.host.metadata, self.service.migrations)
         if isinstance(self.host.database, Publishing):
             self.host.database.publish(views.readable(self.service.resources, emitted(self.service)))
         seconds = max(1, round(self.retention.facts.total_seconds()))
         self.log.ensure([replace(topic, retention_seconds=seconds) for topic in topics(self.service)])
-        if alone:
-            self.host.units.run(self._vacate, isolation=Isolation.READ_COMMITTED)
-        elif instance:
-            self.host.units.run(lambda unit: taskrows.vacate(unit, of=instance), isolation=Isolation.READ_COMMITTED)
+        if self.leadership is not None:
+            self.leadership.sole = alone
+        if alone or instance:
+            of = "" if alone else instance
+            self.host.units.run(lambda unit: self._vacate(unit, of), isolation=Isolation.READ_COMMITTED)
 
     def close(self) -> None:
-        """Leave the group and give up the relay's lease; the loops have been stopped before."""
+        """Leave the group and give up the leases; the loops have been stopped before."""
         if self.consumer is not None:
             self.consumer.close()
         self.relay.release()
+        if self.leadership is not None:
+            self.leadership.release()
 
-    def _vacate(self, unit: Unit) -> None:
-        self.leases.vacate(unit)
-        taskrows.vacate(unit)
+    def _vacate(self, unit: Unit, of: str) -> None:
+        self.leases.vacate(unit, LEADER, of=of)
+        taskrows.vacate(unit, of=of)
 
 
 def assemble(
@@ -74,13 +80,17 @@ def assemble(
     *,
     holder: str,
     ttl: float = 15.0,
+    leader_ttl: float | None = None,
     retention: Retention | None = None,
     relay: Callable[..., Relay] = Relay,
     worker: Callable[..., TaskWorker] = TaskWorker,
     inbox: Callable[[str], Inbox] = Inbox,
 ) -> Parts:
-    """`holder` is unique to this run of this service. Raises BadService."""
+    """`holder` is unique to this run of this service; `ttl` is that of tasks, and of leases unless these have another.
+    Raises BadService.
+    """
     check(service)
+    leader_ttl = leader_ttl or ttl
     retention = retention or Retention()
     host.units.facts = frozenset(service.facts)
     leases = Leases(host.metadata)
@@ -89,12 +99,15 @@ def assemble(
     consumer = None
     if service.consumes:
         consumer = Consumer(host.units, log, service.consumes, group=service.name, inbox=inbox(service.name))
+    led = [loop for loop in service.loops if getattr(loop, "led", False)]
+    leadership = Leadership(host.units, leases, holder=holder, ttl=leader_ttl, clock=host.clock) if led else None
     parts = Parts(
         host=host,
         service=service,
         log=log,
         leases=leases,
-        relay=relay(host.units, log, leases, holder=holder, ttl=ttl),
+        relay=relay(host.units, log, leases, holder=holder, ttl=leader_ttl),
+        leadership=leadership,
         consumer=consumer,
         workers=workers,
         renewer=TaskRenewer(service.name, lambda: workers, ttl=ttl),
@@ -104,13 +117,15 @@ def assemble(
     )
     chassis: Sequence[Loop | None] = (
         parts.relay,
+        leadership,
         consumer,
         *workers,
         parts.renewer if workers else None,
         parts.sweeper if workers else None,
         parts.pruner,
     )
-    parts.loops = [loop for loop in chassis if loop is not None] + list(service.loops)
+    own: list[Loop] = [leadership.lead(loop) if leadership and loop in led else loop for loop in service.loops]
+    parts.loops = [*(loop for loop in chassis if loop is not None), *own]
     host.units.on_emit.append(parts.relay.woken.set)
     host.units.on_enqueue.extend(worker.woken.set for worker in workers)
     return parts

@@ -27,6 +27,14 @@ class Lease:
     epoch: int
 
 
+@dataclass(frozen=True)
+class Held:
+    """`seconds_left` until it lapses by the database's clock; a lease of NOBODY was given up."""
+
+    lease: Lease
+    seconds_left: float
+
+
 class Observer:
     """Sees claims lapse: those of a server by its clock, others when they did not change while it watched."""
 
@@ -58,7 +66,11 @@ class Leases:
     def acquire(self, unit: "Unit", name: str, holder: str, ttl: float) -> Lease | None:
         """The lease, or None while another holds it. The holder itself gets the same epoch again."""
         table = self._table
-        row = unit.tx.execute(_locked(table), {"wanted": name}).first()
+        row = unit.tx.execute(_read(table), {"wanted": name}).first()
+        if row is not None:
+            if self._is_taken(unit, name, row, holder):
+                return None  # without a lock: followers look often
+            row = unit.tx.execute(_locked(table), {"wanted": name}).first()
         if row is None:
             new = {"name": name, "holder": holder, "epoch": 1, "renewals": 0, **_until(unit, ttl)}
             try:
@@ -66,10 +78,9 @@ class Leases:
             except Conflict:
                 return None
             return Lease(name, holder, 1)
-        mine = row.holder == holder
-        if not mine and row.holder != NOBODY and not self._observer.lapsed(unit, name, row):
+        if self._is_taken(unit, name, row, holder):
             return None
-        epoch = int(row.epoch) + (0 if mine else 1)
+        epoch = int(row.epoch) + (0 if row.holder == holder else 1)
         unit.tx.execute(
             update(table)
             .where(table.c.name == name)
@@ -91,13 +102,32 @@ class Leases:
         """Give it up; silent when it was lost."""
         unit.tx.execute(update(self._table).where(*self._held(lease)).values(holder=NOBODY))
 
-    def vacate(self, unit: "Unit") -> None:
-        """Release every lease: for who knows that all holders are gone, since the database is theirs alone."""
-        unit.tx.execute(update(self._table).values(holder=NOBODY))
+    def vacate(self, unit: "Unit", name: str = "", *, of: str = "") -> None:
+        """Release leases whose holders are gone: all, since the database is the caller's alone, or the lease `name` of
+        holders of the instance `of`, since the caller is that instance now."""
+        columns = self._table.c
+        theirs = (columns.name == name, columns.holder.startswith(f"{of}/", autoescape=True)) if of else ()
+        unit.tx.execute(update(self._table).where(*theirs).values(holder=NOBODY))
+
+    def held(self, unit: "Unit", name: str) -> "Held | None":
+        """The holder of a lease as its row has it; None for a lease that nobody ever held."""
+        row = unit.tx.execute(_read(self._table), {"wanted": name}).first()
+        if row is None:
+            return None
+        left = (row.expires_at - micros(unit.now)) / 1_000_000
+        return Held(Lease(name, row.holder, int(row.epoch)), left)
+
+    def _is_taken(self, unit: "Unit", name: str, row: Any, holder: str) -> bool:
+        return row.holder not in (holder, NOBODY) and not self._observer.lapsed(unit, name, row)
 
     def _held(self, lease: Lease) -> tuple[Any, ...]:
         columns = self._table.c
         return columns.name == lease.name, columns.holder == lease.holder, columns.epoch == lease.epoch
+
+
+@prepared
+def _read(table: Table) -> Select[Any]:
+    return select(table).where(table.c.name == bindparam("wanted"))
 
 
 @prepared

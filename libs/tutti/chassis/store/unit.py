@@ -22,6 +22,7 @@ from tutti.chassis.store import audit, taskrows
 from tutti.chassis.store.leases import Lease
 from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import Tables, micros, tables_of
+from tutti.chassis.store.terms import Deposed, FencedTransaction, term_of
 from tutti.chassis.telemetry import new_traceparent
 
 T = TypeVar("T")
@@ -214,21 +215,30 @@ class Units:
         self.on_enqueue: list[Hook] = []
 
     def run(self, fn: Callable[[Unit], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T:
-        """One transaction; `fn` may be run again, so it touches nothing but its unit."""
-        cause = current_cause()
+        """One transaction; `fn` may be run again, so it touches nothing but its unit.
+
+        Under a term, what it writes is fenced by the term. Raises Deposed.
+        """
+        cause, term = current_cause(), term_of(self)
 
         def work(tx: Transaction) -> T:
-            unit = Unit(tx, self, cause)
+            fenced = tx if term is None else FencedTransaction(tx, term.lease, self.tables.leases)
+            unit = Unit(fenced, self, cause)
             result = fn(unit)
             unit.close()
             return result
 
-        for _ in range(RACES):
-            try:
-                return self.database.run(work, isolation=isolation)
-            except Raced:
-                continue
-        return self.database.run(work, isolation=isolation)
+        try:
+            for _ in range(RACES):
+                try:
+                    return self.database.run(work, isolation=isolation)
+                except Raced:
+                    continue
+            return self.database.run(work, isolation=isolation)
+        except Deposed:
+            if term is not None:
+                term.lost(term.lease)
+            raise
 
 
 @prepared

@@ -16,11 +16,13 @@ from tutti.chassis.errors import Cancelled, FencedOff, Problem, is_transient
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.service import Host
 from tutti.chassis.store import origins
+from tutti.chassis.store.terms import Deposed
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.telemetry import span_from
 
 MAX_BACKOFF = 30.0
 ATTEMPTS = 10
+WOKEN = float("-inf")
 RETRYING, GAVE_UP = "retrying: ", "gave up after "
 _log = logging.getLogger(__name__)
 
@@ -56,8 +58,11 @@ class Reconciler:
     """A Loop. `open` lists the names that are open; `advance(name)` moves one on; `tell` records why it does not move.
 
     `advance` returns True to be called again at once, a number to be called again after so many seconds, None when
-    there is nothing to do until something happens.
+    there is nothing to do until something happens. The leader of the service alone advances: in other replicas, a name
+    that is woken is handed to it.
     """
+
+    led = True
 
     def __init__(
         self,
@@ -88,14 +93,32 @@ class Reconciler:
 
     def wake(self, name: str) -> None:
         """Advance this name soon; safe from any thread, meant for on_commit hooks."""
-        cause = current_cause().afterwards()
+        self.take_over(name, current_cause().afterwards())
+        self.woken.set()
+
+    def take_over(self, name: str, cause: Cause) -> None:
+        """Advance this name soon, as an effect of `cause`."""
         with self._lock:
-            self._due[name] = float("-inf")
+            self._due[name] = WOKEN
             if name in self._uncaused:
                 self._uncaused.discard(name)
                 del self._causes[name]
             self._causes.setdefault(name, cause)
-        self.woken.set()
+
+    def lead(self) -> None:
+        """Look at everything that is open: former leaders may have left it anywhere."""
+        self._look_at = None
+        self._advanced.clear()
+        self._failures.clear()
+
+    def follow(self) -> dict[str, Cause]:
+        """Take the names that were woken, with their causes, and forget all else."""
+        with self._lock:
+            woken = {name: self._causes.get(name, Cause()) for name, due in self._due.items() if due == WOKEN}
+            self._due.clear()
+            self._causes.clear()
+            self._uncaused.clear()
+        return woken
 
     def step(self) -> bool:
         now = self._host.clock.monotonic()
@@ -138,6 +161,8 @@ class Reconciler:
                         self._causes[name] = current_cause()
                         self._uncaused.add(name)
                 again = self._advance(name)
+        except Deposed:
+            raise
         except Exception as error:
             self._failed(name, error)
             return
@@ -170,6 +195,8 @@ class Reconciler:
     def _told(self, name: str, trouble: Trouble | None) -> None:
         try:
             self._host.units.run(lambda unit: self._tell(unit, name, trouble))
+        except Deposed:
+            raise
         except Exception as error:
             _log.log(
                 logging.INFO if is_transient(error) else logging.ERROR,

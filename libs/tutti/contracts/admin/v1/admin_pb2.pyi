@@ -52,22 +52,30 @@ class DescribeResponse(_message.Message):
         NAME_FIELD_NUMBER: _builtins.int
         READY_FIELD_NUMBER: _builtins.int
         PAGES_FIELD_NUMBER: _builtins.int
+        LEADER_FIELD_NUMBER: _builtins.int
+        TERM_FIELD_NUMBER: _builtins.int
         name: _builtins.str
         """name of the service."""
         ready: _builtins.bool
         """ready is false while the service starts or drains."""
         pages: _builtins.str
         """pages: URL of the pages of the service; empty if it has none."""
+        leader: _builtins.str
+        """leader is the replica that leads, as host:process; empty if none does, or if nothing needs a leader."""
+        term: _builtins.int
+        """term of the leader; it grows with every new leader."""
         def __init__(
             self,
             *,
             name: _builtins.str = ...,
             ready: _builtins.bool = ...,
             pages: _builtins.str = ...,
+            leader: _builtins.str = ...,
+            term: _builtins.int = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pages", b"pages", "ready", b"ready"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader", "name", b"name", "pages", b"pages", "ready", b"ready", "term", b"term"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
