@@ -6,6 +6,7 @@ texts by slots beside `generate`, which decodes 8 at once; judgements of a leani
 methods. Peers run in a Python of their own (build/peers-behaviour). All is time on one core.
 """
 
+import itertools
 import json
 import statistics
 import subprocess
@@ -68,7 +69,8 @@ def measure(quick: bool) -> list[Row]:
     layout, mini = Layout(model), Layout(replace(MINI, vocabulary=tokenizer.vocabulary))
     rng = np.random.default_rng(0)
     chapter = words[0].split()
-    asked = [" ".join(rng.choice(chapter, 5)) for _ in range(256)]
+    drawn = (" ".join(rng.choice(chapter, 5)) for _ in itertools.count())
+    asked = list(itertools.islice((text for text in drawn if len(tokenizer.encode(text)) <= PROMPT), 256))
     turns = 3 if quick else 9
     return [
         *decoding(layout, tokenizer, asked, turns),
@@ -84,7 +86,7 @@ def _parameters(layout: Layout) -> torch.Tensor:
 def decoding(layout: Layout, tokenizer: BytePairTokenizer, asked: list[str], turns: int) -> list[Row]:
     """Tokens a second of 32 texts, in both modes."""
     vector = _parameters(layout)
-    prompts = [tuple(tokenizer.encode(text)[:PROMPT].tolist()) for text in asked[:TEXTS]]
+    prompts = [tuple(tokenizer.encode(text).tolist()) for text in asked[:TEXTS]]
     limits, sampling = Limits(tokens=32, end=tokenizer.eos, vocabulary=tokenizer.vocabulary), Sampling(seed=1)
     requests = [Request(number, prompt) for number, prompt in enumerate(prompts)]
     decoder, rows = Decoder(layout, vector), []
@@ -142,7 +144,7 @@ def _our_steps(
         models=(RoleModel("reference", NAME, DIGEST),),
         program_parameters=SETTINGS,
     )
-    prompts = [Prompt((Message(Role.USER, text),), tuple(tokenizer.encode(text)[:PROMPT].tolist())) for text in asked]
+    prompts = [Prompt((Message(Role.USER, text),), tuple(tokenizer.encode(text).tolist())) for text in asked]
     vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode)
     rollouts = Rollouts(training, SETTINGS, vocabulary, Judge(SETTINGS, None), vector.clone())
     data = PolicyData(training, SETTINGS, prompts, rollouts)

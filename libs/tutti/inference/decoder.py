@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tutti.inference.errors import PromptTooLong
+from tutti.model.blocks import feed_forward, projected, rotary_tables
 from tutti.model.chunks import Layout
-from tutti.model.transformer import decoder_parameters, feed_forward, projected, rotary_tables
+from tutti.model.transformer import decoder_parameters
 
 ROWS = 8
 ALIGNED = 16

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tutti.inference.errors import PromptTooLong
+from tutti.model.answers import Placed, answers_of
 from tutti.model.transformer import Transformer
 
 Scores = npt.NDArray[np.float64]
@@ -52,14 +53,33 @@ def divergences(
     return _blocks(transformer, texts, begins, rows, score)
 
 
-def values(
-    transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int, length: int = 0
+def of_answers(
+    transformer: Transformer,
+    texts: Sequence[Sequence[int]],
+    begins: Sequence[int],
+    forward: Callable[[Placed], Tensor],
+    *,
+    rows: int,
+    length: int,
+    prompt: int,
+    answer: int,
 ) -> list[npt.NDArray[np.float32]]:
-    """Return the value model's scalar at every token but the last of each text, by the forward of a leaf.
+    """Return what a forward of `rows` answers gives for every token of each answer, float32 [len(text) - begin].
 
-    The leaf has `rows` rows of `length` tokens, 0 for the model's context. Raises PromptTooLong.
+    `begins` is where each answer begins, `prompt` and `answer` are the lengths of the longest of all, of which these
+    texts may be a part. Texts that follow each other share their prompts, if they have the same. Raises PromptTooLong.
     """
-    return positions(transformer, texts, transformer.values, rows=rows, length=length)
+    found: list[npt.NDArray[np.float32]] = []
+    for start in range(0, len(texts), rows):
+        part, own = texts[start : start + rows], begins[start : start + rows]
+        tokens = _rows(transformer, part, own, rows, length)[0].cpu().numpy()[: len(part)]
+        answers = answers_of(tokens, np.array(own, np.int64) - 1, prompt=prompt, answer=answer)
+        with torch.no_grad():
+            table = forward(Placed(answers, transformer.vector)).view(len(part), -1).float().cpu().numpy()
+        found += [
+            table[row, : len(text) - begin].copy() for row, (text, begin) in enumerate(zip(part, own, strict=True))
+        ]
+    return found
 
 
 def positions(

@@ -2,7 +2,8 @@
 
 Promises: the logits of a text follow, bit for bit, from its tokens alone, whatever the other slots hold. In exact mode
 they have the bits of a leaf's forward: matrix products have at least 8 rows, attention has QUERY_ROWS query rows (the
-query repeated), all keys of the room and a mask, and prompts are read in a leaf's shape. `parity` checks it.
+query repeated), all keys of the room and a mask, and prompts are read as `tutti.model.answers` does. `parity` checks
+it.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tutti.model.answers import PREFIX
+from tutti.model.blocks import feed_forward, projected, rotary_tables
 from tutti.model.chunks import Layout
-from tutti.model.transformer import block, decoder_parameters, document_mask, feed_forward, projected, rotary_tables
+from tutti.model.transformer import decoder_parameters
 
 LEAST_SLOTS = 8
 QUERY_ROWS = 4
@@ -60,31 +63,32 @@ class Slots:
 
     @torch.no_grad()
     def read(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
-        """Return the prefixes of at most `rows` prompts of 1 … length tokens."""
+        """Return the prefixes of prompts of 1 … length tokens; in exact mode of all of them together."""
         if self.exact:
-            return self._read(prompts, rows=self.rows, length=self.length)
-        return [self._read([prompt], rows=1, length=len(prompt) - 1)[0] for prompt in prompts]
+            longest = max(map(len, prompts)) - 1
+            return self._read(prompts, length=min(self.length, -(-longest // PREFIX) * PREFIX))
+        return [self._read([prompt], length=len(prompt) - 1)[0] for prompt in prompts]
 
-    def _read(self, prompts: Sequence[Sequence[int]], *, rows: int, length: int) -> list[Prefix]:
+    def _read(self, prompts: Sequence[Sequence[int]], *, length: int) -> list[Prefix]:
         """Only what came before the last token is kept: that one is decoded, as all that follow it are."""
         model, count = self.model, len(prompts)
         shape = (model.layers, count, model.kv_heads, length, model.head_width)
         keys, values = self._vector.new_empty(shape), self._vector.new_empty(shape)
         if length:
-            tokens = torch.zeros(rows, length, dtype=torch.long)
+            tokens = torch.zeros(count, length, dtype=torch.long)
             for row, prompt in enumerate(prompts):
                 tokens[row, : len(prompt) - 1] = torch.tensor(prompt[:-1])
-            tokens = tokens.to(self._vector.device)
-            mask = None
-            if self.exact and model.document_mask:
-                mask = document_mask(torch.zeros_like(tokens), self._vector.dtype)
-            x = F.embedding(tokens, self._embed["weight"])
+            x = F.embedding(tokens.to(self._vector.device), self._embed["weight"])
             here = (self._rotary[0][:length], self._rotary[1][:length])
             for layer, p in enumerate(self._blocks):
                 y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
-                _, key, value = projected(model, p, y, here)
-                keys[layer], values[layer] = key[:count], value[:count]
-                x = block(model, p, x, self._rotary, mask)
+                query, keys[layer], values[layer] = projected(model, p, y, here)
+                if layer + 1 < model.layers:
+                    mixed = F.scaled_dot_product_attention(
+                        query, keys[layer], values[layer], is_causal=True, enable_gqa=model.heads != model.kv_heads
+                    )
+                    x = x + F.linear(mixed.transpose(1, 2).flatten(2), p["attention_output"])
+                    x = feed_forward(model, p, x)
         ends = [len(prompt) - 1 for prompt in prompts]
         return [Prefix(keys[:, row, :, :end].clone(), values[:, row, :, :end].clone()) for row, end in enumerate(ends)]
 

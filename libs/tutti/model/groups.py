@@ -25,16 +25,21 @@ def advantages(rewards: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64
     return np.where(kept[:, None], scaled, 0.0), np.repeat(kept[:, None], rewards.shape[1], 1)
 
 
-def dealt(kept: Integers, *, minibatches: int, leaves: int, rows: int, key: tuple[int, int, int]) -> Integers:
+def dealt(
+    kept: Integers, *, group: int, minibatches: int, leaves: int, rows: int, key: tuple[int, int, int]
+) -> Integers:
     """Return the rollout in each row, int64 [minibatches, leaves, rows]; NOBODY where there are fewer than rows.
 
-    `kept` are the rollouts to deal, int64 [n]; `key` is (seed, iteration, epoch). They are shuffled, then dealt to the
-    minibatches in turn, and in each of them to the leaves in turn.
+    `kept` are the rollouts to deal, int64 [n], whole groups of `group` in a row; `key` is (seed, iteration, epoch). The
+    groups are shuffled, then cut into minibatches and leaves of equal numbers of rollouts, or one fewer. So rows that
+    share a prompt are in one leaf, but for those at a cut.
     """
     name = keyed_bytes("minibatches", *(part.to_bytes(8, "little") for part in key))
-    table = np.full((minibatches, rows, leaves), NOBODY, np.int64)
+    table = np.full((minibatches, leaves, rows), NOBODY, np.int64)
     if len(kept):
-        order = kept[Permutation(len(kept), name).forward(np.arange(len(kept), dtype=np.int64))]
-        minibatch, place = np.arange(len(kept)) % minibatches, np.arange(len(kept)) // minibatches
-        table[minibatch, place // leaves, place % leaves] = order
-    return table.transpose(0, 2, 1)
+        groups = kept.reshape(-1, group)
+        order = groups[Permutation(len(groups), name).forward(np.arange(len(groups), dtype=np.int64))]
+        for minibatch, part in enumerate(np.array_split(order.ravel(), minibatches)):
+            for leaf, own in enumerate(np.array_split(part, leaves)):
+                table[minibatch, leaf, : len(own)] = own
+    return table

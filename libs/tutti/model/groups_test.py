@@ -14,14 +14,19 @@ def test_a_group_of_equal_rewards_is_not_kept() -> None:
 
 
 @given(
-    st.integers(1, 4), st.integers(1, 5), st.integers(1, 4), st.data(), st.tuples(*[st.integers(0, 9) for _ in "abc"])
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.data(),
+    st.tuples(*[st.integers(0, 9) for _ in "abc"]),
 )
 def test_every_kept_rollout_is_in_one_row(
-    minibatches: int, leaves: int, rows: int, data: st.DataObject, key: tuple[int, int, int]
+    group: int, minibatches: int, leaves: int, rows: int, data: st.DataObject, key: tuple[int, int, int]
 ) -> None:
-    count = data.draw(st.integers(0, minibatches * leaves * rows))
+    count = group * data.draw(st.integers(0, minibatches * leaves * rows // group))
     kept = np.arange(100, 100 + count)
-    table = dealt(kept, minibatches=minibatches, leaves=leaves, rows=rows, key=key)
+    table = dealt(kept, group=group, minibatches=minibatches, leaves=leaves, rows=rows, key=key)
     assert table.shape == (minibatches, leaves, rows)
     assert sorted(table[table != NOBODY].tolist()) == kept.tolist()
     each = (table != NOBODY).sum((1, 2))
@@ -29,5 +34,10 @@ def test_every_kept_rollout_is_in_one_row(
 
 
 def test_another_epoch_deals_in_another_order() -> None:
-    one, other = (dealt(np.arange(24), minibatches=2, leaves=3, rows=4, key=(1, 2, epoch)) for epoch in (0, 1))
+    one, other = (dealt(np.arange(24), group=2, minibatches=2, leaves=3, rows=4, key=(1, 2, epoch)) for epoch in (0, 1))
     assert one.tolist() != other.tolist()
+
+
+def test_a_group_is_in_one_leaf_unless_a_cut_parts_it() -> None:
+    table = dealt(np.arange(24), group=4, minibatches=1, leaves=3, rows=8, key=(1, 2, 3))
+    assert all(sorted(row // 4) == sorted([*set(row // 4)] * 4) for row in table[0])

@@ -5,12 +5,14 @@ once, by the number of valid tokens of the step.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tutti.model.answers import Answers, Placed, answers_of
 from tutti.model.batch import CheckedBatch
 from tutti.model.transformer import Transformer
 
@@ -19,10 +21,14 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class Clipped:
-    """Tokens whose gradient was cut by the clipping, of those that were computed; for reports alone."""
+    """Tokens whose gradient was cut by the clipping, of those that were computed; for reports and checks alone.
+
+    `apart` is the largest difference between a token's log-probability and the old one, in nats.
+    """
 
     tokens: int = 0
     clipped: int = 0
+    apart: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +51,8 @@ class PolicyLeaf:
 
     `old`, `reference` and `advantages` are float32 [rows, context], at the position that a token is predicted from, in
     nats or without unit; 0 where `valid` is not set. `clip` is the half width of the interval around a ratio of 1, `kl`
-    the coefficient of the penalty. `valued` is set where the state has a value model.
+    the coefficient of the penalty. `prompt` and `answer` are the lengths of the iteration's longest prompt and answer.
+    `valued` is set where the state has a value model.
     """
 
     tokens: npt.NDArray[np.int64]
@@ -56,8 +63,22 @@ class PolicyLeaf:
     advantages: Floats
     clip: float
     kl: float
+    prompt: int
+    answer: int
     clipped: Clipped = field(default_factory=Clipped)
     valued: Valued | None = None
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The rows to compute: those with a rollout, or the first one."""
+        found: npt.NDArray[np.int64] = np.flatnonzero(self.valid.any(1))
+        return found if len(found) else np.zeros(1, np.int64)
+
+    @property
+    def answers(self) -> Answers:
+        """The answers of `rows`. Raises BatchError."""
+        rows = self.rows
+        return answers_of(self.tokens[rows], self.valid[rows].argmax(1), prompt=self.prompt, answer=self.answer)
 
 
 class ClippedPolicy:
@@ -68,10 +89,14 @@ class ClippedPolicy:
     ) -> tuple[Tensor, Tensor]:
         leaf = batch.leaf
         assert isinstance(leaf, PolicyLeaf)
-        old, reference, advantages = (
-            torch.from_numpy(each).flatten().to(tokens.device) for each in (leaf.old, leaf.reference, leaf.advantages)
+        rows, answers = leaf.rows, leaf.answers
+
+        def seen(table: npt.NDArray[Any]) -> Tensor:
+            return torch.from_numpy(answers.window(table[rows])).flatten().to(tokens.device)
+
+        old, reference, advantages, mask = (
+            seen(each) for each in (leaf.old, leaf.reference, leaf.advantages, leaf.valid)
         )
-        mask = valid.flatten()
 
         def weigh(chances: Tensor) -> tuple[Tensor, Tensor]:
             chances = torch.where(mask, chances, 0.0)  # exp of a padding position may overflow
@@ -84,26 +109,28 @@ class ClippedPolicy:
             coefficients = torch.where(free, -advantages * ratio, 0.0) + leaf.kl * (1 - gap)
             leaf.clipped.tokens = int(mask.sum())
             leaf.clipped.clipped = int((mask & ~free).sum())
+            leaf.clipped.apart = float(torch.where(mask, chances - old, 0.0).abs().max().detach())
             return torch.where(mask, losses, 0.0), torch.where(mask, coefficients, 0.0)
 
-        total, losses = transformer.weighted_losses(tokens, documents, weigh)
+        placed = Placed(answers, transformer.vector)
+        total, losses = transformer.answer_losses(placed, weigh)
         if leaf.valued is None:
             return total, losses
-        values = transformer.values(tokens, documents)
-        of_values, slopes = fitted_values(values.detach(), mask, leaf.valued)
+        values = transformer.answer_values(placed)
+        old_values, returns = seen(leaf.valued.values), seen(leaf.valued.returns)
+        of_values, slopes = fitted_values(values.detach(), mask, old_values, returns, leaf.valued)
         return total + (values * slopes).sum(), losses + of_values
 
     def count(self, batch: CheckedBatch) -> int:
         return int(batch.valid.sum())
 
 
-def fitted_values(values: Tensor, mask: Tensor, valued: Valued) -> tuple[Tensor, Tensor]:
+def fitted_values(values: Tensor, mask: Tensor, old: Tensor, returns: Tensor, valued: Valued) -> tuple[Tensor, Tensor]:
     """Return the clipped squared errors of values and their derivatives by the values, float32[positions] each.
 
-    The loss is half the larger of the squared errors of the value and of the value clipped to the interval around the
-    old one, times the weight; 0 where `mask` is not set.
+    `old` and `returns` are those of `valued` at these positions. The loss is half the larger of the squared errors of
+    the value and of the value clipped to the interval around the old one, times the weight; 0 where `mask` is not set.
     """
-    old, returns = (torch.from_numpy(each).flatten().to(values.device) for each in (valued.values, valued.returns))
     inside = old + (values - old).clamp(-valued.clip, valued.clip)
     error, clipped = values - returns, inside - returns
     free = error.square() >= clipped.square()

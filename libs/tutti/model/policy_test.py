@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tutti.model.answers import Placed
 from tutti.model.batch import CheckedBatch
 from tutti.model.policy import ClippedPolicy, PolicyLeaf, Valued, fitted_values
 
@@ -11,25 +12,36 @@ from tutti.model.policy import ClippedPolicy, PolicyLeaf, Valued, fitted_values
 class Spy:
     """Keeps what the objective gives the head."""
 
-    def weighted_losses(self, tokens: Tensor, documents: Tensor, weigh: object) -> tuple[Tensor, Tensor]:
+    vector = torch.zeros(1)
+
+    def answer_losses(self, placed: Placed, weigh: object) -> tuple[Tensor, Tensor]:
         self.weigh = weigh
-        return tokens, tokens
+        return placed.tokens, placed.tokens
 
 
 def test_coefficients_are_derivatives_of_the_losses_and_padding_has_none() -> None:
     rng = np.random.default_rng(1)
-    shape = (2, 7)
+    shape = (2, 8)
     old, reference, advantages = (rng.normal(-3, 0.5, shape).astype(np.float32) for _ in range(3))
-    valid = rng.random(shape) < 0.7
+    valid = np.arange(8) < np.array([[5], [3]])
     advantages += 3
     leaf = PolicyLeaf(
-        np.zeros((2, 8), np.int64), np.zeros((2, 8), np.int64), valid, old, reference, advantages, clip=0.2, kl=0.3
+        np.zeros((2, 9), np.int64),
+        np.zeros((2, 9), np.int64),
+        valid,
+        old,
+        reference,
+        advantages,
+        clip=0.2,
+        kl=0.3,
+        prompt=1,
+        answer=8,
     )
     batch = CheckedBatch(leaf.tokens, leaf.documents, valid, leaf)
     spy = Spy()
-    tokens = torch.zeros(2, 8, dtype=torch.long)
+    tokens = torch.zeros(2, 9, dtype=torch.long)
     ClippedPolicy().losses(spy, tokens, tokens, torch.from_numpy(valid), batch)  # type: ignore[arg-type]
-    now = torch.from_numpy(old).flatten() + torch.from_numpy(rng.normal(0, 0.2, 14).astype(np.float32))
+    now = torch.from_numpy(old).flatten() + torch.from_numpy(rng.normal(0, 0.2, 16).astype(np.float32))
     now[~torch.from_numpy(valid).flatten()] = -1000.0
     now.requires_grad_()
 
@@ -51,15 +63,21 @@ def test_the_first_step_of_a_policy_is_not_clipped() -> None:
         np.array([[1, -1, 2, -2]], np.float32),
         clip=0.2,
         kl=0.1,
+        prompt=1,
+        answer=4,
     )
     spy = Spy()
     tokens = torch.zeros(1, 5, dtype=torch.long)
     batch = CheckedBatch(leaf.tokens, leaf.documents, leaf.valid, leaf)
     ClippedPolicy().losses(spy, tokens, tokens, torch.ones(1, 4, dtype=torch.bool), batch)  # type: ignore[arg-type]
-    losses, coefficients = spy.weigh(torch.from_numpy(old).flatten())  # type: ignore[operator]
+    chances = torch.full((16,), -2.0)  # a leaf computes no fewer positions
+    losses, coefficients = spy.weigh(chances)  # type: ignore[operator]
     assert leaf.clipped.clipped == 0
-    assert coefficients.tolist() == [-1, 1, -2, 2]
-    assert losses.tolist() == [-1, 1, -2, 2]
+    assert leaf.clipped.apart == 0.0
+    assert coefficients.tolist() == [-1, 1, -2, 2, *[0] * 12]
+    assert losses.tolist() == [-1, 1, -2, 2, *[0] * 12]
+    spy.weigh(chances - 0.5)  # type: ignore[operator]
+    assert leaf.clipped.apart == 0.5
 
 
 def test_the_slopes_of_values_are_derivatives_of_their_clipped_losses() -> None:
@@ -69,7 +87,8 @@ def test_the_slopes_of_values_are_derivatives_of_their_clipped_losses() -> None:
     mask = torch.from_numpy(rng.random(40) < 0.7)
     values = torch.from_numpy(old).flatten() + torch.from_numpy(rng.normal(0, 0.3, 40).astype(np.float32))
     values.requires_grad_()
-    losses, slopes = fitted_values(values, mask, valued)
+    before, targets = (torch.from_numpy(each).flatten() for each in (old, returns))
+    losses, slopes = fitted_values(values, mask, before, targets, valued)
     (expected,) = torch.autograd.grad(losses.sum(), values)
     torch.testing.assert_close(slopes.detach(), expected)
     assert not slopes[~mask].any()

@@ -4,18 +4,16 @@ RMSNorm, rotary positions, SwiGLU, grouped-query attention, optional QK-norm; at
 model says so. It returns one loss a token, in nats, and never a mean: the step divides once, by the global count.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tutti.model.answers import Placed, answers_block
+from tutti.model.blocks import Parameters, block, document_mask, rotary_tables
 from tutti.model.chunks import Field, Layout
 from tutti.model.head import Head, Weigh
-from tutti.model.spec import ModelSpec
-
-Parameters = Mapping[str, Tensor]
-"""The fields of one unit by name, as chunks.units_of names them."""
 
 
 class Transformer:
@@ -58,6 +56,14 @@ class Transformer:
         hidden, weight = self._hidden(tokens, documents)
         return self._head.weighted_losses(hidden, weight, tokens[:, 1:].flatten(), weigh)
 
+    def answer_losses(self, placed: Placed, weigh: Weigh) -> tuple[Tensor, Tensor]:
+        """As `weighted_losses`, float32[rows · tokens], of answers that share their prompts.
+
+        The log-probabilities have the bits of those of whole rows.
+        """
+        *states, output = self._decoder
+        return self._head.weighted_losses(self._answered(states, placed), output["weight"], placed.targets, weigh)
+
     @torch.no_grad()
     def log_probabilities(self, tokens: Tensor, documents: Tensor) -> Tensor:
         """Return the log-probability of each next token in nats, float32[rows · context], without a gradient.
@@ -86,6 +92,16 @@ class Transformer:
         *states, scalar = self._valuer
         return (self._states(states, tokens, documents).float() * scalar["weight"].float()).sum(1)
 
+    def answer_values(self, placed: Placed) -> Tensor:
+        """As `values`, float32[rows · tokens], of answers that share their prompts."""
+        *states, scalar = self._valuer
+        return (self._answered(states, placed).float() * scalar["weight"].float()).sum(1)
+
+    @torch.no_grad()
+    def answer_log_probabilities(self, placed: Placed) -> Tensor:
+        """As `log_probabilities`, float32[rows · tokens], of answers that share their prompts."""
+        return self.answer_losses(placed, lambda chances: (chances, chances))[1]
+
     @torch.no_grad()
     def divergences(self, other: "Transformer", tokens: Tensor, documents: Tensor) -> Tensor:
         """Return the KL divergence of each next token's distribution from that of `other`, float32[rows · context], in
@@ -107,6 +123,15 @@ class Transformer:
         """Return the hidden states [rows · context, width], and the output matrix to multiply them with."""
         *states, output = self._decoder
         return self._states(states, tokens, documents), output["weight"]
+
+    def _answered(self, units: Sequence[Parameters], placed: Placed) -> Tensor:
+        """The normalised states at the positions of answers, [rows · tokens, width]."""
+        embed, *blocks, norm = units
+        x = F.embedding(placed.tokens, embed["weight"])[None]
+        rotary = (self._rotary[0][placed.positions], self._rotary[1][placed.positions])
+        for number, parameters in enumerate(blocks, 1):
+            x = answers_block(self.model, parameters, x, rotary, placed, last=number == len(blocks))
+        return F.rms_norm(x, (self.model.width,), norm["weight"], self.model.norm_epsilon)[0]
 
     def _states(self, units: Sequence[Parameters], tokens: Tensor, documents: Tensor) -> Tensor:
         """The normalised states of all positions, [rows · context, width], by units from an embedding to a norm."""
@@ -136,70 +161,3 @@ def parameters_in(layout: Layout, vector: Tensor) -> list[Parameters]:
 def decoder_parameters(layout: Layout, vector: Tensor) -> list[Parameters]:
     """Return `parameters_in` for the units from embed to output, which give the logits: without a scalar head."""
     return parameters_in(layout, vector)[: len(layout.decoder)]
-
-
-def rotary_tables(model: ModelSpec, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Cosines and signed sines of the rotary angles, each [context, 1, head_width] (Su et al. 2021, half-split)."""
-    half = model.head_width // 2
-    frequencies = model.rope_base ** (-torch.arange(half, dtype=torch.float64) / half)
-    angles = torch.arange(model.context, dtype=torch.float64)[:, None] * frequencies
-    cosines, sines = angles.cos(), angles.sin()
-    tables = torch.cat([cosines, cosines], -1), torch.cat([-sines, sines], -1)
-    first, second = (table[:, None, :].to(device=device, dtype=dtype) for table in tables)
-    return first, second
-
-
-def document_mask(documents: Tensor, dtype: torch.dtype) -> Tensor:
-    """The mask to add to attention scores: 0 for earlier positions of the same document, else -inf. [rows, 1, T, T]."""
-    length = documents.shape[1]
-    causal = torch.ones(length, length, dtype=torch.bool, device=documents.device).tril()
-    allowed = (documents[:, :, None] == documents[:, None, :]) & causal
-    scores = torch.zeros(allowed.shape, dtype=dtype, device=documents.device)
-    return scores.masked_fill_(~allowed, float("-inf"))[:, None]
-
-
-def block(model: ModelSpec, p: Parameters, x: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-    """One pre-norm decoder block; x is [rows, T, width]."""
-    y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
-    x = x + F.linear(attention(model, p, y, rotary, mask), p["attention_output"])
-    return feed_forward(model, p, x)
-
-
-def feed_forward(model: ModelSpec, p: Parameters, x: Tensor) -> Tensor:
-    """The second half of a block; x is [rows, T, width]."""
-    y = F.rms_norm(x, (model.width,), p["hidden_norm"], model.norm_epsilon)
-    gate, up = F.linear(y, p["gate_up"]).chunk(2, -1)
-    return x + F.linear(F.silu(gate) * up, p["down"])
-
-
-def attention(model: ModelSpec, p: Parameters, y: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-    """Grouped-query attention before its output projection; [rows, T, width] to the same."""
-    cosines, sines = rotary
-    length = y.shape[1]
-    query, key, value = projected(model, p, y, (cosines[:length], sines[:length]))
-    mixed = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, is_causal=mask is None, enable_gqa=model.heads != model.kv_heads
-    )
-    return mixed.transpose(1, 2).flatten(2)
-
-
-def projected(
-    model: ModelSpec, p: Parameters, y: Tensor, rotary: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Query [rows, heads, T, head_width], key and value [rows, kv_heads, T, head_width]; query and key are turned.
-
-    y is [rows, T, width]; `rotary` holds the tables at its positions, each [T, 1, head_width] or one more for rows.
-    """
-    heads, kv_heads, head_width = model.heads, model.kv_heads, model.head_width
-    mixed = F.linear(y, p["query_key_value"]).view(*y.shape[:2], heads + 2 * kv_heads, head_width)
-    turned, value = torch.split(mixed, [heads + kv_heads, kv_heads], dim=-2)
-    if model.qk_norm:
-        query, key = torch.split(turned, [heads, kv_heads], dim=-2)
-        query = F.rms_norm(query, (head_width,), p["query_norm"], model.norm_epsilon)
-        key = F.rms_norm(key, (head_width,), p["key_norm"], model.norm_epsilon)
-        turned = torch.cat([query, key], dim=-2)
-    cosines, sines = rotary
-    first, second = turned.chunk(2, dim=-1)
-    turned = turned * cosines + torch.cat([second, first], dim=-1) * sines
-    query, key = torch.split(turned.transpose(1, 2), [heads, kv_heads], dim=1)
-    return query, key, value.transpose(1, 2)

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tutti.model.blocks import document_mask, rotary_tables
 from tutti.model.chunks import Layout
 from tutti.model.chunks_test import SMALL
 from tutti.model.initial import initial_parameters
 from tutti.model.spec import ModelSpec
-from tutti.model.transformer import Transformer, document_mask, rotary_tables
+from tutti.model.transformer import Transformer
 
 MODEL = replace(SMALL, qk_norm=True, init_std=0.1)
 

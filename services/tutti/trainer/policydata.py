@@ -20,7 +20,7 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.behind import Behind
 from tutti.trainer.failures import RankFailure, Reason
-from tutti.trainer.rollouts import Rollouts
+from tutti.trainer.rollouts import Rollouts, require_parity
 
 
 class PolicyData:
@@ -101,6 +101,7 @@ class PolicyData:
         kept = np.array([place for place, each in enumerate(self._experience.rollouts) if each.kept], np.int64)
         table = dealt(
             kept,
+            group=settings.group,
             minibatches=settings.minibatches,
             leaves=spec.leaves,
             rows=spec.rows,
@@ -120,6 +121,9 @@ class PolicyData:
                 f"everything clipped: the ratio of each of the {tokens} tokens of a step has left its interval; lower "
                 "the learning rate, or raise clip",
             )
+        if self._fresh is not None and not self._settings.lag:
+            apart = np.array([max((each.apart for each in own), default=0.0)])
+            require_parity(float(np.max(step.share(apart, [1] * len(step.plan.ranks)))))
         told = {"clip_fraction": clipped / tokens if tokens else 0.0}
         return told if self._fresh is None else {**self._fresh.summary(), **told}
 
@@ -160,6 +164,8 @@ class PolicyData:
             advantages,
             clip=settings.clip,
             kl=settings.kl,
+            prompt=max(len(each.tokens) for each in self._experience.prompts),
+            answer=settings.tokens,
             valued=valued,
         )
 

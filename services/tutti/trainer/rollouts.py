@@ -1,13 +1,12 @@
 """Rollouts: all ranks of a job write answers with the policy at hand, score them, and agree on what to train on.
 
 Promises: what an iteration trains on follows from the state, the training and global numbers, for any number of ranks.
-A rollout's log-probabilities are those of exact decoding, which has the bits of training's forward; a block of them is
-computed by that forward at each iteration, another one each time.
+A rollout's log-probabilities are those of exact decoding, which has the bits of training's forward. The first step of
+an iteration compares all of them; with a lag, a block of them is computed by a forward, another one each time.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,9 @@ from tutti.inference.errors import InferenceError
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
+from tutti.inference.scoring import of_answers
 from tutti.inference.slotengine import SlotEngine
+from tutti.model.answers import Placed
 from tutti.model.chunks import Layout
 from tutti.model.groups import advantages
 from tutti.model.programs.grpo import GrpoParameters
@@ -55,14 +56,6 @@ class Credited:
     credit: Credit | None = None
 
 
-class ScoreTokens(Protocol):
-    """From texts, the scores of all tokens but the first of each."""
-
-    def __call__(
-        self, transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int, length: int
-    ) -> list[Floats]: ...
-
-
 def layout_of_reference(model: ModelSpec) -> Layout:
     """The layout of the checkpoint that a policy is kept close to: that of the policy without a value model."""
     return Layout(replace(model, value_model=False))
@@ -89,12 +82,13 @@ class Rollouts:
         completions = self._completions(step, Weights(digest, vector), prompts, iteration)
         texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
         policy, reference = self._scorers(step, vector)
-        begins = [len(text) - len(each.tokens) - 1 for text, each in zip(texts, completions, strict=True)]
-        self._check_parity(step, policy, completions, texts, begins, iteration)
+        begins = [len(text) - len(each.tokens) for text, each in zip(texts, completions, strict=True)]
+        if settings.lag:
+            self._check_parity(step, policy, completions, texts, begins, iteration)
         answers = [self._answered(prompts[place // settings.group], each) for place, each in enumerate(completions)]
         rewards = self._rewards(step, [each.number for each in completions], answers, texts, begins)
         credited = self._credited(step, policy, texts, begins, rewards)
-        references = self._scored(step, reference, texts, begins, score)
+        references = self._scored(step, reference, texts, begins, reference.answer_log_probabilities)
         return Experience(
             iteration=iteration,
             step=self._behind.policy_of(iteration) * settings.updates,
@@ -203,25 +197,33 @@ class Rollouts:
         transformer: Transformer,
         texts: Sequence[Sequence[int]],
         begins: Sequence[int],
-        by: ScoreTokens,
+        forward: Callable[[Placed], Tensor],
     ) -> list[Floats]:
         """The scores of each answer's tokens; each rank scores its share of the leaf-shaped blocks."""
         rows, width, length = step.step_spec.rows, self._settings.tokens, self._training.length
-        owners = _blocks(len(texts), rows, len(step.plan.ranks))
+        owners, longest = _blocks(len(texts), rows, len(step.plan.ranks)), max(begins)
         own = owners[step.rank]
         table = np.zeros((len(own), width), np.float32)
         for start in range(0, len(own), rows):
             block = own[start : start + rows]
-            scored = by(transformer, [texts[place] for place in block], rows=rows, length=length)
-            for row, (place, scores) in enumerate(zip(block, scored, strict=True), start):
-                answer = scores[begins[place] :]
-                table[row, : len(answer)] = answer
+            scored = of_answers(
+                transformer,
+                [texts[place] for place in block],
+                [begins[place] for place in block],
+                forward,
+                rows=rows,
+                length=length,
+                prompt=longest,
+                answer=width,
+            )
+            for row, scores in enumerate(scored, start):
+                table[row, : len(scores)] = scores
             step.worked()
         shared = step.share(table.ravel(), [len(each) * width for each in owners])
         found: dict[int, Floats] = {}
         for places, part in zip(owners, shared, strict=True):
             for place, values in zip(places, part.reshape(-1, width), strict=True):
-                found[place] = values[: len(texts[place]) - 1 - begins[place]].copy()
+                found[place] = values[: len(texts[place]) - begins[place]].copy()
         return [found[place] for place in range(len(texts))]
 
     def _rewards(
@@ -238,7 +240,7 @@ class Rollouts:
             [numbers[p] for p in own],
             [answers[p] for p in own],
             [texts[p] for p in own],
-            [begins[p] + 1 for p in own],
+            [begins[p] for p in own],
         )
         shared = step.share(made, [len(each) for each in owners])
         found = np.zeros(len(texts))
@@ -265,22 +267,26 @@ class Rollouts:
         places = own[first : first + rows]
         scores = score(policy, [texts[p] for p in places], rows=rows, length=self._training.length)
         apart = [
-            float(np.abs(completions[place].logprobs - row[begins[place] :]).max())
+            float(np.abs(completions[place].logprobs - row[begins[place] - 1 :]).max())
             for place, row in zip(places, scores, strict=True)
         ]
         shared = step.share(np.array([max(apart, default=0.0)]), [1] * ranks)
-        worst = float(np.max(shared))
-        if worst != 0.0:
-            raise RankFailure(
-                Reason.PARITY_LOST,
-                f"log-probabilities of rollouts differ from those of training by up to {worst:.1e} nats; expected "
-                "equal bits: is a processor or a library of this node defective?",
-            )
+        require_parity(float(np.max(shared)))
 
     def _answered(self, prompt: Prompt, completion: Completion) -> Answered:
         tokens = [token for token in completion.tokens if token != self._vocabulary.end]
         text = self._vocabulary.decode(tokens)
         return Answered(prompt.messages, text, len(tokens), str(completion.stop), prompt.expected)
+
+
+def require_parity(worst: float) -> None:
+    """Raises RankFailure where log-probabilities of rollouts are `worst` nats apart from those of training."""
+    if worst != 0.0:
+        raise RankFailure(
+            Reason.PARITY_LOST,
+            f"log-probabilities of rollouts differ from those of training by up to {worst:.1e} nats; expected "
+            "equal bits: is a processor or a library of this node defective?",
+        )
 
 
 def _blocks(count: int, rows: int, ranks: int) -> list[list[int]]:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.experience import Credit
-from tutti.inference.scoring import values
 from tutti.model.advantage import generalised, whitened
 from tutti.model.programs.ppo import PpoParameters
 from tutti.model.step import RankStep
@@ -31,7 +30,7 @@ class ValuedRollouts(Rollouts):
     ) -> list[Credited]:
         settings = self._settings
         assert isinstance(settings, PpoParameters)
-        expected = [each.astype(np.float64) for each in self._scored(step, policy, texts, begins, values)]
+        expected = [each.astype(np.float64) for each in self._scored(step, policy, texts, begins, policy.answer_values)]
         raw = [
             generalised(each, reward, discount=settings.discount, trace=settings.trace)
             for each, reward in zip(expected, rewards.tolist(), strict=True)

@@ -65,6 +65,7 @@ class GrpoSection(JobSection):
 class GrpoStage(FinetuningStage):
     name = "grpo"
     section = GrpoSection
+    version = "policies-2"
     roles: ClassVar[tuple[Role, ...]] = (
         Role(INITIAL, Checkpoint),
         Role("prompts", Conversations),

@@ -1,0 +1,141 @@
+"""Answers to prompts, as rows of a leaf that share the prompts they answer.
+
+A prompt is computed once for all rows that answer it, and the last block and the head see answers alone. The keys of a
+row lie where its tokens do, so an answer's states have the bits of the forward of whole rows, and those of decoding.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tutti.model.batch import BatchError
+from tutti.model.blocks import Parameters, Rotary, feed_forward, projected
+from tutti.model.spec import ModelSpec
+
+Integers = npt.NDArray[np.int64]
+LEAST_POSITIONS = 16
+"""A product of fewer rows has other bits on some processors."""
+PREFIX = 16
+"""A prefix has a multiple of so many positions: sums over a vector register's width have one order then."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The positions that a leaf computes.
+
+    `prefixes` int64 [prompts, width]: the different prompts without their last tokens, padded; `ends` int64 [rows]: how
+    many positions of its prefix a row reads; `owners` int64 [rows]: its prefix. `inputs` and `targets` int64 [rows,
+    tokens]: the prompt's last token and the answer, and what each of them predicts. `length` is that of a row.
+    """
+
+    prefixes: Integers
+    owners: Integers
+    ends: Integers
+    inputs: Integers
+    targets: Integers
+    length: int
+
+    @property
+    def places(self) -> Integers:
+        """The position of each input in its row, int64 [rows, tokens]; of `length` or more where the row has ended."""
+        return np.asarray(self.ends[:, None] + np.arange(self.inputs.shape[1]))
+
+    def window(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return what `table` [rows, length] says at the positions of the inputs, [rows, tokens]; zero after a row."""
+        places = self.places
+        found = np.take_along_axis(table, places.clip(max=self.length - 1), 1)
+        found[places >= self.length] = 0
+        return found
+
+
+def answers_of(tokens: Integers, ends: Integers, *, prompt: int, answer: int) -> Answers:
+    """Return the answers in rows, int64 [rows, length + 1], whose prompts have one token more than `ends`.
+
+    `prompt` is the length of the longest prompt, `answer` that of the longest answer. Raises BatchError.
+    """
+    rows, length = len(tokens), tokens.shape[1] - 1
+    if (longest := int(ends.max(initial=0)) + 1) > prompt:
+        raise BatchError(f"a prompt has {longest} tokens; expected at most {prompt}")
+    width = min(length, -(-(prompt - 1) // PREFIX) * PREFIX)
+    count = max(answer, -(-LEAST_POSITIONS // rows))
+    owners, found = np.zeros(rows, np.int64), dict[bytes, int]()
+    prefixes = np.zeros((rows, width), np.int64)
+    for row, end in enumerate(ends.tolist()):
+        own = tokens[row, :end]
+        owners[row] = found.setdefault(own.tobytes(), len(found))
+        prefixes[owners[row], :end] = own
+    places = ends[:, None] + np.arange(count + 1)
+    window = np.take_along_axis(tokens, places.clip(max=length), 1)
+    return Answers(prefixes[: len(found)], owners, ends, window[:, :-1], window[:, 1:], length)
+
+
+class Placed:
+    """Answers on a device: `tokens` and `positions` are int64 [prompts · width + rows · tokens], prefixes first."""
+
+    def __init__(self, answers: Answers, vector: Tensor) -> None:
+        """On the device of the parameters `vector`, of its type."""
+        places = answers.places
+        self.prefixes, self.rows, self.length = answers.prefixes.shape, answers.inputs.shape, answers.length
+        self.room = max(answers.length, int(places.max()) + 1)
+        tokens = np.concatenate([answers.prefixes.ravel(), answers.inputs.ravel()])
+        here = np.concatenate([np.tile(np.arange(self.prefixes[1]), self.prefixes[0]), places.ravel()])
+        unseen = np.arange(answers.length) > places[:, :, None]
+        scores = np.where(unseen, -np.inf, 0.0)[:, None]
+
+        def on(array: npt.NDArray[np.generic]) -> Tensor:
+            return torch.from_numpy(array).to(vector.device)
+
+        self.tokens, self.positions = on(tokens), on(here.clip(max=answers.length - 1))
+        self.owners, self.places, self.targets = on(answers.owners), on(places), on(answers.targets.ravel())
+        self.mask = on(scores).to(vector.dtype)
+
+    @property
+    def shared(self) -> int:
+        """Positions of all prefixes."""
+        return int(self.prefixes[0] * self.prefixes[1])
+
+
+def answers_block(model: ModelSpec, p: Parameters, x: Tensor, rotary: Rotary, placed: Placed, *, last: bool) -> Tensor:
+    """One block; x is [1, positions, width]. The `last` one returns the states of the answers alone."""
+    y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
+    mixed = answers_attention(model, p, y, rotary, placed, last=last)
+    if last:
+        x = x[:, placed.shared :]
+    return feed_forward(model, p, x + F.linear(mixed, p["attention_output"]))
+
+
+def answers_attention(
+    model: ModelSpec, p: Parameters, y: Tensor, rotary: Rotary, placed: Placed, *, last: bool
+) -> Tensor:
+    """Attention before its output projection, [1, positions, width] to the same, or of the answers alone."""
+    grouped = model.heads != model.kv_heads
+    query, key, value = (_parted(each, placed) for each in projected(model, p, y, rotary))
+    keys, values = (_rows(*each, placed) for each in (key, value))
+    mixed = F.scaled_dot_product_attention(query[1], keys, values, attn_mask=placed.mask, enable_gqa=grouped)
+    found = mixed.transpose(1, 2).reshape(1, -1, model.width)
+    if last or not placed.shared:
+        return found
+    mixed = F.scaled_dot_product_attention(query[0], key[0], value[0], is_causal=True, enable_gqa=grouped)
+    return torch.cat([mixed.transpose(1, 2).reshape(1, -1, model.width), found], 1)
+
+
+def _parted(part: Tensor, placed: Placed) -> tuple[Tensor, Tensor]:
+    """Queries, keys or values [1, heads, positions, head_width] of prefixes and answers, each [rows, heads, T, ...]."""
+    heads, positions, width = part[0].shape
+    before, after = torch.split(part[0], [placed.shared, positions - placed.shared], 1)
+    shapes = (heads, *placed.prefixes, width), (heads, *placed.rows, width)
+    return before.view(shapes[0]).transpose(0, 1), after.view(shapes[1]).transpose(0, 1)
+
+
+def _rows(prefixes: Tensor, answers: Tensor, placed: Placed) -> Tensor:
+    """Keys or values of whole rows, [rows, heads, length, head_width]: those of the prefix, then those of the answer.
+
+    What lies behind a row's tokens is of no prefix or answer; the mask hides it.
+    """
+    base = F.pad(prefixes, (0, 0, 0, placed.room - prefixes.shape[2])).index_select(0, placed.owners)
+    places = placed.places[:, None, :, None].expand(answers.shape)
+    return torch.scatter(base, 2, places, answers)[:, :, : placed.length]
