@@ -1,8 +1,8 @@
 """Processes of a platform die while it trains a policy by PPO: the run comes to the same state.
 
 A moment is (part, n-th iteration, seed): the experience of the n-th iteration becomes visible, and a delay follows from
-the seed. A rank rolls out and learns, so it is a rollout worker too; the database is in the host. In `make test` one
-run is hit at three moments; at full number each has a run of its own, `-k agent-30-1`. The oracle is the canonical
+the seed. Rollout workers are ranks of their own; the database is in the host. In `make test` one run is hit at three
+moments; at full number each has a run of its own, `-k agent-30-1`. The oracle is the canonical
 export, compared byte for byte.
 """
 
@@ -20,19 +20,26 @@ from tools.letters import write
 
 from tests.e2e.command import ROOT, platform, start, tutti
 from tests.faults.moments import Moment
-from tests.faults.part_test import HASTE, agent, host, io_child, rank
+from tests.faults.part_test import HASTE, agent, host, io_child, rank, ranks
 from tests.faults.processes import family, kill_all, until
 from tests.scale import SOAK, scale
 
 pytestmark = pytest.mark.timeout(1200)
 STAGES = ("prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward")
 ITERATIONS = 40
+
+
+def worker(data_dir: Path) -> psutil.Process:
+    """The last rank of the gang: a rollout worker."""
+    return max(ranks(data_dir), key=lambda process: (process.create_time(), process.pid))
+
+
 PARTS: dict[str, Callable[[Path], psutil.Process]] = {
-    "rank": rank, "io": io_child, "agent": agent, "host": host,
+    "rank": rank, "worker": worker, "io": io_child, "agent": agent, "host": host,
 }  # fmt: skip
 ALL = "platform"
 Chain = tuple[Moment, ...]
-SOME: Chain = (Moment("rank", 4, 1), Moment("host", 16, 1), Moment("agent", 28, 1))
+SOME: Chain = (Moment("worker", 4, 1), Moment("host", 16, 1), Moment("agent", 28, 1))
 EACH: Chain = tuple(Moment(part, nth, 1) for part in (*PARTS, ALL) for nth in (1, 10, 20, 30))
 
 
@@ -57,7 +64,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     stages["tuned"]["steps"], stages["reward"]["epochs"], stages["answers"]["each"] = 4, 1, 2
     stages["judged"]["overlap"] = {"least": 1, "most": 1}
     policy = {"steps": ITERATIONS, "checkpoint_every": 5, "prompts_per_step": 4, "group": 2}
-    ppo = {**found["stages"]["grpo"], **policy, "kind": "ppo"}
+    split = {"rollout": {"placement": "split", "workers": 2}}
+    ppo = {**found["stages"]["grpo"], **policy, **split, "kind": "ppo"}
     begun, whole = folder / "begun.yaml", folder / "whole.yaml"
     begun.write_text(yaml.safe_dump({**found, "name": "begun", "stages": stages}))
     whole.write_text(yaml.safe_dump({**found, "name": "whole", "stages": {**stages, "ppo": ppo}}))

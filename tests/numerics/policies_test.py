@@ -1,7 +1,7 @@
 """GRPO as ranks run it: the same state for any number of ranks, and after a resume; causes of its end."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from tutti.model.spec import OptimizerSpec, SpecError, StepSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
+from tutti.trainer.crew import Crew
 from tutti.trainer.failures import RankFailure
 from tutti.trainer.judging import Judge, ScoreTexts
 from tutti.trainer.policydata import PolicyData
@@ -86,9 +87,10 @@ class Inexact(Rollouts):
     """Writes answers with parameters that are a little off those of training."""
 
     def _completions(
-        self, step: RankStep, weights: Weights, prompts: Sequence[Prompt], iteration: int
+        self, crew: Crew, weights: Weights, prompts: Sequence[Prompt], iteration: int, worked: Callable[[], None]
     ) -> list[Completion]:
-        return super()._completions(step, Weights(weights.digest, weights.vector * 1.0001), prompts, iteration)
+        others = Weights(weights.digest, weights.vector * 1.0001)
+        return super()._completions(crew, others, prompts, iteration, worked)
 
 
 def half(texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:

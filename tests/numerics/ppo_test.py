@@ -14,13 +14,16 @@ from tutti.checkpoints.staged import open_staged
 from tutti.corpus.experience import Experience, Prompt
 from tutti.inference.engine import Request
 from tutti.model.chunks import VALUE, Layout
+from tutti.model.exchange import Exchange
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Scalars
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.trainer.crew import Split
 from tutti.trainer.initial import initial_of
 from tutti.trainer.programs import PROGRAMS, grpo
+from tutti.trainer.rendezvous import group_of_first
 from tutti.trainer.rollouts import Rollouts
 from tutti.trainer.valued import ValuedRollouts
 
@@ -59,10 +62,21 @@ def trained(
     until: int = STEPS,
     since: Trained | None = None,
     kind: type[Rollouts] = ValuedRollouts,
+    workers: int = 0,
 ) -> Trained:
+    """With `workers`, so many ranks beside those of `dp` answer the prompts."""
     staged, initial = talks.staged(world.blobs, world.folder / "cache", key, training)
 
     def work(rank: int, group: Group) -> Trained:
+        data, experiences = grpo.read(staged, training, kind), list[Experience]()
+        if workers:
+            everybody = Exchange(group, rank=rank, ranks=dp + workers)
+            group = group_of_first(dp)
+            data.split(Split(everybody, Layout(training.model), actors=dp))
+            if rank >= dp:
+                for step in range((since.scalars.step if since else 0) + 1, until + 1, data.updates):
+                    data.answer(step, lambda: None)
+                return Trained({}, Scalars(), [])
         plan = Plan(Layout(training.model), Shape(dp), training.step.leaves)
         me = RankStep(
             training.model,
@@ -79,7 +93,6 @@ def trained(
             me.initialize(initial_of(open_staged(initial), plan.layout, open_staged(staged.models["critic"])))
         else:
             me.load(lambda chunk, tensor: memoryview(since.state[chunk, tensor]), since.scalars)
-        data, experiences = grpo.read(staged, training, kind), list[Experience]()
         ledger = data.first_ledger()
         for step in range(me.scalars().step + 1, until + 1):
             data.prepare(me, step)
@@ -89,7 +102,7 @@ def trained(
             assert PPO.measure(me, data) is not None
         return Trained(snapshot(me), me.scalars(), experiences)
 
-    found = on_ranks(dp, work)
+    found = on_ranks(dp + workers, work)
     state = {chunk: data for part in found for chunk, data in part.state.items()}
     return Trained(state, found[0].scalars, found[0].experiences)
 
@@ -106,6 +119,15 @@ def test_the_state_is_that_of_one_rank(world: World, alone: Trained, dp: int) ->
     assert [each.digest for each in together.experiences] == [each.digest for each in alone.experiences]
 
 
+@pytest.mark.parametrize(("dp", "workers"), [(1, 1), (1, 3), (2, 2)])
+def test_workers_of_their_own_give_the_state_of_ranks_that_answer_themselves(
+    world: World, alone: Trained, dp: int, workers: int
+) -> None:
+    apart = trained(world, *training_of(world), dp, workers=workers)
+    assert apart.state == alone.state
+    assert [each.digest for each in apart.experiences] == [each.digest for each in alone.experiences]
+
+
 def test_control_draws_by_place_in_a_task_depend_on_the_ranks(world: World, alone: Trained) -> None:
     assert trained(world, *training_of(world), 2, kind=ByPlace).state != alone.state
 
@@ -116,6 +138,7 @@ def test_a_state_that_is_resumed_on_another_number_of_ranks_goes_on_as_if_nothin
     key, training = training_of(world)
     half = trained(world, key, training, 2, until=STEPS // 2)
     assert trained(world, key, training, 1, since=half).state == alone.state
+    assert trained(world, key, training, 1, since=half, workers=2).state == alone.state
 
 
 def test_the_value_model_begins_as_the_critic_and_learns_beside_the_policy(world: World, alone: Trained) -> None:

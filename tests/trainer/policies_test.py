@@ -85,6 +85,40 @@ def test_a_gang_that_loses_a_rank_inside_of_an_iteration_makes_the_same_states(
     wait(lambda: not list((stage.folder / "node a").rglob("*.experience")))  # sampling knows them
 
 
+def test_workers_of_their_own_make_the_same_states_and_a_lost_one_is_named(stage: Any, wait: Wait) -> None:
+    """An attempt that lost one, killed or stopped, ends; the next has others."""
+    plane, ranks = stage.plane, (0, 1, 2)
+    _, assignment = prepared(stage, "ppo", functions=(RewardFunction("regex", "[a-z]"),))
+    agent = stage.agent(slots=3)
+    plane.assign("a", assignment(epoch=1))
+    wait(lambda: plane.events(RANK_EVENT_FINISHED) or plane.losses)
+    wait(lambda: plane.digests(1).get(STEPS))
+    for epoch, sent, words in (
+        (2, signal.SIGKILL, "rank 2 was killed by SIGKILL"),
+        (3, signal.SIGSTOP, "rank 2 has not answered for"),
+    ):
+        plane.progress.clear()
+        plane.assign("a", assignment(epoch=epoch, ranks=ranks, rollouts=2))
+        wait(lambda: plane.last_step > 1)
+        os.kill(agent.pids()[2], sent)
+        wait(lambda epoch=epoch: len(plane.losses) == epoch - 1)
+        assert plane.losses[-1].rank == 2
+        assert words in plane.losses[-1].cause
+    assert "rank 0 is in step" in plane.losses[-1].cause
+    plane.assign("a", assignment(epoch=4, ranks=ranks, rollouts=2))
+    wait(lambda: {each.rank for each in plane.events(RANK_EVENT_FINISHED) if each.epoch == 4} == set(ranks))
+    wait(lambda: plane.digests(4).get(STEPS))
+    assert plane.digests(4)[STEPS] == plane.digests(1)[STEPS]
+    assert len({(each.iteration, each.digest) for each in plane.experiences}) == STEPS // 2
+
+
+def test_workers_for_a_program_without_rollouts_are_refused(stage: Any, wait: Wait) -> None:
+    stage.agent()
+    stage.plane.assign("a", stage.assignment(stage.training(), ranks=(0, 1), rollouts=1))
+    wait(lambda: stage.plane.losses)
+    assert "pretrain generates no rollouts; expected no rollout workers" in stage.plane.losses[0].cause
+
+
 def test_an_attempt_that_learns_nothing_says_why(stage: Any, wait: Wait) -> None:
     _, assignment = prepared(stage, functions=(RewardFunction("ended"),), tokens=1)
     stage.agent()

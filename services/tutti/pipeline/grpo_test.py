@@ -4,6 +4,7 @@ import pytest
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT
 from tutti.corpus.template import CHAT_1
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction
 from tutti.model.training import Training
@@ -59,6 +60,14 @@ def test_its_job_reads_prompts_a_reference_and_a_reward_model(world: World) -> N
     assert finished(world, TEXT, "stages.grpo.ranks=2")[1] == []  # changes no bit of the result
 
 
+def test_split_rollouts_have_workers_of_their_own_and_change_no_result(world: World) -> None:
+    split = TEXT.replace("    kl: 0.05\n", "    kl: 0.05\n    rollout: {placement: split, workers: 2}\n")
+    run, _ = finished(world, split)
+    groups = [(each.role, each.program, each.ranks) for each in jobs(world, run)["grpo"].spec.groups]
+    assert groups == [(RANK_ROLE_ACTOR, "grpo", 0), (RANK_ROLE_ROLLOUT, "grpo", 2)]
+    assert finished(world, TEXT)[1] == []  # changes no bit of the result
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -68,6 +77,8 @@ def test_its_job_reads_prompts_a_reference_and_a_reward_model(world: World) -> N
         ("stages.grpo.group=1", "group"),
         ("stages.grpo.clip=1", "clip"),
         ("stages.grpo.ranks=9", "at most"),
+        ("stages.grpo.rollout.workers=2", "1, the ranks that train, or nothing; or `placement: split`"),
+        ("stages.grpo.rollout.placement=apart", "placement"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused_before_anything_starts(change: str, words: str) -> None:

@@ -115,7 +115,7 @@ class Decisions:
         nodes = self._tables.nodes.select(unit)
         ranks = topology.wanted(job)
         waiting = [
-            queue.Waiting(each.name, each.started_at.ToMicroseconds(), topology.wanted(each))
+            queue.Waiting(each.name, each.started_at.ToMicroseconds(), topology.wanted(each) + topology.workers(each))
             for each in self._tables.jobs.select(unit, state=int(JOB_STATE_QUEUED))
         ]
         own = next(each for each in waiting if each.job == job.name)
@@ -125,7 +125,8 @@ class Decisions:
             return Rest()
         heard = self._watch.heard(unit, nodes)
         before = self._tables.placements.nodes(unit, job)
-        found = gangs.place(ranks, [gangs.room_of(node) for node in heard], before)
+        seats = ranks + topology.workers(job)
+        found = gangs.place(seats, [gangs.room_of(node) for node in heard], before)
         if not isinstance(found, gangs.Short):
             self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks)))
             self._epochs.wake_queue(unit)
@@ -135,7 +136,7 @@ class Decisions:
         ready = [node for node in nodes if node.state == NODE_STATE_READY]
         known = {node.name for node in heard}
         reason = queue.waits_for(
-            ranks=ranks,
+            ranks=seats,
             missing=found.missing,
             without={
                 "lost": [node.name for node in nodes if node.state == NODE_STATE_LOST],
@@ -152,7 +153,7 @@ class Decisions:
     def _shrink(self, unit: Unit, job: Job, nodes: Sequence[Node]) -> bool:
         """By the recipe's policy: fewer ranks when nodes are lost and what is left could never hold the gang."""
         lost = [node.name for node in nodes if node.state == NODE_STATE_LOST]
-        slots, ranks = gangs.capacity(nodes), topology.wanted(job)
+        slots, ranks = gangs.capacity(nodes) - topology.workers(job), topology.wanted(job)
         if not (job.spec.shrink and lost and 0 < slots < ranks):
             return False
         fewer = topology.fastest(job.spec.leaves, slots)
@@ -207,7 +208,9 @@ class Decisions:
     def seats(self, unit: Unit, job: Job) -> tuple[gangs.Seat, ...] | gangs.Short:
         heard = self._watch.heard(unit, self._tables.nodes.select(unit))
         before = self._tables.placements.nodes(unit, job)
-        return gangs.place(job.shape.data_parallel, [gangs.room_of(node) for node in heard], before)
+        return gangs.place(
+            job.shape.data_parallel + topology.workers(job), [gangs.room_of(node) for node in heard], before
+        )
 
     def _starting(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
         pending = self._due(unit, job)

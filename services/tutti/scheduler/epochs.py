@@ -78,6 +78,7 @@ class Epochs:
                     resume_digest=started.resume_digest,
                     topology_version=started.topology_version,
                     traceparent=unit.cause.traceparent,
+                    rollouts=topology.workers(started),
                 )
             )
             self._tables.nodes.put(unit, node)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
+    RANK_ROLE_ROLLOUT,
     TRANSITION_STATE_APPLIED,
     TRANSITION_STATE_RECORDED,
     Job,
@@ -39,6 +40,11 @@ def check_ranks(field: str, ranks: int, leaves: int) -> None:
 def wanted(job: Job) -> int:
     """Ranks of the job's next epoch."""
     return int(job.wanted_data_parallel or job.spec.data_parallel)
+
+
+def workers(job: Job) -> int:
+    """Rollout workers of the job: ranks behind those of its shape."""
+    return sum(group.ranks for group in job.spec.groups if group.role == RANK_ROLE_ROLLOUT)
 
 
 def fastest(leaves: int, slots: int) -> int:

@@ -5,6 +5,7 @@ Promises: a training that goes to a message and back is the same; a defaulted fi
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import rfc8785
@@ -12,7 +13,8 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
-from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, Job, JobSpec, RankRole
+from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, Job, JobSpec, RankGroup, RankRole
+from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset, program_parameters
 from tutti.records.records import later_names
@@ -28,6 +30,7 @@ PARTS: dict[str, type[Recorded]] = {
 }
 PARAMETERS = "program_parameters"
 """The field whose record depends on the program: canonical JSON on the wire."""
+MOST_WORKERS = 64
 
 
 def tokens_of_step(job: Job) -> int:
@@ -70,10 +73,26 @@ def completed(spec: JobSpec) -> JobSpec:
         raise InvalidField("spec.typed_training", seen=typed.digest(), expected=f"{training.digest()}: {expected}")
     if not made.groups:
         made.groups.add(role=RANK_ROLE_ACTOR, program=training.program)
-    if [(group.role, group.program) for group in made.groups] != [(RANK_ROLE_ACTOR, training.program)]:
-        seen = [f"{RankRole.Name(each.role)} {each.program}" for each in made.groups]
-        raise InvalidField("spec.groups", seen=seen, expected=f"one group of actors that run {training.program}")
+    _check_groups(made.groups, training)
     return made
+
+
+def _check_groups(groups: Sequence[RankGroup], training: Training) -> None:
+    """Raises InvalidField for groups that this version cannot run."""
+    own = [(RANK_ROLE_ACTOR, training.program)]
+    expected = f"one group of actors that run {training.program}"
+    allowed = [own]
+    if isinstance(training.program_parameters, GrpoParameters):
+        allowed.append([*own, (RANK_ROLE_ROLLOUT, training.program)])
+        expected += ", and at most one of rollouts"
+    if [(group.role, group.program) for group in groups] not in allowed:
+        seen = [f"{RankRole.Name(each.role)} {each.program}" for each in groups]
+        raise InvalidField("spec.groups", seen=seen, expected=expected)
+    for group in groups:
+        workers, most = group.role == RANK_ROLE_ROLLOUT, MOST_WORKERS
+        if not (1 <= group.ranks <= most if workers else group.ranks == 0):
+            expected = f"1 … {most} rollout workers" if workers else "0 for actors: data_parallel gives their number"
+            raise InvalidField("spec.groups.ranks", seen=group.ranks, expected=expected)
 
 
 def _fill(message: Message, record: Recorded) -> None:

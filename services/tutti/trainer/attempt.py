@@ -51,7 +51,7 @@ from tutti.model.training import Training
 from tutti.trainer import measures
 from tutti.trainer.autopsy import examine
 from tutti.trainer.crossings import Crossings
-from tutti.trainer.lifeline import WAITING_FOR_BUFFER
+from tutti.trainer.lifeline import WAITING_FOR_BUFFER, WAITING_FOR_WEIGHTS
 from tutti.trainer.places import Place, all_ended, first_loss
 from tutti.trainer.ports import AgentSettings, Launcher, LaunchError, RankProcess
 from tutti.trainer.shapes import to_shape
@@ -145,6 +145,12 @@ class Attempt:
         return {place.rank: place.step for place in self._places.values()}
 
     @property
+    def _actors(self) -> list[int]:
+        """The ranks here that keep a part of the state; the others are rollout workers."""
+        assert self._plan is not None
+        return [rank for rank in self.assignment.ranks if rank in self._plan.ranks]
+
+    @property
     def all_finished(self) -> bool:
         return bool(self._places) and all(place.finished for place in self._places.values())
 
@@ -185,7 +191,7 @@ class Attempt:
         self._staged, self.phase = answer, Phase.BUFFERS
         measures.staged(self.assignment.job, answer.found_bytes, answer.brought_bytes)
         assert self._plan is not None
-        for rank in self.assignment.ranks:
+        for rank in self._actors:
             request = BuffersRequest(
                 id=self._next_id(),
                 job=self.assignment.job,
@@ -196,6 +202,8 @@ class Attempt:
             )
             self._ranks_of_requests[request.id] = rank
             self._want(IoMessage(buffers=request))
+        if not self._actors:
+            self._launch()
         return True
 
     def buffers_made(self, answer: BuffersResponse) -> bool:
@@ -208,7 +216,7 @@ class Attempt:
                 self.lose((rank,), answer.error)
                 return True
             self._buffers[rank] = tuple(answer.paths)
-            if len(self._buffers) == len(self.assignment.ranks):
+            if len(self._buffers) == len(self._actors):
                 self._launch()
         return True
 
@@ -286,7 +294,7 @@ class Attempt:
                 self.lose((rank,), str(error))
                 return
             now = self._clock.monotonic()
-            self._places[rank] = Place(rank, process, heard=now, buffers=self._buffers[rank])
+            self._places[rank] = Place(rank, process, heard=now, buffers=self._buffers.get(rank, ()))
             process.send(
                 RankMessage(
                     start=Start(
@@ -301,12 +309,13 @@ class Attempt:
                         models=self._staged.models,
                         resume=self._staged.resume if given.resume_manifest_key else "",
                         initial="" if given.resume_manifest_key else self._staged.resume,
-                        buffers=self._buffers[rank],
+                        buffers=self._buffers.get(rank, ()),
                         rendezvous="" if rank == 0 else self._rendezvous,
                         listen=settings.address,
                         device=device,
                         rendezvous_seconds=settings.meeting,
                         silence_seconds=settings.silence,
+                        rollouts=given.rollouts,
                     )
                 )
             )
@@ -428,7 +437,9 @@ class Attempt:
             # They were late, not dead.
             self.phase = Phase.RUNNING
             return
-        if any(record.phase == WAITING_FOR_BUFFER for record in records.values()) and not self._silent:
+        waiting = [record.phase == WAITING_FOR_WEIGHTS for record in records.values()]
+        stores = any(record.phase == WAITING_FOR_BUFFER for record in records.values())
+        if not self._silent and (stores or all(waiting)):
             self.phase, self._worked_at = Phase.RUNNING, now
             return
         silent = tuple(place.rank for place in missing)
@@ -440,9 +451,9 @@ class Attempt:
 
     def _tell_progress(self, now: float, *, final: bool) -> None:
         """Report the newest step that all ranks here have crossed, if that is due."""
-        if not self._places:
+        if not self._actors or not self._places:
             return
-        step = min(place.step for place in self._places.values())
+        step = min(self._places[rank].step for rank in self._actors)
         if (report := self._crossings.report(step, now, final=final)) is not None:
             self._report(report)
 

@@ -18,7 +18,9 @@ from tutti.contracts.trainer.v1 import FlightRecord, Heartbeat, RankMessage, Sta
 from tutti.trainer.framing import BlockingChannel, FramingError
 
 WAITING_FOR_BUFFER = "waiting for a free snapshot buffer"
-"""The one phase in which a rank may stand for long: the node stores slower than it trains, and says so."""
+"""A phase in which a rank may stand for long: the node stores slower than it trains, and says so."""
+WAITING_FOR_WEIGHTS = "waiting for the weights of the actors"
+"""The phase of a rollout worker while the actors train: their nodes notice if they hang."""
 
 
 class Exit(IntEnum):

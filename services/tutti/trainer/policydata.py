@@ -4,7 +4,7 @@ Promises: they follow from the state at the first step of the iteration, so a jo
 iteration makes the same ones again. Checkpoints are due there alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.behind import Behind
+from tutti.trainer.crew import Split
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.rollouts import Rollouts, require_parity
 
@@ -73,8 +74,7 @@ class PolicyData:
         iteration, update = divmod(number - 1, self._settings.updates)
         self._fresh = None
         if update == 0:
-            places = self._span().samples(number - 1, 0).samples
-            made = self._rollouts.roll(step, [self._prompts[p] for p in places], iteration)
+            made = self._rollouts.roll(step, self._asked(number), iteration)
             self._check_age(made, iteration)
             _check_signal(made, self._settings)
             self._experience = self._fresh = made
@@ -82,6 +82,26 @@ class PolicyData:
             raise RankFailure(
                 Reason.STATE_REFUSED, f"step {number} is inside an iteration; expected to resume at the end of one"
             )
+
+    def split(self, split: Split) -> None:
+        """Let ranks of their own answer. Call it before the first step."""
+        self._rollouts.split(split)
+
+    def answer(self, number: int, worked: Callable[[], None]) -> None:
+        """Collective. As a rank that does nothing else: answer for step `number`, the first of its iteration.
+
+        Raises RankFailure.
+        """
+        self._rollouts.answer(self._asked(number), (number - 1) // self._settings.updates, worked)
+
+    @property
+    def updates(self) -> int:
+        """Steps of an iteration."""
+        return self._settings.updates
+
+    def _asked(self, number: int) -> list[Prompt]:
+        """The prompts of the iteration whose first step is `number`."""
+        return [self._prompts[place] for place in self._span().samples(number - 1, 0).samples]
 
     def _check_age(self, made: Experience, iteration: int) -> None:
         """Raises RankFailure for experience of another iteration or policy than the lag says."""

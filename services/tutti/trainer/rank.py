@@ -22,6 +22,7 @@ from tutti.checkpoints.staged import open_staged
 from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
 from tutti.model.chunks import Layout
 from tutti.model.device import DeviceMissing, select
+from tutti.model.exchange import Exchange
 from tutti.model.plan import Plan
 from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMismatch, StepAborted, StepMismatch
 from tutti.model.spec import SpecError
@@ -29,15 +30,18 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.errors import CorpusError
 from tutti.trainer.buffers import SharedBuffer
+from tutti.trainer.crew import Split
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel
 from tutti.trainer.initial import initial_parameters
 from tutti.trainer.lifeline import Exit, Lifeline, Stopped, first_message
 from tutti.trainer.loop import Loop
+from tutti.trainer.policydata import PolicyData
 from tutti.trainer.programs import PROGRAMS
-from tutti.trainer.rendezvous import join_store, meet, open_group, open_store
+from tutti.trainer.rendezvous import group_of_first, join_store, meet, open_group, open_store
 from tutti.trainer.shapes import to_shape
 from tutti.trainer.staged import Staged
+from tutti.trainer.worker import Worker
 
 START_SECONDS = 60.0
 
@@ -78,10 +82,21 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     plan = Plan(Layout(training.model), shape, training.step.leaves)
     program = PROGRAMS[training.program]
     data = program.read(Staged.of(start), training)
-    buffers = [SharedBuffer(Path(path), plan.snapshot_size(start.rank)) for path in start.buffers]
+    own = min(start.rank, shape.ranks - 1)  # a rollout worker has no buffers
+    buffers = [SharedBuffer(Path(path), plan.snapshot_size(own)) for path in start.buffers]
 
     device = _device(start)
-    group, store = _meet(start, shape.ranks, lifeline)
+    world, store = _meet(start, shape.ranks + start.rollouts, lifeline)
+    group = world
+    if start.rollouts:
+        if not isinstance(data, PolicyData):
+            raise SpecError(f"{training.program} generates no rollouts; expected no rollout workers")
+        group = group_of_first(shape.ranks)
+        everybody = Exchange(world, rank=start.rank, ranks=shape.ranks + start.rollouts)
+        if start.rank >= shape.ranks:
+            Worker(training, data, everybody, actors=shape.ranks).run(start, lifeline)
+            return
+        data.split(Split(everybody, plan.layout, actors=shape.ranks))
     lifeline.phase = "preparing the step"
     step = RankStep(
         training.model,

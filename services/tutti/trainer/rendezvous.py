@@ -87,6 +87,14 @@ def open_group(store: Store, *, rank: int, ranks: int, listen: str, device: str)
     return group
 
 
+def group_of_first(ranks: int) -> dist.ProcessGroup | None:
+    """Collective over the group of all ranks. The group of the first `ranks` of them; none for a single one."""
+    if ranks == 1:
+        return None
+    group = dist.new_group(list(range(ranks)), timeout=timedelta(seconds=COLLECTIVE_SECONDS))
+    return group if isinstance(group, dist.ProcessGroup) else None  # a rank that is not of the group has none
+
+
 def _presence(rank: int) -> str:
     return f"present/{rank}"
 

@@ -31,6 +31,7 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
 from tutti.trainer.behind import Behind
+from tutti.trainer.crew import Colocated, Crew, Split
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.judging import Judge
 
@@ -71,15 +72,27 @@ class Rollouts:
         self._training, self._settings, self._vocabulary, self._judge = training, settings, vocabulary, judge
         self._limits = Limits(tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size)
         self._reference, self._behind = reference, Behind(training, settings)
+        self._split: Split | None = None
         self._engine: SlotEngine | None = None
         self._transformers: tuple[Transformer, Transformer] | None = None
+
+    def split(self, split: Split) -> None:
+        """Let ranks of their own answer. Call it before the first iteration."""
+        self._split = split
+
+    def answer(self, prompts: Sequence[Prompt], iteration: int, worked: Callable[[], None]) -> None:
+        """Collective. Answer as one of the ranks that do nothing else. Raises RankFailure."""
+        assert self._split is not None
+        self._completions(self._split, self._split.take(iteration), prompts, iteration, worked)
 
     def roll(self, step: RankStep, prompts: Sequence[Prompt], iteration: int) -> Experience:
         """Collective. Raises RankFailure."""
         settings, layout = self._settings, step.plan.layout
         vector = self._behind.parameters(iteration, step.parameters)
         digest = vector_digest(layout, vector.float().cpu().numpy())
-        completions = self._completions(step, Weights(digest, vector), prompts, iteration)
+        weights, crew = Weights(digest, vector), self._split or Colocated(step)
+        crew.give(iteration, weights)
+        completions = self._completions(crew, weights, prompts, iteration, step.worked)
         texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
         policy, reference = self._scorers(step, vector)
         begins = [len(text) - len(each.tokens) for text, each in zip(texts, completions, strict=True)]
@@ -125,19 +138,23 @@ class Rollouts:
         return [Credited(float(each), bool(keep)) for each, keep in zip(table.flat, kept.flat, strict=True)]
 
     def _completions(
-        self, step: RankStep, weights: Weights, prompts: Sequence[Prompt], iteration: int
+        self, crew: Crew, weights: Weights, prompts: Sequence[Prompt], iteration: int, worked: Callable[[], None]
     ) -> list[Completion]:
-        """Every completion, in the order of numbers; each rank makes those of its prompts."""
-        group, ranks = self._settings.group, len(step.plan.ranks)
+        """Every completion, in the order of numbers; each process of the crew makes those of its prompts."""
+        group = self._settings.group
         first = iteration * len(prompts) * group
-        owners = [[p for p in range(len(prompts)) if p % ranks == rank] for rank in step.plan.ranks]
-        requests = self._requests(owners[step.rank], prompts, first)
-        try:
-            engine = self._started(step, weights)
-            sampling = Sampling(seed=self._training.step.seed)
-            own = generate(engine, requests, sampling, self._limits, advanced=step.worked)
-        except InferenceError as error:
-            raise RankFailure(Reason.ROLLOUT_FAILED, f"iteration {iteration} cannot be rolled out: {error}") from error
+        owners = [[p for p in range(len(prompts)) if p % crew.size == place] for place in range(crew.size)]
+        own: list[Completion] = []
+        if crew.place is not None:
+            try:
+                engine = self._started(crew.size, weights)
+                requests = self._requests(owners[crew.place], prompts, first)
+                sampling = Sampling(seed=self._training.step.seed)
+                own = generate(engine, requests, sampling, self._limits, advanced=worked)
+            except InferenceError as error:
+                raise RankFailure(
+                    Reason.ROLLOUT_FAILED, f"iteration {iteration} cannot be rolled out: {error}"
+                ) from error
         width = self._settings.tokens
         integers = np.zeros((len(own), 2 + width), np.int64)
         floats = np.zeros((len(own), width), np.float32)
@@ -146,8 +163,8 @@ class Rollouts:
             integers[row, :2] = count, STOPS.index(str(each.stop))
             integers[row, 2 : 2 + count], floats[row, :count] = each.tokens, each.logprobs
         counts = [len(each) * group for each in owners]
-        tokens = step.share(integers.ravel(), [count * (2 + width) for count in counts])
-        logprobs = step.share(floats.ravel(), [count * width for count in counts])
+        tokens = crew.share(integers.ravel(), [count * (2 + width) for count in counts])
+        logprobs = crew.share(floats.ravel(), [count * width for count in counts])
         found: dict[int, Completion] = {}
         for prompt_numbers, one, other in zip(owners, tokens, logprobs, strict=True):
             numbers = [first + prompt * group + k for prompt in prompt_numbers for k in range(group)]
@@ -164,13 +181,13 @@ class Rollouts:
         group = self._settings.group
         return [Request(first + prompt * group + k, prompts[prompt].tokens) for prompt in owned for k in range(group)]
 
-    def _started(self, step: RankStep, weights: Weights) -> SlotEngine:
+    def _started(self, size: int, weights: Weights) -> SlotEngine:
         """The engine with the policy that answers; its vector is always the same tensor. Raises InferenceError."""
         if self._engine is None:
-            mine = -(-self._settings.prompts // len(step.plan.ranks)) * self._settings.group
+            mine = -(-self._settings.prompts // size) * self._settings.group
             engine = SlotEngine(
-                step.plan.layout,
-                rows=step.step_spec.rows,
+                Layout(self._training.model),
+                rows=self._training.step.rows,
                 mode=Mode.EXACT,
                 slots=min(MOST_SLOTS, mine),
                 length=self._training.length,

@@ -1,7 +1,7 @@
 """The stage `grpo`: a checkpoint learns from rewards of its own answers."""
 
 from collections.abc import Collection, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
+from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, JobSpec
 from tutti.corpus.manifest import Kind
 from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
 from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
@@ -27,6 +28,16 @@ class RewardPart(Part):
     name: str = Field(description=f"of the function: {', '.join(sorted(FUNCTIONS))}")
     argument: str = Field(default="", max_length=4096, description="a regular expression, or a number of tokens")
     weight: Real = Field(default=1.0, description="weight of this reward in the sum")
+
+
+class RolloutPart(Part):
+    placement: Literal["colocated", "split"] = Field(
+        default="colocated",
+        description="where answers are generated: on the ranks that train, or split: on ranks of their own",
+    )
+    workers: Positive | None = Field(
+        default=None, le=64, description="number of rollout workers; split: default 1; colocated: the ranks"
+    )
 
 
 class GrpoSection(JobSection):
@@ -60,6 +71,9 @@ class GrpoSection(JobSection):
         description="iterations between the policy that generates answers and the one that is trained",
     )
     learning_rate: Real = Field(default=1e-3, gt=0, description="peak learning rate")
+    rollout: RolloutPart | None = Field(
+        default=None, description="placement of rollouts; does not affect the result; default: colocated"
+    )
 
 
 class GrpoStage(FinetuningStage):
@@ -109,6 +123,18 @@ class GrpoStage(FinetuningStage):
                 reward_of(each.name, each.argument)
             except InvalidReward as error:
                 yield InvalidField(f"{self.name}.rewards", seen=each.name, expected=f"a reward function: {error}")
+
+        rollout = section.rollout or RolloutPart()
+        if rollout.placement == "colocated" and rollout.workers not in (None, section.ranks):
+            expected = f"{section.ranks}, the ranks that train, or nothing; or `placement: split`"
+            yield InvalidField(f"{self.name}.rollout.workers", seen=rollout.workers, expected=expected)
+
+    def request(self, asked: StageContext) -> JobSpec:
+        spec, rollout = super().request(asked), _section(asked.recipe).rollout
+        if rollout is not None and rollout.placement == "split":
+            spec.groups.add(role=RANK_ROLE_ACTOR, program=self.name)
+            spec.groups.add(role=RANK_ROLE_ROLLOUT, program=self.name, ranks=rollout.workers or 1)
+        return spec
 
     def program_parameters(self, recipe: Recipe) -> GrpoParameters:
         return GrpoParameters(**self.settings(recipe))

@@ -226,7 +226,8 @@ class JobSpec(_message.Message):
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankGroup]:
         """groups of ranks, each with a role and a program. Empty in a request means one group of actors that run the
-        training's program; this version rejects other groups.
+        training's program. A program that generates rollouts can have a second group with the role of rollouts; this
+        version rejects other groups.
         """
 
     @_builtins.property
@@ -269,19 +270,23 @@ class RankGroup(_message.Message):
 
     ROLE_FIELD_NUMBER: _builtins.int
     PROGRAM_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
     role: Global___RankRole.ValueType
     """role of the group in the job."""
     program: _builtins.str
     """program that its ranks run, by name."""
+    ranks: _builtins.int
+    """ranks of the group. Empty for actors, whose number data_parallel gives."""
     def __init__(
         self,
         *,
         role: Global___RankRole.ValueType = ...,
         program: _builtins.str = ...,
+        ranks: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["program", b"program", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["program", b"program", "ranks", b"ranks", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -519,6 +524,7 @@ class Assignment(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     MIXED_FIELD_NUMBER: _builtins.int
     TOKENIZER_KEY_FIELD_NUMBER: _builtins.int
+    ROLLOUTS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job, such as "jobs/x"."""
     epoch: _builtins.int
@@ -547,6 +553,8 @@ class Assignment(_message.Message):
     """traceparent of the cause of the epoch, so that reports of the agent belong to the same trace."""
     tokenizer_key: _builtins.str
     """tokenizer_key: the blob of the training's tokenizer; empty if the dataset has its own."""
+    rollouts: _builtins.int
+    """rollouts: the number of rollout workers of the job. Their ranks follow those of the shape."""
     @_builtins.property
     def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ranks to run here."""
@@ -584,10 +592,11 @@ class Assignment(_message.Message):
         traceparent: _builtins.str = ...,
         mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
         tokenizer_key: _builtins.str = ...,
+        rollouts: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "mixed", b"mixed", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "shape", b"shape", "stop", b"stop", "tokenizer_key", b"tokenizer_key", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "mixed", b"mixed", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "rollouts", b"rollouts", "shape", b"shape", "stop", b"stop", "tokenizer_key", b"tokenizer_key", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

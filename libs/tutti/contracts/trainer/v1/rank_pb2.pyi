@@ -87,12 +87,13 @@ class Start(_message.Message):
     INITIAL_FIELD_NUMBER: _builtins.int
     TOKENIZER_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
+    ROLLOUTS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
     """epoch of the attempt."""
     rank: _builtins.int
-    """rank in the shape."""
+    """rank in the shape; those of rollout workers follow."""
     training: _builtins.str
     """training as canonical JSON."""
     dataset: _builtins.str
@@ -113,6 +114,8 @@ class Start(_message.Message):
     """initial folder with the staged checkpoint whose parameters the training starts from; empty for random parameters."""
     tokenizer: _builtins.str
     """tokenizer file; empty if the dataset has its own."""
+    rollouts: _builtins.int
+    """rollouts: the number of rollout workers of the job; 0 if the ranks of the shape generate rollouts themselves."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the epoch."""
@@ -149,10 +152,11 @@ class Start(_message.Message):
         initial: _builtins.str = ...,
         tokenizer: _builtins.str = ...,
         models: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        rollouts: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "initial", b"initial", "job", b"job", "listen", b"listen", "mixed", b"mixed", "models", b"models", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "shape", b"shape", "silence_seconds", b"silence_seconds", "tokenizer", b"tokenizer", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers", "dataset", b"dataset", "device", b"device", "epoch", b"epoch", "initial", b"initial", "job", b"job", "listen", b"listen", "mixed", b"mixed", "models", b"models", "rank", b"rank", "rendezvous", b"rendezvous", "rendezvous_seconds", b"rendezvous_seconds", "resume", b"resume", "rollouts", b"rollouts", "shape", b"shape", "silence_seconds", b"silence_seconds", "tokenizer", b"tokenizer", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
