@@ -39,7 +39,6 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.sizes import SIZES
 from tutti.pipeline.stages.definition import Role as InputRole
-from tutti.pipeline.stages.definition import with_article
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -471,7 +470,7 @@ def _stages() -> Iterator[str]:
     for name, stage in sorted(definitions().items()):
         if stage.section is None:
             continue
-        roles = (f"`{role.name}`: {with_article(role.of)}{_unless_given(role)}" for role in stage.roles if role.given)
+        roles = (f"`{role.name}`: {role.words}{_unless_given(role)}" for role in stage.roles if role.given)
         keys = ", ".join(f"`{key}`" for key in stage.section.model_fields)
         reads, makes = "; ".join(roles) or "nothing", stage.result_kind.singular.lower()
         yield f"| `{name}` | {makes} | {reads} | {keys or 'none'} |"

@@ -5,6 +5,7 @@ whose judgement was undone, or whose writer was retracted, is withdrawn.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import and_, insert, select, update
@@ -21,7 +22,7 @@ from tutti.contracts.annotation.v1 import (
     DEMONSTRATION_STATE_WITHDRAWN,
     DEMONSTRATION_STATE_WRITTEN,
     Demonstration,
-    ListDemonstrationsResponse,
+    ListWrittenDemonstrationsResponse,
     ReviewDemonstrationRequest,
 )
 from tutti.corpus.conversations import Conversation, InvalidConversation, Message, Role, messages_of
@@ -48,7 +49,7 @@ declare(
 
 def keep(tables: Tables, unit: Unit, annotator: Annotator, pair: str, judgement: Judgement) -> None:
     """Store the answer that came with a judgement; that of a judgement that it supersedes is withdrawn."""
-    table = tables.demonstrations
+    table = tables.written
     if judgement.supersedes:
         unit.tx.execute(update(table).where(table.c.id == judgement.supersedes).values(state=WITHDRAWN))
     if judgement.demonstration:
@@ -57,12 +58,19 @@ def keep(tables: Tables, unit: Unit, annotator: Annotator, pair: str, judgement:
         unit.tx.execute(insert(table), {**row, "words": words, "state": WRITTEN, "reviewer": "", "reason": ""})
 
 
-def page(tables: Tables, unit: Unit, campaign: str, after: str) -> ListDemonstrationsResponse:
+def page(tables: Tables, unit: Unit, campaign: str, after: str) -> ListWrittenDemonstrationsResponse:
     """A page of the demonstrations of a campaign that come after an id."""
-    statement = _joined(tables, campaign).order_by(tables.demonstrations.c.id).limit(PAGE + 1)
-    rows = unit.tx.execute(statement.where(tables.demonstrations.c.id > after)).all()
+    statement = _joined(tables, campaign).order_by(tables.written.c.id).limit(PAGE + 1)
+    rows = unit.tx.execute(statement.where(tables.written.c.id > after)).all()
     more = rows[PAGE - 1].id if len(rows) > PAGE else ""
-    return ListDemonstrationsResponse(demonstrations=map(_shown, rows[:PAGE]), next_page_token=more)
+    return ListWrittenDemonstrationsResponse(demonstrations=map(_shown, rows[:PAGE]), next_page_token=more)
+
+
+def accepted(tables: Tables, unit: Unit, campaign: str) -> Iterator[Conversation]:
+    """The conversations of a campaign that are accepted now."""
+    for row in unit.tx.execute(_joined(tables, campaign).where(tables.written.c.state == ACCEPTED)):
+        if row.standing != RETRACTED:
+            yield _conversation(row)
 
 
 def check(request: ReviewDemonstrationRequest) -> None:
@@ -78,7 +86,7 @@ def review(
     tables: Tables, unit: Unit, campaign: str, request: ReviewDemonstrationRequest, reviewer: Principal
 ) -> Demonstration:
     """Record what a second person thinks; the newest review counts. Raises NotFound, Refused."""
-    table = tables.demonstrations
+    table = tables.written
     asked = _joined(tables, campaign).where(table.c.id == request.id)
     row = unit.tx.execute(asked).first()
     if row is None:
@@ -96,7 +104,7 @@ def review(
 
 def _joined(tables: Tables, campaign: str) -> Any:
     """Demonstrations with the prompts of their pairs, their writers' users and states."""
-    own, pairs, people = tables.demonstrations, tables.pairs, tables.annotators
+    own, pairs, people = tables.written, tables.pairs, tables.annotators
     return (
         select(own, pairs.c.prompt, people.c.user, people.c.state.label("standing"))
         .join(pairs, and_(pairs.c.campaign == own.c.campaign, pairs.c.id == own.c.pair))
@@ -105,10 +113,13 @@ def _joined(tables: Tables, campaign: str) -> Any:
     )
 
 
-def _shown(row: Any) -> Demonstration:
+def _conversation(row: Any) -> Conversation:
     prompt = Fields({"prompt": json.loads(row.prompt)}, path="pair", error=InvalidConversation)
-    answer = Message(Role.ASSISTANT, json.loads(row.words))
-    line = canonical_json(Conversation((*messages_of(prompt, "prompt"), answer)).to_json()).decode()
+    return Conversation((*messages_of(prompt, "prompt"), Message(Role.ASSISTANT, json.loads(row.words))))
+
+
+def _shown(row: Any) -> Demonstration:
+    line = canonical_json(_conversation(row).to_json()).decode()
     return Demonstration(
         campaign=row.campaign,
         id=row.id,

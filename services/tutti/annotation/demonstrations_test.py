@@ -14,7 +14,7 @@ from tutti.contracts.annotation.v1 import (
     DEMONSTRATION_STATE_WITHDRAWN,
     DEMONSTRATION_STATE_WRITTEN,
     Demonstration,
-    ListDemonstrationsRequest,
+    ListWrittenDemonstrationsRequest,
     Overlap,
     RetractAnnotatorRequest,
     ReviewDemonstrationRequest,
@@ -26,7 +26,7 @@ NAME, BETTER = "campaigns/a", "An answer that is  better \u2028\n<b>than</b> bot
 def listed(desks: Desks) -> list[Demonstration]:
     found, token = list[Demonstration](), ""
     while True:
-        page = desks.stub.ListDemonstrations(ListDemonstrationsRequest(campaign=NAME, page_token=token))
+        page = desks.stub.ListWrittenDemonstrations(ListWrittenDemonstrationsRequest(campaign=NAME, page_token=token))
         found += page.demonstrations
         token = page.next_page_token
         if not token:

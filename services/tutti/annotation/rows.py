@@ -274,7 +274,7 @@ class Rows:
 
     def own(self, unit: Unit, annotator: Annotator) -> list[dict[str, object]]:
         """All that is stored of an annotator's judgements, superseded ones too, by arrival, but nothing of controls."""
-        table, comments, written = self.tables.judgements, self.tables.comments, self.tables.demonstrations
+        table, comments, written = self.tables.judgements, self.tables.comments, self.tables.written
         statement = (
             select(table, comments.c.words, written.c.words.label("written"))
             .outerjoin(comments, comments.c.judgement == table.c.id)

@@ -6,7 +6,7 @@ Promises: a campaign of another tenant does not exist for a caller; a change tha
 from collections.abc import Callable
 from typing import TypeVar
 
-from tutti.annotation import demonstrations, preferring
+from tutti.annotation import demonstrations, preferring, versions
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, filled
 from tutti.annotation.listing import listed, wire
@@ -36,16 +36,23 @@ from tutti.contracts.annotation.v1 import (
     CloseCampaignRequest,
     CreateCampaignRequest,
     CreateCampaignResponse,
+    CreateDemonstrationsRequest,
+    CreateDemonstrationsResponse,
     CreatePreferencesRequest,
     CreatePreferencesResponse,
     Demonstration,
+    Demonstrations,
+    FindDemonstrationsRequest,
+    FindDemonstrationsResponse,
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
     ListAnnotatorsResponse,
-    ListDemonstrationsRequest,
-    ListDemonstrationsResponse,
+    ListWrittenDemonstrationsRequest,
+    ListWrittenDemonstrationsResponse,
     PauseCampaignRequest,
     Preferences,
+    ReadDemonstrationsRequest,
+    ReadDemonstrationsResponse,
     ReadGuidelineRequest,
     ReadGuidelineResponse,
     ReadPreferencesRequest,
@@ -57,6 +64,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, State
+from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind
 
@@ -68,7 +76,7 @@ declare(
         NOT_OPEN: "the state of the campaign does not allow the call; the message names the state",
         SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
         NOT_DONE: "the result does not exist: its work waits, runs, failed or was cancelled",
-        GONE: "the stored lines of preferences are missing or damaged; run the recipe again",
+        GONE: "the stored lines of preferences or demonstrations are missing or damaged; run the recipe again",
         KEY_TAKEN: "the key belongs to another annotator of the campaign",
     }
 )
@@ -78,10 +86,17 @@ ENDED = (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED,
 
 class AnnotationApi:
     def __init__(
-        self, host: Host, tables: Tables, rows: Rows, campaigns: Campaigns, preferences: Work[Preferences]
+        self,
+        host: Host,
+        tables: Tables,
+        rows: Rows,
+        campaigns: Campaigns,
+        preferences: Work[Preferences],
+        published: Work[Demonstrations],
     ) -> None:
         self._units, self._blobs = host.units, host.blobs
-        self._tables, self._rows, self._campaigns, self._preferences = tables, rows, campaigns, preferences
+        self._tables, self._rows, self._campaigns = tables, rows, campaigns
+        self._preferences, self._published = preferences, published
 
     def CreateCampaign(self, request: CreateCampaignRequest, call: Call) -> CreateCampaignResponse:
         check_campaign(request.spec)
@@ -232,10 +247,12 @@ class AnnotationApi:
 
         return wire(self._changed(request.campaign, call, retract))
 
-    def ListDemonstrations(self, request: ListDemonstrationsRequest, call: Call) -> ListDemonstrationsResponse:
+    def ListWrittenDemonstrations(
+        self, request: ListWrittenDemonstrationsRequest, call: Call
+    ) -> ListWrittenDemonstrationsResponse:
         name = check_name("campaigns", request.campaign, field="campaign")
 
-        def look(unit: Unit) -> ListDemonstrationsResponse:
+        def look(unit: Unit) -> ListWrittenDemonstrationsResponse:
             self._owned(unit, name, call)
             return demonstrations.page(self._tables, unit, name, request.page_token)
 
@@ -256,19 +273,37 @@ class AnnotationApi:
 
     def ReadPreferences(self, request: ReadPreferencesRequest, call: Call) -> ReadPreferencesResponse:
         found = self._preferences.get(GetRequest(name=request.name))
+        return ReadPreferencesResponse(data=self._read(found, Kind.PREFERENCES, request.offset))
+
+    def FindDemonstrations(self, request: FindDemonstrationsRequest, call: Call) -> FindDemonstrationsResponse:
+        name = check_name("campaigns", request.campaign, field="campaign")
+
+        def look(unit: Unit) -> list[Conversation]:
+            self._owned(unit, name, call)
+            return list(demonstrations.accepted(self._tables, unit, name))
+
+        return versions.found(self._blobs, name, self._units.run(look))
+
+    def CreateDemonstrations(self, request: CreateDemonstrationsRequest, call: Call) -> CreateDemonstrationsResponse:
+        versions.check(request.spec)
+        return CreateDemonstrationsResponse(demonstrations=self._published.create(request))
+
+    def ReadDemonstrations(self, request: ReadDemonstrationsRequest, call: Call) -> ReadDemonstrationsResponse:
+        found = self._published.get(GetRequest(name=request.name))
+        return ReadDemonstrationsResponse(data=self._read(found, Kind.CONVERSATIONS, request.offset))
+
+    def _read(self, found: Preferences | Demonstrations, kind: Kind, offset: int) -> bytes:
+        """A piece of the lines of finished work. Raises Refused."""
         if found.state != STATE_DONE:
             state = State.Name(found.state).removeprefix("STATE_").lower()
             raise Refused(NOT_DONE, f"{found.name} is {state}{f': {found.reason}' if found.reason else ''}")
         gone = Refused(GONE, f"the lines of {found.name} are gone; run the recipe again")
         try:
-            result = found.result
-            manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.PREFERENCES)
+            manifest = staging.manifest(self._blobs, found.result.manifest_key, found.result.content_digest, kind)
         except WorkFailed as error:
             raise gone from error
         lines = Lines.of(manifest)
-        return ReadPreferencesResponse(
-            data=staging.piece(self._blobs, lines.blob, lines.bytes, request.offset, gone=gone)
-        )
+        return staging.piece(self._blobs, lines.blob, lines.bytes, offset, gone=gone)
 
     def _moved(
         self, request: PauseCampaignRequest | ResumeCampaignRequest, call: Call, before: int, after: int

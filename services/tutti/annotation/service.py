@@ -1,4 +1,4 @@
-"""The annotation service: campaigns, judgements, and the preferences that follow from them.
+"""The annotation service: campaigns, judgements, and the preferences and demonstrations that follow from them.
 
 Promises: a judgement that was accepted is never lost or doubled; what is published follows from the set of judgements
 and the version of the fit.
@@ -17,6 +17,7 @@ from tutti.annotation.rows import Rows
 from tutti.annotation.rpc import AnnotationApi
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
+from tutti.annotation.versions import publishing
 from tutti.chassis.rpc import standard
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
@@ -31,22 +32,25 @@ def build(host: Host) -> Service:
     desk = Desk(rows, settings.lease_minutes * 60, host.randomness)
     campaigns = Campaigns(host, tables, rows, settings.look_seconds)
     crowds = Crowds(host, tables, rows, desk)
-    preferences = preferring(host)
+    preferences, demonstrations = preferring(host), publishing(host)
     kept = standard.Stored(host.units, tables.campaigns)
-    api = AnnotationApi(host, tables, rows, campaigns, preferences)
+    api = AnnotationApi(host, tables, rows, campaigns, preferences, demonstrations)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
         for campaign in tables.campaigns.select(unit):
             content = {"content_digest": campaign.result.content_digest, "state": campaign.state}
             yield CanonicalLine(campaign.name, content)
         yield from preferences.export(unit)
+        yield from demonstrations.export(unit)
 
     return Service(
         name="annotation",
-        resources=[tables.campaigns, preferences.resource],
+        resources=[tables.campaigns, preferences.resource, demonstrations.resource],
         tables=tables.rows,
-        serves=[standard.served(DESCRIPTOR.services_by_name["AnnotationService"], api, kept, preferences)],
-        tasks=[*campaigns.tasks(), crowds.task(), preferences.task()],
+        serves=[
+            standard.served(DESCRIPTOR.services_by_name["AnnotationService"], api, kept, preferences, demonstrations)
+        ],
+        tasks=[*campaigns.tasks(), crowds.task(), preferences.task(), demonstrations.task()],
         loops=[campaigns.reconciler],
         export=export,
         migrations=Path(__file__).with_name("migrations"),

@@ -1,7 +1,7 @@
 """The tables of annotation: campaigns, and as rows their guidelines, annotators, pairs, assignments and judgements.
 
 Promises: a judgement is never changed or deleted; what an annotator wrote in words is in the tables `comments` and
-`demonstrations` alone, which can be erased.
+`written_demonstrations` alone, which can be erased.
 """
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text
@@ -116,8 +116,8 @@ class Tables:
             Column("words", Text, nullable=False),
         )
 
-        self.demonstrations = declare(
-            "demonstrations",
+        self.written = declare(
+            "written_demonstrations",
             metadata,
             Column("id", NAME, primary_key=True),
             Column("campaign", NAME, nullable=False),
@@ -127,7 +127,7 @@ class Tables:
             Column("state", NAME, nullable=False),
             Column("reviewer", NAME, nullable=False),
             Column("reason", Text, nullable=False),
-            Index("demonstrations_campaign", "campaign", "id"),
+            Index("written_demonstrations_campaign", "campaign", "id"),
         )
 
     @property
@@ -140,6 +140,6 @@ class Tables:
             self.assignments,
             self.judgements,
             self.comments,
-            self.demonstrations,
+            self.written,
             self.limits.table,
         )

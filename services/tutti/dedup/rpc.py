@@ -1,18 +1,34 @@
 """The calls that dedup answers."""
 
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.runtime.cluster import require_engine
+from tutti.chassis.service import Host
+from tutti.chassis.tasks import WorkFailed
+from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Work
-from tutti.contracts.dedup.v1 import CreateDedupRequest, CreateDedupResponse, Dedup, Lines
+from tutti.contracts.dedup.v1 import (
+    CreateDedupRequest,
+    CreateDedupResponse,
+    Dedup,
+    FindContaminatedRequest,
+    FindContaminatedResponse,
+    Lines,
+)
+from tutti.corpus.conversations import Conversation, from_lines
+from tutti.corpus.manifest import Kind
+from tutti.dedup.contamination import TooManyTexts
+from tutti.dedup.heldout import contaminated
 from tutti.dedup.lines import LineLimits
 from tutti.dedup.near import LEAST
 from tutti.dedup.onray import lacking
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.units import Unit
+from tutti.records.errors import CorpusError
 
-C4 = "c4"
+C4, UNREADABLE = "c4", "CONVERSATIONS_UNREADABLE"
+declare({UNREADABLE: "conversations, or those that are held out, are missing or damaged, or too large to compare"})
 
 
 def wanted(lines: Lines) -> LineLimits:
@@ -28,8 +44,8 @@ def wanted(lines: Lines) -> LineLimits:
 
 
 class DedupApi:
-    def __init__(self, work: Work[Dedup], settings: DedupSettings) -> None:
-        self._work, self._settings = work, settings
+    def __init__(self, host: Host, work: Work[Dedup], settings: DedupSettings) -> None:
+        self._host, self._work, self._settings = host, work, settings
 
     def CreateDedup(self, request: CreateDedupRequest, call: Call) -> CreateDedupResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
@@ -45,3 +61,17 @@ class DedupApi:
         if request.spec.HasField("lines"):
             wanted(request.spec.lines)
         return CreateDedupResponse(dedup=self._work.create(request))
+
+    def FindContaminated(self, request: FindContaminatedRequest, call: Call) -> FindContaminatedResponse:
+        required(request, "blob", "held_out.manifest_key", "held_out.content_digest")
+        blobs, held_out = self._host.blobs, request.held_out
+        try:
+            manifest = staging.manifest(blobs, held_out.manifest_key, held_out.content_digest, Kind.CONVERSATIONS)
+            others = [
+                each for each in linefiles.read(blobs, manifest, Conversation) if held_out.part in ("", each.part)
+            ]
+            asked = list(from_lines(Conversation, staging.small(blobs, request.blob)))
+            found = self._host.pool.run(contaminated, asked, others)
+        except (WorkFailed, CorpusError, TooManyTexts) as error:
+            raise Refused(UNREADABLE, str(error)) from error
+        return FindContaminatedResponse(digests=found)

@@ -204,7 +204,7 @@ def build(host: Host) -> Service:
     return Service(
         name="dedup",
         resources=[work.resource],
-        serves=[standard.served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(work, settings), work)],
+        serves=[standard.served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(host, work, settings), work)],
         tasks=[work.task()],
         export=work.export,
         checks=[kernels.check("duplicates are found", "by Python, some fifteen times slower", natives)],

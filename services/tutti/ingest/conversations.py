@@ -1,4 +1,4 @@
-"""Conversations as work: a folder, or a file, of prompts or demonstrations becomes JSON lines with parts of a split.
+"""Conversations as work: files of prompts or demonstrations, or published ones, become lines with parts of a split.
 
 Promises: the same conversations and split give the same lines; where they lie is told to nobody.
 """
@@ -7,33 +7,56 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from tutti.backbone import Blobs
 from tutti.chassis import version
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_content
+from tutti.contracts.dedup.v1 import FindContaminatedRequest, HeldOutConversations
+from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.ingest.v1 import (
     Conversations,
     ConversationsFile,
     ConversationsPart,
+    ConversationsSource,
     ConversationsSpec,
     CreateConversationsRequest,
     CreateConversationsResponse,
+    FilterSpec,
     RejectedConversations,
 )
+from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import ConversationsBody, Lines
+from tutti.corpus.manifest import Kind
+from tutti.ingest.ingests import models
 from tutti.ingest.paths import Paths, folder
-from tutti.ingest.reading.gathering import GATHERING_VERSION, NAMED_FILES, Gathered, gather
+from tutti.ingest.quality.dialogues import Sieve
+from tutti.ingest.reading.gathering import (
+    GATHERING_VERSION,
+    NAMED_FILES,
+    Arrangement,
+    Gathered,
+    gather,
+    taken,
+    without,
+)
 from tutti.ingest.reading.layouts import EXPECTED
 from tutti.ingest.reading.readers import InputRootError
+from tutti.ingest.rpc import choice_of
 
 LOGIC_VERSION = f"conversations-{GATHERING_VERSION}"
 FOLDER = "ingest/conversations"
+HELD_OUT = "held_out"
+"""The reason why a conversation with a held-out prompt is rejected."""
+SEEK_SECONDS = 300.0
 PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _NEAR = 1e-9
 
@@ -53,22 +76,27 @@ def split_of(spec: ConversationsSpec) -> dict[str, float]:
     return split
 
 
+def check(spec: ConversationsSpec, blobs: Blobs) -> None:
+    """Raises InvalidField."""
+    split_of(spec)
+    choice_of(_filter(spec), blobs)
+
+
 def work_of(host: Host, paths: Paths) -> Work[Conversations]:
     """The work of gathering."""
 
     def run(context: TaskContext, found: Conversations) -> Outcome:
-        spec, split = found.spec, split_of(found.spec)
-        path = host.units.run(lambda unit: paths.find(unit, found.name))
-        with tempfile.TemporaryDirectory(prefix="tutti-conversations-") as scratch:
-            try:
-                made = context.pool(gather, folder(path), split, spec.seed, Path(scratch))
-            except InputRootError as error:
-                raise WorkFailed(str(error).replace("input.path: ", "path: ", 1)) from error
-            _require_the_same(spec, made)
+        spec = found.spec
+        with tempfile.TemporaryDirectory(prefix="tutti-conversations-") as folder_name:
+            scratch = Path(folder_name)
+            sieve = Sieve(choice_of(_filter(spec), host.blobs), models(host.blobs, spec.classifiers, scratch))
+            arranged = Arrangement(split_of(spec), spec.seed, sieve)
+            made = _gathered(host, paths, context, found, arranged, scratch)
+            if made.count and spec.HasField("held_out"):
+                made = without(made, _contaminated(host, context, made, spec.held_out), HELD_OUT)
             if not made.count:
                 raise WorkFailed(_nothing(made))
-            key = f"{FOLDER}/{made.bytes_digest.removeprefix('blake3:')}.jsonl"
-            put_content(host.blobs, key, made.path, made.bytes_digest)
+            key = _stored(host.blobs, made)
         tally = made.tally
         body = ConversationsBody(
             Lines(key, made.bytes_digest, made.bytes, made.count),
@@ -97,6 +125,50 @@ def work_of(host: Host, paths: Paths) -> Work[Conversations]:
     return Work(host, "conversations", Conversations, run, LOGIC_VERSION)
 
 
+def _filter(spec: ConversationsSpec) -> FilterSpec:
+    return FilterSpec(rule_sets=spec.rule_sets, classifiers=spec.classifiers)
+
+
+def _gathered(
+    host: Host, paths: Paths, context: TaskContext, found: Conversations, arranged: Arrangement, scratch: Path
+) -> Gathered:
+    """Raises WorkFailed."""
+    spec = found.spec
+    if spec.HasField("demonstrations"):
+        source = spec.demonstrations
+        manifest = staging.manifest(host.blobs, source.manifest_key, source.content_digest, Kind.CONVERSATIONS)
+        every = linefiles.read(host.blobs, manifest, Conversation)
+        return context.pool(taken, every, arranged, scratch)
+    path = host.units.run(lambda unit: paths.find(unit, found.name))
+    try:
+        made = context.pool(gather, folder(path), arranged, scratch)
+    except InputRootError as error:
+        raise WorkFailed(str(error).replace("input.path: ", "path: ", 1)) from error
+    _require_the_same(spec, made)
+    return made
+
+
+def _stored(blobs: Blobs, made: Gathered) -> str:
+    key = f"{FOLDER}/{made.bytes_digest.removeprefix('blake3:')}.jsonl"
+    put_content(blobs, key, made.path, made.bytes_digest)
+    return key
+
+
+def _contaminated(host: Host, context: TaskContext, made: Gathered, held_out: ConversationsSource) -> Sequence[str]:
+    """The digests of those that contain a held-out prompt, as dedup finds them in documents."""
+    context.check()
+    request = FindContaminatedRequest(
+        blob=_stored(host.blobs, made),
+        held_out=HeldOutConversations(
+            manifest_key=held_out.manifest_key, content_digest=held_out.content_digest, part=held_out.part
+        ),
+    )
+    try:
+        return DedupServiceStub(host.channel("dedup")).FindContaminated(request, timeout=SEEK_SECONDS).digests
+    except Refused as problem:
+        raise WorkFailed(problem.message) from problem
+
+
 def _require_the_same(spec: ConversationsSpec, made: Gathered) -> None:
     if spec.input_digest not in ("", made.survey.input_digest):
         raise WorkFailed(
@@ -107,10 +179,12 @@ def _require_the_same(spec: ConversationsSpec, made: Gathered) -> None:
 
 def _nothing(made: Gathered) -> str:
     """The reason why no conversation was read."""
-    if not made.tally.rejected:
+    if not made.tally.rejected and not made.tally.layouts:
         return f"path: no file and no record; expected JSON lines, or lists in JSON, of {EXPECTED}"
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(made.tally.rejected.items()))
     first = next(iter(made.tally.quotes.values()))[0]
+    if made.tally.layouts:
+        return f"every conversation was rejected ({reasons}); change rules, classifiers or held_out of the stage"
     return f"path: no record is a conversation ({reasons}); the first is {first}; expected {EXPECTED}"
 
 
@@ -121,8 +195,12 @@ class ConversationsApi:
         self._work, self._paths = work, paths
 
     def CreateConversations(self, request: CreateConversationsRequest, call: Call) -> CreateConversationsResponse:
-        self._paths.check(request.spec.input_path)
-        split_of(request.spec)
+        if not request.spec.HasField("demonstrations"):
+            self._paths.check(request.spec.input_path)
+        elif request.spec.input_path:
+            expected = "nothing beside demonstrations"
+            raise InvalidField("spec.input_path", seen=request.spec.input_path, expected=expected)
+        check(request.spec, self._work.host.blobs)
         if request.name and "." in check_name("conversations", request.name):
             raise InvalidField("name", seen=request.name, expected="a name without a dot, which is before a part")
         shown = ConversationsSpec()

@@ -14,7 +14,13 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
-from tutti.contracts.ingest.v1 import Conversations, ConversationsSpec, CreateConversationsRequest, SplitShare
+from tutti.contracts.ingest.v1 import (
+    Conversations,
+    ConversationsSource,
+    ConversationsSpec,
+    CreateConversationsRequest,
+    SplitShare,
+)
 from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.conversationset import ConversationsBody, in_part
 from tutti.corpus.manifest import Kind, Manifest
@@ -39,7 +45,8 @@ class World:
         (self.folder / name).write_text("".join(json.dumps(each) + "\n" for each in records))
 
     def gather(self, name: str = "a", path: Path | None = None, **spec: Any) -> Conversations:
-        asked = ConversationsSpec(input_path=str(path or self.folder), **spec)
+        place = str(self.folder if path is None else path)
+        asked = ConversationsSpec(input_path="" if place == "." else place, **spec)
         request = CreateConversationsRequest(request_id=name, name=f"conversations/{name}", spec=asked)
         self.api.CreateConversations(request, CALL)
         TaskWorker(self.bench, {kind.name: kind for kind in self.service.tasks}, holder="a").step()
@@ -168,3 +175,50 @@ def test_a_name_with_a_dot_is_refused_since_a_dot_is_before_a_part(world: World)
     asked = ConversationsSpec(input_path=str(world.folder))
     with pytest.raises(InvalidField, match="without a dot"):
         world.api.CreateConversations(CreateConversationsRequest(name="conversations/a.b", spec=asked), CALL)
+
+
+def said(question: str, answer: str) -> dict[str, object]:
+    return {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
+
+
+def test_conversations_pass_the_rules_for_documents(world: World) -> None:
+    reached = said("How can I reach them?", "Write to jane.roe@mail.com, she answers.")
+    world.write("a.jsonl", said("Why?", "So."), reached)
+    made = world.gather(rule_sets=["no_pii"])
+    assert (made.state, made.conversations) == (STATE_DONE, 1)
+    [rejected] = made.rejected
+    assert (rejected.reason, rejected.records) == ("no_pii_emails", 1)
+    assert world.body(made).rejected == {"no_pii_emails": 1}
+    [kept] = from_lines(Conversation, world.lines(made))
+    assert kept.answer == "So."
+    assert list(rejected.first) != []
+    assert "jane" not in rejected.first[0]
+
+
+def test_published_demonstrations_are_read_in_place_of_files(world: World) -> None:
+    world.write("a.jsonl", said("Why?", "So."), said("When?", "Write to jane.roe@mail.com."))
+    published = world.gather("published").result
+    source = ConversationsSource(
+        resource="demonstrations/a", manifest_key=published.manifest_key, content_digest=published.content_digest
+    )
+    whole = world.gather("whole", path=Path(), demonstrations=source)
+    assert whole.result.content_digest == published.content_digest
+    filtered = world.gather("filtered", path=Path(), demonstrations=source, rule_sets=["no_pii"], split=SPLIT)
+    assert (filtered.conversations, sum(each.conversations for each in filtered.parts)) == (1, 1)
+
+
+def test_a_filter_that_rejects_everything_says_so(world: World) -> None:
+    world.write("a.jsonl", said("When?", "Write to jane.roe@mail.com."))
+    made = world.gather(rule_sets=["no_pii"])
+    assert made.state == STATE_FAILED
+    assert made.reason.startswith("every conversation was rejected (1 no_pii_emails)")
+
+
+def test_unknown_rules_and_two_sources_are_refused(world: World) -> None:
+    world.write("a.jsonl", said("Why?", "So."))
+    with pytest.raises(InvalidField, match=r"spec\.rule_sets"):
+        world.gather(rule_sets=["nothing"])
+    with pytest.raises(InvalidField, match=r"spec\.classifiers"):
+        world.gather(classifiers=["harm"])
+    with pytest.raises(InvalidField, match=r"spec\.input_path"):
+        world.gather(demonstrations=ConversationsSource(resource="demonstrations/a"))

@@ -4,6 +4,7 @@ Promises: every file or record becomes a document or a rejection with a reason; 
 """
 
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def work_of(host: Host, paths: Paths, settings: IngestSettings) -> Work[Ingest]:
     def read(context: TaskContext, spec: IngestSpec, scratch: Path) -> shards.Written:
         try:
             own, earlier = archives(host.blobs, spec, scratch)
-            scored = models(host.blobs, spec, scratch)
+            scored = models(host.blobs, spec.classifiers, scratch)
             wanted = replace(reading_of(spec), archives=own, earlier=earlier, models=scored)
             ray = settings.ray if spec.engine == RAY else ""
             written = context.pool(shards.write_shards, wanted, scratch, workers, ray)
@@ -137,9 +138,9 @@ def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[tuple[Path,
     return kept, earlier
 
 
-def models(blobs: Blobs, spec: IngestSpec, scratch: Path) -> Models:
-    """The classifiers that score texts, fetched. Raises WorkFailed."""
-    return tuple((name, staging.named(blobs, key_of(digest), scratch)) for name, digest in named(spec.classifiers))
+def models(blobs: Blobs, classifiers: Iterable[str], scratch: Path) -> Models:
+    """The classifiers (NAME@DIGEST) that score texts, fetched. Raises WorkFailed."""
+    return tuple((name, staging.named(blobs, key_of(digest), scratch)) for name, digest in named(classifiers))
 
 
 def nothing_readable(written: shards.Written, where: str) -> str:

@@ -166,9 +166,7 @@ def _inputs(
         if refs is None and role.required and role.default in reading.flat:
             refs = role.default
         if refs is None and role.required:
-            reading.refuse(
-                f"{name}.from.{role.name}", "nothing", f"a stage, or a resource, that is {with_article(role.of)}"
-            )
+            reading.refuse(f"{name}.from.{role.name}", "nothing", f"a stage, or a resource, that is {role.words}")
         named = list(_references(reading, name, role, refs, stages))
         if named:
             found[role.name] = tuple(named)
@@ -188,7 +186,7 @@ def _written_inputs(
             reading.refuse(f"{name}.from", said, "a stage, a resource, or a mapping of roles to them")
         return {}
     made = _made(reading, said, stages)
-    fits = [role.name for role in stage.roles if role.given and (made is None or role.of is made)]
+    fits = [role.name for role in stage.roles if role.given and (made is None or made in role.kinds)]
     if len(fits) == 1:
         return {fits[0]: said}
     if name:
@@ -210,9 +208,9 @@ def _references(
         made = _made(reading, ref, stages) if isinstance(ref, str) else None
         if made is None:
             known = ", ".join(sorted({*reading.flat, *stages} - {name}))
-            reading.refuse(key, ref, f"a stage of this recipe ({known}), or the name of {with_article(role.of)}")
-        elif made is not role.of:
-            reading.refuse(key, f"{ref}, {with_article(made)}", with_article(role.of))
+            reading.refuse(key, ref, f"a stage of this recipe ({known}), or the name of {role.words}")
+        elif made not in role.kinds:
+            reading.refuse(key, f"{ref}, {with_article(made)}", role.words)
         else:
             yield ref
 

@@ -2,9 +2,8 @@
 
 import click
 
-from tutti.annotation.commands import campaigns, preferences
+from tutti.annotation.commands import campaigns, demonstrations, preferences
 from tutti.annotation.commands.annotators import annotators
-from tutti.annotation.commands.demonstrations import demonstrations
 from tutti.cli.groups import of_kind
 
 
@@ -12,5 +11,5 @@ def extend(tree: click.Group) -> None:
     """Add them to the tree of the command."""
     campaigns.extend(of_kind(tree, "campaigns"))
     preferences.extend(of_kind(tree, "preferences"))
+    demonstrations.extend(of_kind(tree, "demonstrations"))
     tree.add_command(annotators)
-    tree.add_command(demonstrations)

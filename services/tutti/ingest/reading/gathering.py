@@ -1,4 +1,4 @@
-"""Gathering: the conversations of a folder, or of one file, as JSON lines in the order of their digests.
+"""Gathering: the conversations of a folder, of one file, or of an earlier set, as JSON lines by their digests.
 
 Promises: the lines depend on the conversations alone, never on their files' names or order; every record becomes a
 conversation, a duplicate or a rejection with its reason. Memory is that of the lines.
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tutti.corpus.conversations import Conversation
+from tutti.corpus.conversations import Conversation, from_lines, to_lines
 from tutti.corpus.conversationset import part_of
+from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.containers import Page, why
 from tutti.ingest.reading.jsonlines import DECODER, MARK, MOST_VALUES, QUOTED, has_many_values, lines, opened
 from tutti.ingest.reading.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of
 from tutti.ingest.reading.packed import DAMAGE
 from tutti.ingest.reading.readers import Container
-from tutti.records.canonical import bytes_digest, canonical_json
+from tutti.records.canonical import bytes_digest
 
 GATHERING_VERSION = 1
 MAX_LINE_BYTES = 1 << 20
@@ -42,10 +43,22 @@ class Tally:
     duplicates: int = 0
 
     def reject(self, place: str, problem: Unfit) -> None:
-        self.rejected[problem.reason] += 1
-        quotes = self.quotes.setdefault(problem.reason, [])
+        self.count(problem.reason, f"{place}: {problem.detail}")
+
+    def count(self, reason: str, quote: str) -> None:
+        self.rejected[reason] += 1
+        quotes = self.quotes.setdefault(reason, [])
         if len(quotes) < QUOTES:
-            quotes.append(f"{place}: {problem.detail}")
+            quotes.append(quote)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The split into parts with its seed, and what conversations must pass."""
+
+    split: Mapping[str, float]
+    seed: int = 0
+    sieve: Sieve = field(default_factory=Sieve)
 
 
 @dataclass(frozen=True)
@@ -61,25 +74,57 @@ class Gathered:
     survey: shards.Survey
 
 
-def gather(root: Path, split: Mapping[str, float], seed: int, scratch: Path) -> Gathered:
+def gather(root: Path, arranged: Arrangement, scratch: Path) -> Gathered:
     """Raises InputRootError when there is no such folder or file."""
     tally, surveyor = Tally(), shards.Surveyor()
+
+    def read() -> Iterator[Conversation]:
+        for file in shards.files(shards.Reading(root, shards.MAX_FILE_BYTES, 0)):
+            surveyor.see(file)
+            yield from _conversations(file, tally)
+
+    return _written(read(), arranged, tally, surveyor, scratch)
+
+
+def taken(conversations: Sequence[Conversation], arranged: Arrangement, scratch: Path) -> Gathered:
+    """Conversations that were published before, in place of files."""
+    tally = Tally()
+    if conversations:
+        tally.layouts[Layout.MESSAGES] = len(conversations)
+    return _written(iter(conversations), arranged, tally, shards.Surveyor(), scratch)
+
+
+def without(gathered: Gathered, digests: Collection[str], reason: str) -> Gathered:
+    """The same without some of its conversations, which are counted as rejected for a reason."""
+    gone = frozenset(digests)
+    every = list(from_lines(Conversation, gathered.path.read_bytes()))
+    for each in sorted(gone):
+        gathered.tally.count(reason, each)
+    return _put([each for each in every if each.digest not in gone], gathered)
+
+
+def _written(
+    read: Iterator[Conversation], arranged: Arrangement, tally: Tally, surveyor: shards.Surveyor, scratch: Path
+) -> Gathered:
     found: dict[str, Conversation] = {}
-    for file in shards.files(shards.Reading(root, shards.MAX_FILE_BYTES, 0)):
-        surveyor.see(file)
-        for each in _conversations(file, tally):
-            if found.setdefault(each.digest, each) is not each:
-                tally.duplicates += 1
-    parts = Counter(dict.fromkeys(split, 0))
-    written = bytearray()
-    for digest in sorted(found):
-        each = replace(found.pop(digest), part=part_of(digest, split, seed))
-        parts.update([each.part] if each.part else [])
-        written += canonical_json(each.to_json()) + b"\n"
+    for each in read:
+        if found.setdefault(each.digest, each) is not each:
+            tally.duplicates += 1
+    for digest, rule in sorted(arranged.sieve.rejected(list(found.values())).items()):
+        tally.count(rule, digest)
+        del found[digest]
+    parted = [replace(found[digest], part=part_of(digest, arranged.split, arranged.seed)) for digest in sorted(found)]
+    parts = dict.fromkeys(arranged.split, 0)
     target = scratch / "conversations.jsonl"
-    target.write_bytes(written)
-    count = sum(tally.layouts.values()) - tally.duplicates
-    return Gathered(target, bytes_digest(written), len(written), count, dict(parts), tally, surveyor.survey())
+    return _put(parted, Gathered(target, "", 0, 0, parts, tally, surveyor.survey()))
+
+
+def _put(conversations: Sequence[Conversation], into: Gathered) -> Gathered:
+    data = to_lines(conversations)
+    into.path.write_bytes(data)
+    parts = Counter(dict.fromkeys(into.parts, 0))
+    parts.update(each.part for each in conversations if each.part)
+    return replace(into, bytes_digest=bytes_digest(data), bytes=len(data), count=len(conversations), parts=dict(parts))
 
 
 def _conversations(file: shards.File, tally: Tally) -> Iterator[Conversation]:

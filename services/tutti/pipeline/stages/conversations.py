@@ -1,30 +1,35 @@
-"""The stage `conversations`: reads prompts or demonstrations out of files, and splits them into parts."""
+"""The stage `conversations`: reads prompts or demonstrations, filters them, and splits them into parts."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
+from google.protobuf.message import Message
 from pydantic import Field
 
 from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
-from tutti.contracts.ingest.v1 import Conversations, ConversationsSpec, SplitShare
+from tutti.contracts.annotation.v1 import Demonstrations
+from tutti.contracts.ingest.v1 import Conversations, ConversationsSource, ConversationsSpec, SplitShare
 from tutti.corpus.conversationset import ConversationsBody
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import InputPart, Recipe, Seed
-from tutti.pipeline.stages.definition import Folder, StageContext, StageDef
+from tutti.pipeline.recipe import InputPart, Names, Recipe, Seed
+from tutti.pipeline.stages.definition import Folder, Question, Role, StageContext, StageDef, resource_of
+from tutti.pipeline.values import Result
 
 NEAR = 1e-9
 PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
 class ConversationsSection(Part):
+    later = frozenset({"rules", "classifiers"})
+
     path: str = Field(
-        min_length=1,
+        default="",
         max_length=4096,
         description="file or folder of JSON lines or JSON lists, relative to the folder of the recipe; "
-        "layouts are detected: messages, prompt, Alpaca, ShareGPT, HH",
+        "layouts are detected: messages, prompt, Alpaca, ShareGPT, HH; or give the input `demonstrations`",
     )
     split: dict[str, Annotated[Real, Field(gt=0, le=1)]] = Field(
         default_factory=dict,
@@ -32,12 +37,23 @@ class ConversationsSection(Part):
         description="shares by part, with sum 1; other stages read a part as NAME.PART",
     )
     seed: Seed = Field(default=0, description="seed of the split")
+    rules: Names = Field(
+        default_factory=list,
+        description="sets of rules that a conversation must pass, such as harm_lexicon; see quality.rules",
+    )
+    classifiers: Names = Field(
+        default_factory=list, description="classifiers that a conversation must pass, such as harm"
+    )
 
 
 class ConversationsStage(StageDef):
     name = "conversations"
     work = Conversations
     section = ConversationsSection
+    roles = (
+        Role("demonstrations", Demonstrations, required=False),
+        Role("held_out", Conversations, required=False),
+    )
 
     def apply(self, recipe: Recipe, section: ConversationsSection) -> Recipe:
         limit = InputPart.model_fields["max_file_bytes"].default
@@ -49,6 +65,10 @@ class ConversationsStage(StageDef):
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         section = _section(recipe)
+        if bool(section.path) == ("demonstrations" in filled):
+            seen = "both" if section.path else "neither"
+            expected = "a file or a folder, or `from: {demonstrations: …}`"
+            yield InvalidField("conversations.path", seen=seen, expected=expected)
         if section.split and abs(sum(section.split.values()) - 1) > NEAR:
             total = sum(section.split.values())
             yield InvalidField("conversations.split", seen=f"{total:g} in all", expected="shares that add up to 1")
@@ -60,7 +80,8 @@ class ConversationsStage(StageDef):
             yield InvalidField("conversations.path", seen=section.path, expected="a path without a NUL character")
 
     def folder(self, recipe: Recipe) -> Folder | None:
-        return Folder("conversations.path", _section(recipe).path)
+        path = _section(recipe).path
+        return Folder("conversations.path", path) if path else None
 
     def request(self, asked: StageContext) -> ConversationsSpec:
         section, read = _section(asked.recipe), asked.source
@@ -70,11 +91,23 @@ class ConversationsStage(StageDef):
             split=[SplitShare(name=name, share=share) for name, share in sorted(section.split.items())],
             seed=section.seed,
             logic_version=asked.logic_version,
+            demonstrations=_source(Demonstrations, asked.get("demonstrations")),
+            held_out=_source(Conversations, asked.get("held_out")),
+            rule_sets=sorted(set(section.rules)),
+            classifiers=sorted(set(section.classifiers)),
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
         section = _section(asked.recipe)
-        return {"split": dict(section.split), "seed": section.seed}
+        filters = {"rules": sorted(set(section.rules)), "classifiers": sorted(set(section.classifiers))}
+        asked_for = {key: values for key, values in filters.items() if values}
+        return {"split": dict(section.split), "seed": section.seed, **asked_for}
+
+    def questions(self, recipe: Recipe) -> Iterator[Question]:
+        section = _section(recipe)
+        if section.rules or section.classifiers:
+            keys = {"rule_sets": "conversations.rules", "classifiers": "conversations.classifiers"}
+            yield Question(recipe.with_section(section.model_copy(update={"path": ""})), keys)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         lines = ConversationsBody.read(manifest).lines
@@ -90,6 +123,17 @@ class ConversationsStage(StageDef):
             f"{work.conversations:,} conversations ({work.duplicates:,} duplicates, {rejected:,} rejected)"
             f"{': ' if parts else ''}{parts}"
         )
+
+
+def _source(of: type[Message], result: Result | None) -> ConversationsSource | None:
+    if result is None:
+        return None
+    return ConversationsSource(
+        resource=resource_of(of, result),
+        manifest_key=result.manifest_key,
+        content_digest=result.content_digest,
+        part=result.part,
+    )
 
 
 def _section(recipe: Recipe) -> ConversationsSection:

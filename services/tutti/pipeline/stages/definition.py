@@ -29,7 +29,7 @@ MAKE_RUN = "`make run` on two cores of an EPYC (README)"
 
 @dataclass(frozen=True)
 class Role:
-    """An input of a stage: `of` is the kind of resource that fills it.
+    """An input of a stage: `of` is the kind of resource that fills it, or one of those in `also`.
 
     `default` names the stage that fills it where a recipe does not say. `many`: it may be filled by several. One that
     does not `decide` is not part of the reuse key. One that is not `given` is filled by what owners know, see `today`.
@@ -42,6 +42,17 @@ class Role:
     many: bool = False
     decides: bool = True
     given: bool = True
+    also: tuple[type[Message], ...] = ()
+
+    @property
+    def kinds(self) -> tuple[type[Message], ...]:
+        """The kinds of resources that fill it."""
+        return (self.of, *self.also)
+
+    @property
+    def words(self) -> str:
+        """The kinds as they are named in a sentence."""
+        return " or ".join(map(with_article, self.kinds))
 
 
 @dataclass(frozen=True)

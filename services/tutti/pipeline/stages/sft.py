@@ -1,5 +1,6 @@
 """The stage `sft`: a checkpoint learns to answer as demonstrations do."""
 
+from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.corpus.manifest import Kind
@@ -12,7 +13,7 @@ from tutti.pipeline.stages.definition import Role
 class SftStage(FinetuningStage):
     name = "sft"
     section = FinetuningSection
-    roles = (Role(INITIAL, Checkpoint), Role("demonstrations", Conversations))
+    roles = (Role(INITIAL, Checkpoint), Role("demonstrations", Conversations, also=(Demonstrations,)))
     data, reads = "demonstrations", Kind.CONVERSATIONS
     epochs = 3
 

@@ -642,8 +642,8 @@ class Demonstration(_message.Message):
 Global___Demonstration: _TypeAlias = Demonstration  # noqa: Y015
 
 @_typing.final
-class ListDemonstrationsRequest(_message.Message):
-    """ListDemonstrationsRequest identifies a campaign."""
+class ListWrittenDemonstrationsRequest(_message.Message):
+    """ListWrittenDemonstrationsRequest identifies a campaign."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -665,11 +665,11 @@ class ListDemonstrationsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListDemonstrationsRequest: _TypeAlias = ListDemonstrationsRequest  # noqa: Y015
+Global___ListWrittenDemonstrationsRequest: _TypeAlias = ListWrittenDemonstrationsRequest  # noqa: Y015
 
 @_typing.final
-class ListDemonstrationsResponse(_message.Message):
-    """ListDemonstrationsResponse is one page of results."""
+class ListWrittenDemonstrationsResponse(_message.Message):
+    """ListWrittenDemonstrationsResponse is one page of results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -693,7 +693,7 @@ class ListDemonstrationsResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListDemonstrationsResponse: _TypeAlias = ListDemonstrationsResponse  # noqa: Y015
+Global___ListWrittenDemonstrationsResponse: _TypeAlias = ListWrittenDemonstrationsResponse  # noqa: Y015
 
 @_typing.final
 class ReviewDemonstrationRequest(_message.Message):
@@ -872,3 +872,189 @@ class ReadPreferencesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReadPreferencesResponse: _TypeAlias = ReadPreferencesResponse  # noqa: Y015
+
+@_typing.final
+class FindDemonstrationsRequest(_message.Message):
+    """FindDemonstrationsRequest identifies a campaign."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign in which they were written."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindDemonstrationsRequest: _TypeAlias = FindDemonstrationsRequest  # noqa: Y015
+
+@_typing.final
+class FindDemonstrationsResponse(_message.Message):
+    """FindDemonstrationsResponse identifies the accepted answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    CONVERSATIONS_FIELD_NUMBER: _builtins.int
+    conversations: _builtins.int
+    """conversations among them, without duplicates."""
+    @_builtins.property
+    def accepted(self) -> _events_pb2.AcceptedDemonstrations:
+        """accepted answers of the campaign."""
+
+    def __init__(
+        self,
+        *,
+        accepted: _events_pb2.AcceptedDemonstrations | None = ...,
+        conversations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conversations", b"conversations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindDemonstrationsResponse: _TypeAlias = FindDemonstrationsResponse  # noqa: Y015
+
+@_typing.final
+class CreateDemonstrationsRequest(_message.Message):
+    """CreateDemonstrationsRequest describes the demonstrations to publish."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    name: _builtins.str
+    """name chosen by the caller."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    @_builtins.property
+    def spec(self) -> _events_pb2.DemonstrationsSpec:
+        """spec of them."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        spec: _events_pb2.DemonstrationsSpec | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateDemonstrationsRequest: _TypeAlias = CreateDemonstrationsRequest  # noqa: Y015
+
+@_typing.final
+class CreateDemonstrationsResponse(_message.Message):
+    """CreateDemonstrationsResponse contains the demonstrations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEMONSTRATIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def demonstrations(self) -> _events_pb2.Demonstrations:
+        """demonstrations as stored."""
+
+    def __init__(
+        self,
+        *,
+        demonstrations: _events_pb2.Demonstrations | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["demonstrations", b"demonstrations"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["demonstrations", b"demonstrations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateDemonstrationsResponse: _TypeAlias = CreateDemonstrationsResponse  # noqa: Y015
+
+@_typing.final
+class ListDemonstrationsResponse(_message.Message):
+    """ListDemonstrationsResponse is one page of results."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEMONSTRATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def demonstrations(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Demonstrations]:
+        """demonstrations, sorted by name."""
+
+    def __init__(
+        self,
+        *,
+        demonstrations: _abc.Iterable[_events_pb2.Demonstrations] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["demonstrations", b"demonstrations", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDemonstrationsResponse: _TypeAlias = ListDemonstrationsResponse  # noqa: Y015
+
+@_typing.final
+class ReadDemonstrationsRequest(_message.Message):
+    """ReadDemonstrationsRequest selects part of the lines."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the demonstrations."""
+    offset: _builtins.int
+    """offset in bytes where the part starts."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadDemonstrationsRequest: _TypeAlias = ReadDemonstrationsRequest  # noqa: Y015
+
+@_typing.final
+class ReadDemonstrationsResponse(_message.Message):
+    """ReadDemonstrationsResponse contains the part."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """data from the offset on, at most 4 MiB; empty at the end."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadDemonstrationsResponse: _TypeAlias = ReadDemonstrationsResponse  # noqa: Y015

@@ -97,10 +97,10 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
                 _registered_method=True)
-        self.ListDemonstrations = channel.unary_unary(
-                '/tutti.annotation.v1.AnnotationService/ListDemonstrations',
-                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsRequest.SerializeToString,
-                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.FromString,
+        self.ListWrittenDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ListWrittenDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListWrittenDemonstrationsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListWrittenDemonstrationsResponse.FromString,
                 _registered_method=True)
         self.ReviewDemonstration = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/ReviewDemonstration',
@@ -131,6 +131,36 @@ class AnnotationServiceStub:
                 '/tutti.annotation.v1.AnnotationService/ReadPreferences',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadPreferencesRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadPreferencesResponse.FromString,
+                _registered_method=True)
+        self.FindDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/FindDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.FindDemonstrationsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.FindDemonstrationsResponse.FromString,
+                _registered_method=True)
+        self.CreateDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/CreateDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CreateDemonstrationsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CreateDemonstrationsResponse.FromString,
+                _registered_method=True)
+        self.GetDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/GetDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Demonstrations.FromString,
+                _registered_method=True)
+        self.ListDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ListDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.FromString,
+                _registered_method=True)
+        self.CancelDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/CancelDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Demonstrations.FromString,
+                _registered_method=True)
+        self.ReadDemonstrations = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ReadDemonstrations',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadDemonstrationsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadDemonstrationsResponse.FromString,
                 _registered_method=True)
 
 
@@ -222,8 +252,8 @@ class AnnotationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListDemonstrations(self, request, context):
-        """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id.
+    def ListWrittenDemonstrations(self, request, context):
+        """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -266,6 +296,48 @@ class AnnotationServiceServicer:
 
     def ReadPreferences(self, request, context):
         """ReadPreferences returns part of the lines of finished preferences.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindDemonstrations(self, request, context):
+        """FindDemonstrations stores the answers of a campaign that are accepted now, and returns what identifies them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateDemonstrations(self, request, context):
+        """CreateDemonstrations publishes answers and returns immediately; repeating a request_id with another body fails.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDemonstrations(self, request, context):
+        """GetDemonstrations returns published demonstrations, without their lines.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDemonstrations(self, request, context):
+        """ListDemonstrations returns one page of published demonstrations, sorted by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelDemonstrations(self, request, context):
+        """CancelDemonstrations cancels the work.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadDemonstrations(self, request, context):
+        """ReadDemonstrations returns part of the lines of published demonstrations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -334,10 +406,10 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
             ),
-            'ListDemonstrations': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListDemonstrations,
-                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsRequest.FromString,
-                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.SerializeToString,
+            'ListWrittenDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWrittenDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListWrittenDemonstrationsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListWrittenDemonstrationsResponse.SerializeToString,
             ),
             'ReviewDemonstration': grpc.unary_unary_rpc_method_handler(
                     servicer.ReviewDemonstration,
@@ -368,6 +440,36 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     servicer.ReadPreferences,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadPreferencesRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadPreferencesResponse.SerializeToString,
+            ),
+            'FindDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.FindDemonstrationsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.FindDemonstrationsResponse.SerializeToString,
+            ),
+            'CreateDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CreateDemonstrationsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CreateDemonstrationsResponse.SerializeToString,
+            ),
+            'GetDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Demonstrations.SerializeToString,
+            ),
+            'ListDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.SerializeToString,
+            ),
+            'CancelDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Demonstrations.SerializeToString,
+            ),
+            'ReadDemonstrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadDemonstrations,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadDemonstrationsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadDemonstrationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -706,7 +808,7 @@ class AnnotationService:
             _registered_method=True)
 
     @staticmethod
-    def ListDemonstrations(request,
+    def ListWrittenDemonstrations(request,
             target,
             options=(),
             channel_credentials=None,
@@ -719,9 +821,9 @@ class AnnotationService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/tutti.annotation.v1.AnnotationService/ListDemonstrations',
-            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsRequest.SerializeToString,
-            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.FromString,
+            '/tutti.annotation.v1.AnnotationService/ListWrittenDemonstrations',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListWrittenDemonstrationsRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListWrittenDemonstrationsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -884,6 +986,168 @@ class AnnotationService:
             '/tutti.annotation.v1.AnnotationService/ReadPreferences',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadPreferencesRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadPreferencesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindDemonstrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/FindDemonstrations',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.FindDemonstrationsRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.FindDemonstrationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateDemonstrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/CreateDemonstrations',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CreateDemonstrationsRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CreateDemonstrationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDemonstrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/GetDemonstrations',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Demonstrations.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDemonstrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ListDemonstrations',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListDemonstrationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelDemonstrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/CancelDemonstrations',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Demonstrations.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadDemonstrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ReadDemonstrations',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadDemonstrationsRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadDemonstrationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,8 +59,8 @@ class AnnotationServiceStub:
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
-    ListDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListDemonstrationsRequest, _annotation_pb2.ListDemonstrationsResponse]
-    """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
+    ListWrittenDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListWrittenDemonstrationsRequest, _annotation_pb2.ListWrittenDemonstrationsResponse]
+    """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]
     """ReviewDemonstration accepts or rejects an answer that another person wrote."""
     CreatePreferences: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CreatePreferencesRequest, _annotation_pb2.CreatePreferencesResponse]
@@ -73,6 +73,18 @@ class AnnotationServiceStub:
     """CancelPreferences cancels the work."""
     ReadPreferences: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReadPreferencesRequest, _annotation_pb2.ReadPreferencesResponse]
     """ReadPreferences returns part of the lines of finished preferences."""
+    FindDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.FindDemonstrationsRequest, _annotation_pb2.FindDemonstrationsResponse]
+    """FindDemonstrations stores the answers of a campaign that are accepted now, and returns what identifies them."""
+    CreateDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CreateDemonstrationsRequest, _annotation_pb2.CreateDemonstrationsResponse]
+    """CreateDemonstrations publishes answers and returns immediately; repeating a request_id with another body fails."""
+    GetDemonstrations: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Demonstrations]
+    """GetDemonstrations returns published demonstrations, without their lines."""
+    ListDemonstrations: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _annotation_pb2.ListDemonstrationsResponse]
+    """ListDemonstrations returns one page of published demonstrations, sorted by name."""
+    CancelDemonstrations: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Demonstrations]
+    """CancelDemonstrations cancels the work."""
+    ReadDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReadDemonstrationsRequest, _annotation_pb2.ReadDemonstrationsResponse]
+    """ReadDemonstrations returns part of the lines of published demonstrations."""
 
 @_typing.type_check_only
 class AnnotationServiceAsyncStub(AnnotationServiceStub):
@@ -103,8 +115,8 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
-    ListDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListDemonstrationsRequest, _annotation_pb2.ListDemonstrationsResponse]  # type: ignore[assignment]
-    """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
+    ListWrittenDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListWrittenDemonstrationsRequest, _annotation_pb2.ListWrittenDemonstrationsResponse]  # type: ignore[assignment]
+    """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]  # type: ignore[assignment]
     """ReviewDemonstration accepts or rejects an answer that another person wrote."""
     CreatePreferences: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CreatePreferencesRequest, _annotation_pb2.CreatePreferencesResponse]  # type: ignore[assignment]
@@ -117,6 +129,18 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """CancelPreferences cancels the work."""
     ReadPreferences: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReadPreferencesRequest, _annotation_pb2.ReadPreferencesResponse]  # type: ignore[assignment]
     """ReadPreferences returns part of the lines of finished preferences."""
+    FindDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.FindDemonstrationsRequest, _annotation_pb2.FindDemonstrationsResponse]  # type: ignore[assignment]
+    """FindDemonstrations stores the answers of a campaign that are accepted now, and returns what identifies them."""
+    CreateDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CreateDemonstrationsRequest, _annotation_pb2.CreateDemonstrationsResponse]  # type: ignore[assignment]
+    """CreateDemonstrations publishes answers and returns immediately; repeating a request_id with another body fails."""
+    GetDemonstrations: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Demonstrations]  # type: ignore[assignment]
+    """GetDemonstrations returns published demonstrations, without their lines."""
+    ListDemonstrations: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _annotation_pb2.ListDemonstrationsResponse]  # type: ignore[assignment]
+    """ListDemonstrations returns one page of published demonstrations, sorted by name."""
+    CancelDemonstrations: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Demonstrations]  # type: ignore[assignment]
+    """CancelDemonstrations cancels the work."""
+    ReadDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReadDemonstrationsRequest, _annotation_pb2.ReadDemonstrationsResponse]  # type: ignore[assignment]
+    """ReadDemonstrations returns part of the lines of published demonstrations."""
 
 class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
     """AnnotationService collects judgements and publishes preferences."""
@@ -218,12 +242,12 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
 
     @_abc_1.abstractmethod
-    def ListDemonstrations(
+    def ListWrittenDemonstrations(
         self,
-        request: _annotation_pb2.ListDemonstrationsRequest,
+        request: _annotation_pb2.ListWrittenDemonstrationsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_annotation_pb2.ListDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.ListDemonstrationsResponse]]:
-        """ListDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
+    ) -> _typing.Union[_annotation_pb2.ListWrittenDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.ListWrittenDemonstrationsResponse]]:
+        """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
 
     @_abc_1.abstractmethod
     def ReviewDemonstration(
@@ -272,5 +296,53 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.ReadPreferencesResponse, _abc.Awaitable[_annotation_pb2.ReadPreferencesResponse]]:
         """ReadPreferences returns part of the lines of finished preferences."""
+
+    @_abc_1.abstractmethod
+    def FindDemonstrations(
+        self,
+        request: _annotation_pb2.FindDemonstrationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.FindDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.FindDemonstrationsResponse]]:
+        """FindDemonstrations stores the answers of a campaign that are accepted now, and returns what identifies them."""
+
+    @_abc_1.abstractmethod
+    def CreateDemonstrations(
+        self,
+        request: _annotation_pb2.CreateDemonstrationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.CreateDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.CreateDemonstrationsResponse]]:
+        """CreateDemonstrations publishes answers and returns immediately; repeating a request_id with another body fails."""
+
+    @_abc_1.abstractmethod
+    def GetDemonstrations(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Demonstrations, _abc.Awaitable[_events_pb2.Demonstrations]]:
+        """GetDemonstrations returns published demonstrations, without their lines."""
+
+    @_abc_1.abstractmethod
+    def ListDemonstrations(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.ListDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.ListDemonstrationsResponse]]:
+        """ListDemonstrations returns one page of published demonstrations, sorted by name."""
+
+    @_abc_1.abstractmethod
+    def CancelDemonstrations(
+        self,
+        request: _common_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Demonstrations, _abc.Awaitable[_events_pb2.Demonstrations]]:
+        """CancelDemonstrations cancels the work."""
+
+    @_abc_1.abstractmethod
+    def ReadDemonstrations(
+        self,
+        request: _annotation_pb2.ReadDemonstrationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.ReadDemonstrationsResponse, _abc.Awaitable[_annotation_pb2.ReadDemonstrationsResponse]]:
+        """ReadDemonstrations returns part of the lines of published demonstrations."""
 
 def add_AnnotationServiceServicer_to_server(servicer: AnnotationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -562,3 +562,127 @@ class Preferences(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Preferences: _TypeAlias = Preferences  # noqa: Y015
+
+@_typing.final
+class AcceptedDemonstrations(_message.Message):
+    """AcceptedDemonstrations are the answers of a campaign that a second person had accepted at some time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign, such as "campaigns/x"."""
+    manifest_key: _builtins.str
+    """manifest_key of these answers."""
+    content_digest: _builtins.str
+    """content_digest of these answers."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "content_digest", b"content_digest", "manifest_key", b"manifest_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcceptedDemonstrations: _TypeAlias = AcceptedDemonstrations  # noqa: Y015
+
+@_typing.final
+class DemonstrationsSpec(_message.Message):
+    """DemonstrationsSpec names the answers to publish."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    logic_version: _builtins.str
+    """logic_version of the work; empty means the current one."""
+    @_builtins.property
+    def accepted(self) -> _containers.RepeatedCompositeFieldContainer[Global___AcceptedDemonstrations]:
+        """accepted answers, by campaign."""
+
+    def __init__(
+        self,
+        *,
+        accepted: _abc.Iterable[Global___AcceptedDemonstrations] | None = ...,
+        logic_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "logic_version", b"logic_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DemonstrationsSpec: _TypeAlias = DemonstrationsSpec  # noqa: Y015
+
+@_typing.final
+class Demonstrations(_message.Message):
+    """Demonstrations are a published version of answers that annotators wrote and others accepted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    ENDED_AT_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    CONVERSATIONS_FIELD_NUMBER: _builtins.int
+    DUPLICATES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource."""
+    revision: _builtins.int
+    """revision increases by one with every change."""
+    state: _common_pb2.State.ValueType
+    """state of the work."""
+    reason: _builtins.str
+    """reason as text: what it waits for, or why it failed and what to do."""
+    conversations: _builtins.int
+    """conversations without duplicates."""
+    duplicates: _builtins.int
+    """duplicates that were removed."""
+    @_builtins.property
+    def spec(self) -> Global___DemonstrationsSpec:
+        """spec that they were created with."""
+
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """started_at is when work began."""
+
+    @_builtins.property
+    def ended_at(self) -> _timestamp_pb2.Timestamp:
+        """ended_at is when it ended."""
+
+    @_builtins.property
+    def result(self) -> _common_pb2.Artifact:
+        """result: the manifest that names the lines."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        spec: Global___DemonstrationsSpec | None = ...,
+        state: _common_pb2.State.ValueType = ...,
+        reason: _builtins.str = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        ended_at: _timestamp_pb2.Timestamp | None = ...,
+        result: _common_pb2.Artifact | None = ...,
+        conversations: _builtins.int = ...,
+        duplicates: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "duplicates", b"duplicates", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Demonstrations: _TypeAlias = Demonstrations  # noqa: Y015

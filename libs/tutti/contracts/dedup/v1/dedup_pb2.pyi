@@ -106,3 +106,85 @@ class ListDedupsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListDedupsResponse: _TypeAlias = ListDedupsResponse  # noqa: Y015
+
+@_typing.final
+class HeldOutConversations(_message.Message):
+    """HeldOutConversations are published conversations whose prompts are kept out of others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    manifest_key: _builtins.str
+    """manifest_key of the conversations."""
+    content_digest: _builtins.str
+    """content_digest of them."""
+    part: _builtins.str
+    """part of their split; empty for all of them."""
+    def __init__(
+        self,
+        *,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+        part: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "manifest_key", b"manifest_key", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldOutConversations: _TypeAlias = HeldOutConversations  # noqa: Y015
+
+@_typing.final
+class FindContaminatedRequest(_message.Message):
+    """FindContaminatedRequest names conversations, and others that are held out."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOB_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FIELD_NUMBER: _builtins.int
+    blob: _builtins.str
+    """blob of JSON lines, a conversation each; its key ends in the digest of its bytes."""
+    @_builtins.property
+    def held_out(self) -> Global___HeldOutConversations:
+        """held_out conversations."""
+
+    def __init__(
+        self,
+        *,
+        blob: _builtins.str = ...,
+        held_out: Global___HeldOutConversations | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["held_out", b"held_out"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blob", b"blob", "held_out", b"held_out"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindContaminatedRequest: _TypeAlias = FindContaminatedRequest  # noqa: Y015
+
+@_typing.final
+class FindContaminatedResponse(_message.Message):
+    """FindContaminatedResponse names the contaminated conversations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def digests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """digests of them, sorted."""
+
+    def __init__(
+        self,
+        *,
+        digests: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digests", b"digests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindContaminatedResponse: _TypeAlias = FindContaminatedResponse  # noqa: Y015

@@ -57,6 +57,11 @@ class DedupServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_events__pb2.Dedup.FromString,
                 _registered_method=True)
+        self.FindContaminated = channel.unary_unary(
+                '/tutti.dedup.v1.DedupService/FindContaminated',
+                request_serializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindContaminatedRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindContaminatedResponse.FromString,
+                _registered_method=True)
 
 
 class DedupServiceServicer:
@@ -91,6 +96,13 @@ class DedupServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindContaminated(self, request, context):
+        """FindContaminated returns which conversations contain a prompt, or n-grams of a prompt, that is held out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DedupServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -113,6 +125,11 @@ def add_DedupServiceServicer_to_server(servicer, server):
                     servicer.CancelDedup,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_events__pb2.Dedup.SerializeToString,
+            ),
+            'FindContaminated': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindContaminated,
+                    request_deserializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindContaminatedRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindContaminatedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -224,6 +241,33 @@ class DedupService:
             '/tutti.dedup.v1.DedupService/CancelDedup',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
             tutti_dot_contracts_dot_dedup_dot_v1_dot_events__pb2.Dedup.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindContaminated(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.dedup.v1.DedupService/FindContaminated',
+            tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindContaminatedRequest.SerializeToString,
+            tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindContaminatedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class DedupServiceStub:
     """ListDedups returns one page of dedups, sorted by name."""
     CancelDedup: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Dedup]
     """CancelDedup cancels a dedup."""
+    FindContaminated: _grpc.UnaryUnaryMultiCallable[_dedup_pb2.FindContaminatedRequest, _dedup_pb2.FindContaminatedResponse]
+    """FindContaminated returns which conversations contain a prompt, or n-grams of a prompt, that is held out."""
 
 @_typing.type_check_only
 class DedupServiceAsyncStub(DedupServiceStub):
@@ -57,6 +59,8 @@ class DedupServiceAsyncStub(DedupServiceStub):
     """ListDedups returns one page of dedups, sorted by name."""
     CancelDedup: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Dedup]  # type: ignore[assignment]
     """CancelDedup cancels a dedup."""
+    FindContaminated: _aio.UnaryUnaryMultiCallable[_dedup_pb2.FindContaminatedRequest, _dedup_pb2.FindContaminatedResponse]  # type: ignore[assignment]
+    """FindContaminated returns which conversations contain a prompt, or n-grams of a prompt, that is held out."""
 
 class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
     """DedupService removes duplicates."""
@@ -92,5 +96,13 @@ class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Dedup, _abc.Awaitable[_events_pb2.Dedup]]:
         """CancelDedup cancels a dedup."""
+
+    @_abc_1.abstractmethod
+    def FindContaminated(
+        self,
+        request: _dedup_pb2.FindContaminatedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dedup_pb2.FindContaminatedResponse, _abc.Awaitable[_dedup_pb2.FindContaminatedResponse]]:
+        """FindContaminated returns which conversations contain a prompt, or n-grams of a prompt, that is held out."""
 
 def add_DedupServiceServicer_to_server(servicer: DedupServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

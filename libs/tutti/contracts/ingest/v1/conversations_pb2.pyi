@@ -47,8 +47,42 @@ class SplitShare(_message.Message):
 Global___SplitShare: _TypeAlias = SplitShare  # noqa: Y015
 
 @_typing.final
+class ConversationsSource(_message.Message):
+    """ConversationsSource is a set of conversations that was published before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    MANIFEST_KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    """resource, such as "demonstrations/x" or "conversations/x"."""
+    manifest_key: _builtins.str
+    """manifest_key of it."""
+    content_digest: _builtins.str
+    """content_digest of it."""
+    part: _builtins.str
+    """part of its split; empty for all of it."""
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        manifest_key: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+        part: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "manifest_key", b"manifest_key", "part", b"part", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConversationsSource: _TypeAlias = ConversationsSource  # noqa: Y015
+
+@_typing.final
 class ConversationsSpec(_message.Message):
-    """ConversationsSpec defines the files and the split."""
+    """ConversationsSpec defines the files or the source, the filter and the split."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -57,6 +91,10 @@ class ConversationsSpec(_message.Message):
     SPLIT_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    DEMONSTRATIONS_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FIELD_NUMBER: _builtins.int
+    RULE_SETS_FIELD_NUMBER: _builtins.int
+    CLASSIFIERS_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path of a folder or a file; empty in resources and events."""
     input_digest: _builtins.str
@@ -69,6 +107,22 @@ class ConversationsSpec(_message.Message):
     def split(self) -> _containers.RepeatedCompositeFieldContainer[Global___SplitShare]:
         """split into parts by the digest of each conversation; empty for no split."""
 
+    @_builtins.property
+    def demonstrations(self) -> Global___ConversationsSource:
+        """demonstrations to read instead of files."""
+
+    @_builtins.property
+    def held_out(self) -> Global___ConversationsSource:
+        """held_out conversations: those with one of their prompts, or n-grams of one, are rejected."""
+
+    @_builtins.property
+    def rule_sets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """rule_sets that a conversation must pass, such as harm_lexicon."""
+
+    @_builtins.property
+    def classifiers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """classifiers (NAME@DIGEST) that a conversation must pass."""
+
     def __init__(
         self,
         *,
@@ -77,10 +131,14 @@ class ConversationsSpec(_message.Message):
         split: _abc.Iterable[Global___SplitShare] | None = ...,
         seed: _builtins.int = ...,
         logic_version: _builtins.str = ...,
+        demonstrations: Global___ConversationsSource | None = ...,
+        held_out: Global___ConversationsSource | None = ...,
+        rule_sets: _abc.Iterable[_builtins.str] | None = ...,
+        classifiers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["demonstrations", b"demonstrations", "held_out", b"held_out"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_digest", b"input_digest", "input_path", b"input_path", "logic_version", b"logic_version", "seed", b"seed", "split", b"split"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "demonstrations", b"demonstrations", "held_out", b"held_out", "input_digest", b"input_digest", "input_path", b"input_path", "logic_version", b"logic_version", "rule_sets", b"rule_sets", "seed", b"seed", "split", b"split"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,40 @@
+"""Held-out prompts: which conversations contain one, or n-grams of one.
+
+Promises: n-grams are those of `contamination.py`, found in all that a conversation says beside its system message. A
+prompt that is too short for an n-gram is contained where the messages of the user have the same words. Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from tutti.corpus.conversations import Conversation, Role
+from tutti.dedup.contamination import Evaluation, Sought
+from tutti.dedup.shingles import spelled
+
+_TOGETHER = 4096
+
+
+def contaminated(conversations: Sequence[Conversation], held_out: Iterable[Conversation]) -> list[str]:
+    """The digests of the conversations that contain a held-out prompt, sorted. Raises TooManyTexts."""
+    asked = {_asked(each): each.digest for each in held_out}
+    prompts = {tuple(spelled(text.encode())) for text in asked}
+    evaluation = Evaluation([_batch({digest: text for text, digest in asked.items()})], Sought())
+    found = {each.digest for each in conversations if tuple(spelled(_asked(each).encode())) in prompts}
+    for first in range(0, len(conversations), _TOGETHER):
+        here = _batch({each.digest: _said(each) for each in conversations[first : first + _TOGETHER]})
+        found |= {each.doc_id for each in evaluation.found(here)}
+    return sorted(found)
+
+
+def _asked(conversation: Conversation) -> str:
+    return "\n\n".join(each.content for each in conversation.messages if each.role is Role.USER)
+
+
+def _said(conversation: Conversation) -> str:
+    return "\n\n".join(each.content for each in conversation.messages if each.role is not Role.SYSTEM)
+
+
+def _batch(texts: dict[str, str]) -> pa.RecordBatch:
+    columns = [pa.array(list(texts)), pa.array(list(texts.values()), pa.large_string())]
+    return pa.record_batch(columns, names=["doc_id", "text"])
