@@ -20,17 +20,19 @@ from roster import Kept, write_kept
 from servers import Stack
 
 from tutti.backbone.eventlog import EventLogError
-from tutti.chassis.config.datadir import DataDir, DataDirError
+from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, MISUSE, say
 from tutti.chassis.config.settings import SettingsError, installed_services, load
 from tutti.chassis.runtime import logs
 from tutti.chassis.runtime.supervisor import ChildSpec, Supervisor
 
 LOOK_SECONDS = 0.2
+MOST_CONNECTIONS = 80
+"""To Postgres, of all replicas; its default is 100."""
 log = logging.getLogger(__name__)
 
 
-def keep(path: Path, *, agents: int) -> int:
+def keep(path: Path, *, agents: int, copies: int) -> int:
     """Run the stack of a data directory until SIGTERM or SIGINT; the exit code."""
     try:
         data_dir = DataDir(path)
@@ -41,7 +43,7 @@ def keep(path: Path, *, agents: int) -> int:
         servers = KeptServers(data_dir)
         try:
             servers.start()
-            supervisor = Supervisor(data_dir, children(data_dir, servers.urls, agents), settings)
+            supervisor = Supervisor(data_dir, children(data_dir, servers.urls, agents, copies), settings)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: supervisor.stop())
             servers.watch(on_moved=supervisor.stop)
@@ -56,18 +58,27 @@ def keep(path: Path, *, agents: int) -> int:
         return say(str(error), FAILED)
 
 
-def children(data_dir: DataDir, urls: Mapping[str, str], agents: int) -> list[ChildSpec]:
-    """A process a service with credentials of its own, then agents, which are given blobs alone."""
+def children(data_dir: DataDir, urls: Mapping[str, str], agents: int, copies: int = 1) -> list[ChildSpec]:
+    """`copies` processes a service with credentials of its own, then agents, which are given blobs alone."""
     services = installed_services()
     databases = roles(urls["postgres"], services, data_dir.path / "servers" / "roles.json")
     logs_of = users(urls["kafka"], services, data_dir.path / "servers" / "users.json")
     blobs = {"TUTTI_BLOBS__URL": urls["s3"]}
+    connections = (
+        {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // (copies * len(services)))}
+    )
     specs = [
         ChildSpec(
-            service,
-            (sys.executable, "-m", f"tutti.{service}", "--data-dir", str(data_dir.path)),
-            environment={**blobs, "TUTTI_LOG__URL": logs_of[service], "TUTTI_DATABASE__URL": databases[service]},
+            part_of(service, copy) or service,
+            (sys.executable, "-m", f"tutti.{service}", "--data-dir", str(data_dir.path), "--copy", str(copy)),
+            environment={
+                **blobs,
+                **connections,
+                "TUTTI_LOG__URL": logs_of[service],
+                "TUTTI_DATABASE__URL": databases[service],
+            },
         )
+        for copy in range(1, copies + 1)
         for service in services
     ]
     for node in (chr(ord("a") + index) for index in range(agents)):

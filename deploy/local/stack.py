@@ -4,7 +4,7 @@ Promises: servers, data and secrets of a stack lie in its data directory; what d
 started is stopped by its pid.
 
     python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@MOMENT]
-    python deploy/local/stack.py up|down|ps|adopt [--data-dir D]
+    python deploy/local/stack.py up [--copies 2] | down | ps | roll | adopt [--data-dir D]
     python deploy/local/stack.py backup|restore FOLDER [--data-dir D]
     python deploy/local/stack.py reader [--data-dir D]
 """
@@ -26,11 +26,12 @@ from accounts import roles, users
 from keeper import children, keep
 from kills import Kill, Killer
 from processes import ServerError, wait_until
+from rolling import rolled
 from roster import Row, keeper_of, kept, roster
 from servers import ROOT, Stack
 
 from tutti.backbone.postgres.views import READER
-from tutti.chassis.config.datadir import DataDir, DataDirError
+from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, PREFIX, say
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import Problem
@@ -49,7 +50,7 @@ TUTTI = str(Path(sys.executable).with_name("tutti"))
 def run(given: argparse.Namespace) -> int:
     """Carry a recipe out; the stack is started for the time being when nobody serves the data directory."""
     started = time.monotonic()
-    with _serving(given.data_dir, given.agents):
+    with _serving(given):
         _say(f"the stack is up after {time.monotonic() - started:.1f} s")
         _show(roster(given.data_dir))
         sets = [part for override in given.set for part in ("--set", override)]
@@ -87,8 +88,8 @@ def run(given: argparse.Namespace) -> int:
 def up(given: argparse.Namespace) -> int:
     """Start the stack and leave it running."""
     if keeper_of(given.data_dir) is None:
-        keeper = _start(given.data_dir, given.agents)
-        _await_ready(given.data_dir, keeper)
+        keeper = _start(given)
+        _await_ready(given.data_dir, keeper, given.copies)
     return ps(given)
 
 
@@ -126,6 +127,15 @@ def restore(given: argparse.Namespace) -> int:
         return _administer(["restore", str(given.folder)], given.data_dir, urls)
 
 
+def roll(given: argparse.Namespace) -> int:
+    """Restart every replica, one after another: SIGTERM, then wait until the new process serves."""
+    if keeper_of(given.data_dir) is None:
+        raise ServerError(f"the stack of {given.data_dir} is down: start it first, with `stack.py up`")
+    for name, seconds in rolled(given.data_dir, given.only):
+        print(f"{name:16} restarted, serves again after {seconds:5.1f} s", flush=True)
+    return 0
+
+
 def reader(given: argparse.Namespace) -> int:
     """Print the URLs of Postgres and Kafka for a person who reads, as assignments for a shell."""
     servers, folder = Stack(given.data_dir / "servers"), given.data_dir / "servers"
@@ -149,13 +159,14 @@ def ps(given: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _serving(data_dir: Path, agents: int) -> Iterator[None]:
+def _serving(given: argparse.Namespace) -> Iterator[None]:
+    data_dir: Path = given.data_dir
     if keeper_of(data_dir) is not None:
         yield
         return
-    keeper = _start(data_dir, agents)
+    keeper = _start(given)
     try:
-        _await_ready(data_dir, keeper)
+        _await_ready(data_dir, keeper, given.copies)
         yield
     finally:
         _stop(data_dir)
@@ -187,35 +198,37 @@ def _administer(words: Sequence[str], data_dir: Path, urls: Mapping[str, str]) -
     return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
 
 
-def _start(data_dir: Path, agents: int) -> subprocess.Popen[bytes]:
+def _start(given: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Raises DataDirError, ServerError."""
+    data_dir: Path = given.data_dir
     DataDir(data_dir)
     servers = Stack(data_dir / "servers")
     servers.obtain(servers.names, install=bool(os.environ.get("CI")))  # what takes minutes the first time
     _say("starts Kafka, Postgres, S3, every service and the agents")
     with open(data_dir / "logs" / "keeper.out", "wb") as output:
         command = [sys.executable, str(Path(__file__).resolve()), "keep", "--data-dir", str(data_dir), "--agents",
-                   str(agents)]  # fmt: skip
+                   str(given.agents), "--copies", str(given.copies)]  # fmt: skip
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
 
 
-def _await_ready(data_dir: Path, keeper: subprocess.Popen[bytes]) -> None:
-    """Every service answers. Raises ServerError."""
-    wait_until(lambda: keeper.poll() is not None or not _missing(data_dir), READY_SECONDS)
+def _await_ready(data_dir: Path, keeper: subprocess.Popen[bytes], copies: int) -> None:
+    """Every replica of every service answers. Raises ServerError."""
+    wait_until(lambda: keeper.poll() is not None or not _missing(data_dir, copies), READY_SECONDS)
     if keeper.poll() is not None:
         words = (data_dir / "logs" / "keeper.out").read_text(errors="replace").strip().splitlines()
         raise ServerError((words or [f"the keeper ended with {keeper.returncode}"])[-1].removeprefix(PREFIX))
-    if missing := _missing(data_dir):
+    if missing := _missing(data_dir, copies):
         _stop(data_dir)
         raise ServerError(
             f"{', '.join(missing)} did not answer within {READY_SECONDS:.0f} s; look into {data_dir / 'logs'}"
         )
 
 
-def _missing(data_dir: Path) -> list[str]:
-    """Services that have not announced themselves, or do not answer."""
+def _missing(data_dir: Path, copies: int) -> list[str]:
+    """Replicas that have not announced themselves, and services that do not answer."""
     services = installed_services()
-    if missing := [each for each in services if not (data_dir / "endpoints" / each).exists()]:
+    parts = [part_of(service, copy) or "" for copy in range(1, copies + 1) for service in services]
+    if missing := [each for each in parts if not (data_dir / "endpoints" / each).exists()]:
         return missing
     with contextlib.suppress(Problem), connect(data_dir) as client:
         return sorted(set(services) - _answering(client))
@@ -258,14 +271,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stack.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps|adopt|backup|restore|reader")
-    for command in (run, up, down, ps, adopt, backup, restore, reader, _keep):
+    commands = parser.add_subparsers(required=True, metavar="run|up|down|ps|roll|adopt|backup|restore|reader")
+    for command in (run, up, down, ps, roll, adopt, backup, restore, reader, _keep):
         name = command.__name__.strip("_")
         made = commands.add_parser(name, description=command.__doc__)
         made.set_defaults(command=command)
         made.add_argument("--data-dir", type=Path, default=DEFAULT)
         if command in (run, up, _keep):
             made.add_argument("--agents", type=int, choices=range(1, 9), default=2)
+            made.add_argument("--copies", type=int, choices=(1, 2, 3), default=1, help="replicas of each service")
+        if command is roll:
+            made.add_argument("--only", action="append", default=[], metavar="SERVICE", help="may be repeated")
         if command is adopt:
             made.add_argument("--id", default="", help="the id to keep, if the stores have different ones")
         if command in (backup, restore):
@@ -288,7 +304,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _keep(given: argparse.Namespace) -> int:
     """Run the stack in the foreground; what `up` and `run` start."""
-    return keep(given.data_dir, agents=given.agents)
+    return keep(given.data_dir, agents=given.agents, copies=given.copies)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

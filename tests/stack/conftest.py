@@ -1,5 +1,6 @@
 """A stack (every service a process, on real servers) beside an embedded platform that carries out the same recipes."""
 
+import contextlib
 import functools
 import json
 import subprocess
@@ -50,12 +51,20 @@ def programs() -> None:
 @pytest.fixture(scope="module")
 def stack(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory of a stack that is up."""
-    data_dir = tmp_path_factory.mktemp("stack") / "data"
-    result = local("stack.py", "up", "--data-dir", data_dir)
+    with brought_up(tmp_path_factory.mktemp("stack") / "data") as data_dir:
+        yield data_dir
+
+
+@contextlib.contextmanager
+def brought_up(data_dir: Path, *arguments: str) -> Iterator[Path]:
+    """A stack that is up; nothing of it is left."""
+    result = local("stack.py", "up", "--data-dir", data_dir, *arguments)
     assert result.code == 0, result.err
-    yield data_dir
-    local("stack.py", "down", "--data-dir", data_dir)
-    local("servers.py", "wipe", "--dir", data_dir / "servers")
+    try:
+        yield data_dir
+    finally:
+        local("stack.py", "down", "--data-dir", data_dir)
+        local("servers.py", "wipe", "--dir", data_dir / "servers")
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ from tutti.chassis.identity.auth import HELD, Role, Tokens
 
 DEFAULT = Path(".tutti")
 VERSION = 1
+MOST_COPIES = 9
+"""The maximum number of replicas of a service that share a data directory."""
 PROCESSES = "processes.json"  # which ones the supervisor keeps running
 FOLDERS = ("db", "log", "blobs", "agents", "logs", "endpoints")
 
@@ -222,13 +224,27 @@ class DataDir:
             ) from None
 
 
+def part_of(service: str | None, copy: int) -> str | None:
+    """The name under which a replica of a service announces itself: that of the service for the first."""
+    return service if service is None or copy == 1 else f"{service}-{copy}"
+
+
 def endpoint_in(path: Path, service: str | None = None) -> str | None:
-    """The address in a data directory; changes nothing there."""
-    for name in [f"endpoints/{service}", "endpoint"] if service else ["endpoint"]:
-        with contextlib.suppress(OSError):
-            if address := (path / name).read_text().strip():
-                return address
-    return None
+    """The address in a data directory, or those of all replicas of a service, with commas; changes nothing there."""
+    parts = [part_of(service, copy) for copy in range(1, MOST_COPIES + 1)] if service else []
+    with contextlib.suppress(OSError):
+        known = set(os.listdir(path / "endpoints")) if service else set()
+        addresses = [_line(path / "endpoints" / part) for part in parts if part in known and part is not None]
+        if any(addresses):
+            return ",".join(filter(None, addresses))
+    return _line(path / "endpoint") or None
+
+
+def _line(path: Path) -> str:
+    """The content of a file of one line; empty where there is none."""
+    with contextlib.suppress(OSError):
+        return path.read_text().strip()
+    return ""
 
 
 def pages_in(path: Path, service: str) -> str | None:

@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
-from tutti.chassis.errors import Problem, TooLarge, Unavailable, from_status
+from tutti.chassis.errors import DeadlineExceeded, Problem, TooLarge, Unavailable, from_status
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
 from tutti.chassis.identity.cause import current_cause
 from tutti.chassis.identity.principal import ON_BEHALF_OF, delegation
@@ -32,6 +32,7 @@ else:
     _Streaming = grpc.UnaryStreamMultiCallable
 FIRST_BACKOFF_SECONDS = 0.05
 LAST_BACKOFF_SECONDS = 2.0
+SHORTEST_SECONDS = 0.05  # in which another attempt may still be answered
 MAX_ANSWER_BYTES = 64 << 20
 CHANNEL_OPTIONS = [
     ("grpc.enable_retries", 0),  # ours knows which methods may be sent again
@@ -60,7 +61,11 @@ class Untrusted(Unavailable):
 
 
 class RpcChannel(grpc.Channel):
-    """`address` is asked before every attempt and raises Unreachable when there is none. Safe for any thread."""
+    """`address` is asked before every attempt and raises Unreachable when there is none. Safe for any thread.
+
+    It may have several, with commas, of replicas of one service: the channel keeps to one, and takes the next when that
+    one does not answer.
+    """
 
     def __init__(
         self,
@@ -78,26 +83,44 @@ class RpcChannel(grpc.Channel):
         self.attempts = attempts
         self.max_message_bytes = max_message_bytes
         self._lock = threading.Lock()
-        self._open: tuple[str, grpc.Channel] | None = None
+        self._open: dict[str, grpc.Channel] = {}
+        self._turn = random.randrange(1 << 16)
+        self.replicas = 1
+        """The number of addresses at the last attempt."""
         self._stamp: Stamp = ()
         self._closed = False
 
     def connected(self) -> tuple[str, grpc.Channel]:
         """The address as it is now, and a channel to it."""
-        address, stamp = self._address(), self.tls.stamp if self.tls else ()
+        addresses, stamp = self._address().split(","), self.tls.stamp if self.tls else ()
         with self._lock:
             if self._closed:
                 raise Unavailable("the channel is closed: this process stops")
-            if self._open is None or self._open[0] != address or self._stamp != stamp:
-                if self._open is not None:
-                    self._open[1].close()
-                self._open, self._stamp = (address, self._made(address)), stamp
-            return self._open
+            for gone in [each for each in self._open if each not in addresses or self._stamp != stamp]:
+                self._open.pop(gone).close()
+            self._stamp, self.replicas = stamp, len(addresses)
+            address = addresses[self._turn % len(addresses)]
+            if address not in self._open:
+                self._open[address] = self._made(address)
+            return address, self._open[address]
+
+    def avoid(self, address: str) -> None:
+        """It did not answer: the next call goes to another replica, where there is one."""
+        with self._lock:
+            if address in self._open:
+                self._turn += 1
 
     def _made(self, address: str) -> grpc.Channel:
         if self.tls is None:
             return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         return grpc.secure_channel(address, self.tls.channel(), options=CHANNEL_OPTIONS)
+
+    def problem(self, error: grpc.RpcError, address: str, path: str) -> Problem:
+        """The problem in an error of a call to this address, which is avoided if it did not answer."""
+        found = problem_of(error, address, path, self.tls)
+        if isinstance(found, Unavailable | DeadlineExceeded):
+            self.avoid(address)
+        return found
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         more = ((TRACEPARENT, current_traceparent()), (ON_BEHALF_OF, delegation(current_cause().principal)))
@@ -136,9 +159,9 @@ class RpcChannel(grpc.Channel):
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            if self._open is not None:
-                self._open[1].close()
-                self._open = None
+            for each in self._open.values():
+                each.close()
+            self._open.clear()
 
     def __enter__(self) -> "RpcChannel":
         return self
@@ -159,8 +182,13 @@ class UnaryCall(_Unary):
         deadline = time.monotonic() + (self._channel.deadline_seconds if timeout is None else timeout)
         with span(self._path[1:], kind=SpanKind.CLIENT):
             for attempt in range(1, attempts + 1):
+                left = max(deadline - time.monotonic(), 0.001)
+                again = attempt < attempts and method is not None and not method.long
                 try:
-                    return self._once(data, max(deadline - time.monotonic(), 0.001))
+                    return self._once(data, left, again=again)
+                except DeadlineExceeded:
+                    if not again or deadline - time.monotonic() < SHORTEST_SECONDS:
+                        raise
                 except Untrusted:
                     raise
                 except Unavailable:
@@ -176,13 +204,15 @@ class UnaryCall(_Unary):
     def future(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("call the method itself, in a thread of your own")
 
-    def _once(self, data: bytes, seconds: float) -> Any:
+    def _once(self, data: bytes, seconds: float, *, again: bool) -> Any:
         address, inner = self._channel.connected()
+        if again and self._channel.replicas > 1:
+            seconds /= 2  # one that hangs leaves time for another
         try:
             send: Any = inner.unary_unary(self._path, None, self._deserialize)
             return send(data, timeout=seconds, metadata=self._channel.metadata())
         except grpc.RpcError as error:
-            raise problem_of(error, address, self._path, self._channel.tls) from None
+            raise self._channel.problem(error, address, self._path) from None
         except ValueError as error:  # another thread closed the channel because the address changed
             raise Unavailable(f"the connection to {address} was closed: {error}") from None
 
@@ -200,18 +230,18 @@ class StreamCall(_Streaming):
             call = send(data, timeout=timeout, metadata=self._channel.metadata())
         except ValueError as error:
             raise Unavailable(f"the connection to {address} was closed: {error}") from None
-        return Stream(call, address, self._path, self._channel.tls)
+        return Stream(call, address, self._path, self._channel)
 
 
 class Stream(Iterator[Any]):
-    def __init__(self, call: Any, address: str, path: str, tls: Tls | None) -> None:
-        self._call, self._address, self._path, self._tls = call, address, path, tls
+    def __init__(self, call: Any, address: str, path: str, channel: RpcChannel) -> None:
+        self._call, self._address, self._path, self._channel = call, address, path, channel
 
     def __next__(self) -> Any:
         try:
             return next(self._call)
         except grpc.RpcError as error:
-            raise problem_of(error, self._address, self._path, self._tls) from None
+            raise self._channel.problem(error, self._address, self._path) from None
 
     def cancel(self) -> None:
         self._call.cancel()

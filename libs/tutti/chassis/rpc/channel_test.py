@@ -1,11 +1,13 @@
 """The channel: what is sent again, and where."""
 
 import secrets
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import NotFound, Unimplemented
 from tutti.chassis.identity.auth import Role
@@ -68,3 +70,35 @@ def test_what_the_service_decided_is_not_asked_again(demo: Demo) -> None:
 def test_a_service_that_is_elsewhere_is_named(demo: Demo, tmp_path: Path) -> None:
     with pytest.raises(Unimplemented, match="LineageService"):
         LineageServiceStub(demo.channel()).Trace(TraceRequest(name="jobs/x"))
+
+
+def test_of_several_replicas_one_that_is_gone_is_left_for_another(demo: Demo) -> None:
+    addresses = f"127.0.0.1:1,{demo.host.address},127.0.0.1:2"
+    token = demo.data_dir.tokens().of(Role.ENGINEER)
+    for _ in range(5):  # whichever is tried first
+        with RpcChannel(lambda: addresses, token=token, attempts=4) as channel:
+            ingest = IngestServiceStub(channel)
+            assert ingest.GetIngest(GetRequest(name="ingests/a")).revision == 1
+            assert channel.connected()[0] == demo.host.address  # and is kept to
+            assert ingest.GetIngest(GetRequest(name="ingests/a")).revision == 1
+
+
+def test_of_several_replicas_one_that_hangs_leaves_time_for_another(demo: Demo) -> None:
+    with socket.socket() as hung:
+        hung.bind(("127.0.0.1", 0))
+        hung.listen()  # the kernel accepts and nobody answers, as with a process that was stopped
+        addresses = f"127.0.0.1:{hung.getsockname()[1]},{demo.host.address}"
+        token = demo.data_dir.tokens().of(Role.ENGINEER)
+        for _ in range(4):
+            with RpcChannel(lambda: addresses, token=token, attempts=4, deadline_seconds=4) as channel:
+                assert IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/a")).revision == 1
+
+
+def test_a_replica_that_is_announced_no_more_is_not_called(tmp_path: Path) -> None:
+    data_dir = DataDir(tmp_path)
+    for part in ("scheduler", "scheduler-2"):
+        data_dir.announce(f"127.0.0.1:{len(part)}", part)
+    data_dir.announce("127.0.0.1:1", "scheduler-x")
+    assert data_dir.endpoint("scheduler") == "127.0.0.1:9,127.0.0.1:11"
+    data_dir.withdraw("127.0.0.1:9", "scheduler")
+    assert data_dir.endpoint("scheduler") == "127.0.0.1:11"

@@ -25,7 +25,7 @@ from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
-from tutti.chassis.config.datadir import DataDir, tokens_at
+from tutti.chassis.config.datadir import DataDir, part_of, tokens_at
 from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings
 from tutti.chassis.delivery.compactor import Compactor
 from tutti.chassis.errors import Refused
@@ -76,13 +76,15 @@ class Running(Administered):
 
 
 class HostProcess:
-    """`builds` by name of the service. `alone`: the one that announces itself under its name, not as the platform."""
+    """`builds` by name of the service. `alone`: the one that announces itself under its name, not as the platform;
+    `copy` is its number among the replicas that share the data directory.
+    """
 
     def __init__(
-        self, builds: Mapping[str, Build], data_dir: DataDir, loaded: Loaded, *, alone: str | None = None
+        self, builds: Mapping[str, Build], data_dir: DataDir, loaded: Loaded, *, alone: str | None = None, copy: int = 1
     ) -> None:
         self._builds, self._data_dir, self._loaded = dict(builds), data_dir, loaded
-        self._alone = alone
+        self._alone, self._copy, self._part = alone, copy, part_of(alone, copy)
         self._clock, self._randomness = SystemClock(), SystemRandomness()
         self._open = ExitStack()
         self._channels: dict[str, RpcChannel] = {}
@@ -115,7 +117,7 @@ class HostProcess:
         lifecycle = self._loaded.values.lifecycle
         seconds = lifecycle.drain_seconds
         deadline = time.monotonic() + seconds
-        self._data_dir.withdraw(self.address, self._alone)
+        self._data_dir.withdraw(self.address, self._part)
         for each in self._running:
             self._health.set(each.service.name, "drains")
         threads = [thread for each in self._running for thread in each.threads if thread.started]
@@ -139,7 +141,7 @@ class HostProcess:
 
     def _start(self, deadline: float) -> None:
         values, data_dir = self._loaded.values, self._data_dir
-        name = self._alone or "host"
+        name = self._part or "host"
         self._open.callback(data_dir.lock(name, f"{name}.lock").release)
         self._instance = data_dir.instance(name)
         count_logs()
@@ -180,7 +182,7 @@ class HostProcess:
         self._serve_pages()
         for each in self._running:
             self._health.set(each.service.name)
-        data_dir.announce(self.address, self._alone)
+        data_dir.announce(self.address, self._part)
         self._ready = True
 
     def _build(self, name: str, build: Build, database: Database) -> Running:
@@ -220,7 +222,8 @@ class HostProcess:
             admin_descriptor,
             AdminApi(self._running, self._health.reason, lambda: self._pages, self._copies, preflight.findings),
         )
-        listen = values.services.get(self._alone or "", values.rpc.listen)
+        own = [each for each in values.services.get(self._alone or "", "").split(",") if each]
+        listen = own[self._copy - 1] if self._copy <= len(own) else values.rpc.listen
         self._server = RpcServer(
             [*(one for every in served.values() for one in every), admin],
             settings=values.rpc.model_copy(update={"listen": listen}),
@@ -233,7 +236,7 @@ class HostProcess:
         self.address = self._server.start()
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
         topic = next((topic for each in self._running for topic in each.machinery.topics), None)
-        file = health_path(self._data_dir.path, self._alone)
+        file = health_path(self._data_dir.path, self._part)
         probe = Probe(databases, self._log, topic, self._health, HealthFile(file))
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
@@ -289,12 +292,12 @@ class HostProcess:
             return
         self._opened(self._front)
         self._pages = self._front.start()
-        self._data_dir.announce_pages(self._pages, self._alone)
+        self._data_dir.announce_pages(self._pages, self._part)
 
     def _drain_front(self, seconds: float) -> list[str]:
         if self._front is None:
             return []
-        self._data_dir.withdraw_pages(self._alone)
+        self._data_dir.withdraw_pages(self._part)
         return [f"request {name}" for name in self._front.drain(seconds)]
 
     def channel(self, service: str) -> RpcChannel:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tutti.chassis.config.datadir import DEFAULT, DataDir
+from tutti.chassis.config.datadir import DEFAULT, MOST_COPIES, DataDir, part_of
 from tutti.chassis.config.settings import SettingsError, installed_services, load
 from tutti.chassis.rpc.eventloop import event_loop
 from tutti.chassis.rpc.methods import BadService
@@ -48,6 +48,9 @@ def parser(service: str | None) -> argparse.ArgumentParser:
     made.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     made.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    if service is not None:
+        made.add_argument("--copy", type=int, choices=range(1, MOST_COPIES + 1), default=1,
+                          help="number of this replica among those that share the data directory")  # fmt: skip
     if service is None:
         made.add_argument("services", nargs="*", help="names, or name=package.module:build; all that are installed")
     return made
@@ -63,11 +66,12 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
         overrides=arguments.set,
         services={*installed_services(), *builds},
     )
-    logs.configure(alone or "host", loaded.values.telemetry.level)
+    copy = getattr(arguments, "copy", 1)
+    logs.configure(part_of(alone, copy) or "host", loaded.values.telemetry.level)
     stop = threading.Event()
     _beat(leash.hold(stop.set))
     told = _signals(stop)
-    host = HostProcess(builds, data_dir, loaded, alone=alone)
+    host = HostProcess(builds, data_dir, loaded, alone=alone, copy=copy)
     log.info("ready at %s with %s", host.start(), ", ".join(builds))
     while not stop.wait(3600):
         pass

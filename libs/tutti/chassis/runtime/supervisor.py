@@ -37,6 +37,7 @@ HOST = "host"
 LAST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 30.0  # a child that ran for so long starts over with the first backoff
 LOOK_SECONDS = 0.05  # between two looks at whether the host is ready
+START_LOOK_SECONDS = 0.2  # between two looks at who has started, while others wait for that
 LISTEN_SECONDS = 1.0  # between two looks at who gave a word, at most
 EXAMINE_SECONDS = 0.5  # for a child that hangs to write down where
 LAST_WORDS_BYTES = 64 << 10
@@ -105,6 +106,7 @@ class Supervisor:
         self._children = [Child(spec) for spec in specs]
         self._told: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         self._listen_seconds = min(LISTEN_SECONDS, min(settings.silence_seconds, settings.first_word_seconds) / 8)
+        self._at_once = max(2, os.cpu_count() or 1)
         self._stopping = False
         self._been_ready = all(spec.name != HOST for spec in specs)
 
@@ -139,6 +141,8 @@ class Supervisor:
         """Wait for the next child that ends; None when something else may be due."""
         self._been_ready = self._been_ready or (self._data_dir.path / "endpoint").exists()
         waits = [child.due - time.monotonic() for child in self._children if child.state is State.WAITING]
+        if any(child.patience is not None and not child.spoken for child in self._children):
+            waits = [START_LOOK_SECONDS] if waits else []
         waits += [] if self._been_ready else [LOOK_SECONDS]
         waits += [self._listen_seconds] if any(child.patience for child in self._children) else []
         try:
@@ -147,11 +151,16 @@ class Supervisor:
             return None
 
     def _start_due(self) -> None:
+        """Start what is due, only so many at once: each imports for seconds, and its first word is limited in time."""
+        starting = sum(child.patience is not None and not child.spoken for child in self._children)
         for child in self._children:
+            if starting >= self._at_once:
+                return
             after = child.spec.after
             held = after is not None and not (self._data_dir.path / after).exists()
             if child.state is State.WAITING and child.due <= time.monotonic() and not held:
                 self._start(child)
+                starting += 1
 
     def _listen(self) -> None:
         """Kill who was silent for too long; its end is told as any other."""
