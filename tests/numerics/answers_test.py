@@ -11,8 +11,10 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import RealFiles
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.keys import manifest_of
+from tutti.checkpoints.staged import MANIFEST
 from tutti.corpus.conversations import Answer, Conversation, Message, Role, from_lines, to_lines
 from tutti.corpus.template import CHAT_1
+from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
 from tutti.sampling.answering import Answered, answer
 from tutti.trainer.staging import Cache
@@ -36,7 +38,8 @@ def answered(
 ) -> tuple[Answered, list[Answer]]:
     lines, to = folder / "prompts.jsonl", folder / "answers.jsonl"
     lines.write_bytes(to_lines(prompts))
-    found = answer(staged, talks.TOKENIZER, lines, part, Sampling(seed=seed), 6, each, to)
+    wanted = Wanted((staged / MANIFEST).read_bytes(), staged, most_bytes=0)
+    found = answer(wanted, talks.TOKENIZER, lines, part, Sampling(seed=seed), 6, each, to)
     return found, list(from_lines(Answer, to.read_bytes()))
 
 

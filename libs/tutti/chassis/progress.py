@@ -8,6 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+
+class Abandoned(Exception):
+    """Nobody wants the result of this work any more; raised where it reports its progress, so that it ends."""
+
+
 SAY_SECONDS = 0.5
 """Between two words of one worker."""
 

@@ -62,6 +62,11 @@ class Retry(Exception):
 class CancellablePool(Pool, Protocol):
     """A pool that can end a function which nobody waits for any more, and hears how far one is."""
 
+    @property
+    def resident(self) -> "CancellablePool":
+        """The one process whose memory is kept from call to call."""
+        ...
+
     def run_until(self, cancelled: Callable[[], bool], fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     def watch(
@@ -86,7 +91,17 @@ class TaskContext:
 
     def pool(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a top-level picklable function in the process pool; it is killed once the claim is lost."""
+        return self._run(self.host.pool, fn, *args, **kwargs)
+
+    def resident(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a top-level picklable function in the resident process, whose memory is kept from call to call.
+
+        Once the claim is lost, the function ends where it next reports its progress.
+        """
         pool = self.host.pool
+        return self._run(pool.resident if isinstance(pool, CancellablePool) else pool, fn, *args, **kwargs)
+
+    def _run(self, pool: Pool, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if isinstance(pool, CancellablePool):
             return pool.watch(lambda: self.over, self.tell, fn, *args, **kwargs)
         return pool.run(fn, *args, **kwargs)

@@ -5,7 +5,7 @@ with it.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,11 +26,18 @@ class Continuation:
 
 
 def generate(
-    decoder: Decoder, prompts: Sequence[Sequence[int]], sampling: Sampling, limits: Limits, *, first: int = 0
+    decoder: Decoder,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    limits: Limits,
+    *,
+    first: int = 0,
+    advanced: Callable[[], None] = lambda: None,
 ) -> list[Continuation]:
     """Continue each prompt; an empty one begins as a text does that follows another's end.
 
-    Prompt k draws as number `first + k`. Raises PromptTooLong when one fills the model's context, NotFinite.
+    Prompt k draws as number `first + k`; `advanced` is called for each token. Raises PromptTooLong when a prompt fills
+    the model's context, NotFinite.
     """
     context = decoder.model.context
     begins = [list(prompt) or [limits.end] for prompt in prompts]
@@ -47,11 +54,13 @@ def generate(
             text, logits = decoder.begin(waiting[0].prompt, room=waiting[0].room)
             active[text] = waiting.popleft()
             active[text].take(logits.cpu().numpy())
+            advanced()
         active = {text: growing for text, growing in active.items() if growing.stop is None}
         if active:
             rows = decoder.step(list(active), [growing.tokens[-1] for growing in active.values()])
             for growing, logits in zip(active.values(), rows.cpu().numpy(), strict=True):
                 growing.take(logits)
+                advanced()
     return [growing.continuation() for growing in every]
 
 

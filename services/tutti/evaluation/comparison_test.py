@@ -12,7 +12,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.work import linefiles
-from tutti.chassis.work.work import publish, put_named, served
+from tutti.chassis.work.work import publish, put_named, served_work
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest
 from tutti.contracts.evaluation.v1 import (
     ComparedSample,
@@ -39,7 +39,7 @@ def build(host: Host) -> Service:
     """A service that does this work alone."""
     HOSTS[:] = [host]
     made = work(host)
-    return Service(name="evaluation", resources=[made.resource], serves=[served(made, check)], tasks=[made.task()])
+    return Service(name="evaluation", resources=[made.resource], serves=[served_work(made, check)], tasks=[made.task()])
 
 
 @pytest.fixture(params=range(3))

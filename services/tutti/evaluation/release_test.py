@@ -10,7 +10,7 @@ from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.identity import signatures
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.work.work import served
+from tutti.chassis.work.work import served_work
 from tutti.contracts.annotation.v1 import Campaign, Preferences
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_PRUNED, Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest
@@ -84,7 +84,7 @@ def build(host: Host) -> Service:
         name="evaluation",
         resources=[releases.resource],
         tables=[releases.keys.table, releases.relied.table],
-        serves=[served(releases.work, check, releases)],
+        serves=[served_work(releases.work, check, releases)],
         facts=[ReleaseRevoked],
         tasks=[releases.work.task()],
         loops=[releases.reconciler],

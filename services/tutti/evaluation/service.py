@@ -7,7 +7,7 @@ signed, and becomes stale when its evidence changes.
 from pathlib import Path
 
 from tutti.chassis.service import Host, Service
-from tutti.chassis.work.work import served
+from tutti.chassis.work.work import served_work
 from tutti.contracts.evaluation.v1 import ReleaseRevoked
 from tutti.evaluation import comparison, release
 from tutti.evaluation.release import Releases, asked
@@ -21,8 +21,8 @@ def build(host: Host) -> Service:
         resources=[comparisons.resource, releases.resource],
         tables=[releases.keys.table, releases.relied.table],
         serves=[
-            served(comparisons, comparison.check),
-            served(releases.work, release.check, releases),
+            served_work(comparisons, comparison.check),
+            served_work(releases.work, release.check, releases),
         ],
         consumes=releases.consumes(),
         facts=[ReleaseRevoked],

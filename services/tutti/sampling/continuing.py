@@ -1,16 +1,12 @@
-"""Texts continued by a staged checkpoint, in a process of the pool: torch is imported there alone."""
+"""Texts continued by a model in the resident process: torch is imported there alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from tutti.chassis.tasks import WorkFailed
-from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.staged import open_staged
 from tutti.corpus.tokenizer import BytePairTokenizer
-from tutti.inference.errors import InferenceError
-from tutti.inference.parameters import parameters_of
+from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
+from tutti.sampling.models import counted, model_of
 
 LOGIC_VERSION = "sampling-1"
 
@@ -26,27 +22,24 @@ class Continued:
 
 
 def continue_texts(
-    folder: Path, tokenizer: BytePairTokenizer, prompts: Sequence[str], sampling: Sampling, tokens: int
+    wanted: Wanted, tokenizer: BytePairTokenizer, prompts: Sequence[str], sampling: Sampling, tokens: int
 ) -> list[Continued]:
     """Continue each prompt by at most `tokens` tokens, on as many threads as the model was trained with.
 
-    Raises WorkFailed when a prompt fills the model's context, or the checkpoint is damaged.
+    Raises NotLoaded, and WorkFailed when a prompt fills the model's context, or the checkpoint is damaged.
     """
-    import torch
+    with model_of(wanted) as model:
+        import torch
 
-    from tutti.inference.decoder import Decoder
-    from tutti.inference.generation import generate
-    from tutti.inference.limits import Limits
+        from tutti.inference.decoder import Decoder
+        from tutti.inference.generation import generate
+        from tutti.inference.limits import Limits
 
-    try:
-        staged = open_staged(folder)
-        torch.set_num_threads(staged.body.training.step.threads)
-        decoder = Decoder(staged.body.layout, torch.from_numpy(parameters_of(staged)))
+        torch.set_num_threads(model.body.training.step.threads)
+        decoder = Decoder(model.body.layout, model.vector)
         ids = [encoded.tolist() for encoded in tokenizer.encode_all(prompts)]
         limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary)
-        found = generate(decoder, ids, sampling, limits)
-    except (InferenceError, CheckpointError) as error:
-        raise WorkFailed(str(error)) from error
+        found = generate(decoder, ids, sampling, limits, advanced=counted(len(ids) * tokens))
     return [
         Continued(prompt, tokenizer.decode(each.tokens), len(each.tokens), each.stop.value)
         for prompt, each in zip(prompts, found, strict=True)

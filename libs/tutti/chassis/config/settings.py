@@ -154,6 +154,12 @@ class LifecycleSettings(Section):
         default=30.0, gt=0, description="interval between two reconciliations of all open resources"
     )
     workers: int = Field(default=0, ge=0, description="worker processes for CPU-bound work; 0: one per core, at most 4")
+    model_idle_seconds: float = Field(
+        default=600.0, gt=0, description="time without requests after which the process that holds models ends"
+    )
+    model_silence_seconds: float = Field(
+        default=300.0, gt=0, description="time without progress, such as a token, after which that process is killed"
+    )
 
 
 class TelemetrySettings(Section):

@@ -46,6 +46,7 @@ from tutti.chassis.runtime.machinery import assemble
 from tutti.chassis.runtime.pool import ProcessPool
 from tutti.chassis.runtime.preflight import Preflight
 from tutti.chassis.runtime.probe import Probe
+from tutti.chassis.runtime.resident import Resident
 from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.store import audit, stack
@@ -152,7 +153,13 @@ class HostProcess:
         scratch = data_dir.scratch(name)
         self._open.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
         tempfile.tempdir = str(scratch)
-        self._pool = self._opened(ProcessPool(values.lifecycle.workers, scratch=scratch))
+        models = Resident(
+            "models",
+            idle_seconds=values.lifecycle.model_idle_seconds,
+            silence_seconds=values.lifecycle.model_silence_seconds,
+            scratch=scratch,
+        )
+        self._pool = self._opened(ProcessPool(values.lifecycle.workers, scratch=scratch, resident=models))
         self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
         self._blobs = self._opened(_blobs_of(values.blobs, data_dir))
         url = values.database.url or data_dir.database_url

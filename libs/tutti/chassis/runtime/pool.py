@@ -1,32 +1,26 @@
 """Processes for heavy work.
 
 Promises: a worker is a fresh process that inherits no socket, thread, setting or secret; a function that is cancelled
-is gone at once, together with its worker; a worker whose parent died ends by itself.
+is gone at once, together with its worker; a worker whose parent died ends by itself, and one that a signal stopped is
+killed.
 """
 
+import logging
+import math
 import os
 import pickle
-import re
-import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
-from multiprocessing.connection import Connection
+from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
-from tutti.chassis.config.settings import ENVIRONMENT_PREFIX
 from tutti.chassis.errors import Unavailable
 from tutti.chassis.progress import Progress
+from tutti.chassis.runtime.workers import LOOK_SECONDS, Check, Lost, Worker
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_SECRET_NAME = re.compile(r"(?:^|_)(secret|password|token|credential|key)s?(?:_|$)", re.IGNORECASE)
-_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
-LOOK_SECONDS = 0.1  # between two looks at whether the caller still wants the result
+_log = logging.getLogger(__name__)
 
 
 class PoolError(Exception):
@@ -34,7 +28,7 @@ class PoolError(Exception):
 
 
 class PoolCancelled(PoolError):
-    """The caller gave up; the worker was killed."""
+    """The caller gave up; the function was ended."""
 
 
 class PoolClosed(PoolError, Unavailable):
@@ -42,20 +36,33 @@ class PoolClosed(PoolError, Unavailable):
 
 
 class WorkerDied(PoolError):
-    """The worker ended before its function did: killed, out of memory, or a crash."""
+    """The worker was lost before its function returned: killed, stopped, silent, out of memory, or a crash."""
 
 
 class ProcessPool:
     """At most `size` functions at a time; further callers wait. A worker idle for `idle_seconds` ends by itself.
 
-    `scratch`: where workers make temporary files; None: where the system does.
+    `scratch`: where workers make temporary files; None: where the system does. `resident`: see there; a pool without
+    one runs such functions as it runs others.
     """
 
-    def __init__(self, size: int = 0, *, idle_seconds: float = 60.0, scratch: Path | None = None) -> None:
+    name = "pool"
+    silence_seconds = math.inf
+    """A worker that reports no progress for so long is killed."""
+
+    def __init__(
+        self,
+        size: int = 0,
+        *,
+        idle_seconds: float = 60.0,
+        scratch: Path | None = None,
+        resident: "ProcessPool | None" = None,
+    ) -> None:
+        self.resident = resident or self
         self._scratch = scratch
         self._slots = threading.Semaphore(size or min(os.cpu_count() or 1, 4))
         self._idle_seconds = idle_seconds
-        self._idle: list[_Worker] = []
+        self._idle: list[Worker] = []
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
@@ -64,7 +71,7 @@ class ProcessPool:
         return self.watch(lambda: False, _ignore, fn, *args, **kwargs)
 
     def run_until(self, cancelled: Callable[[], bool], fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same, but killed once `cancelled()` is true."""
+        """The same, but ended once `cancelled()` is true."""
         return self.watch(cancelled, _ignore, fn, *args, **kwargs)
 
     def watch(
@@ -78,11 +85,18 @@ class ProcessPool:
         """The same, and what the function says of its progress goes to `hear`, in this thread."""
         request = pickle.dumps((fn, args, kwargs), protocol=pickle.HIGHEST_PROTOCOL)
         name = getattr(fn, "__qualname__", repr(fn))
+
+        def check() -> None:
+            if self._closed.is_set():
+                raise PoolClosed(f"the pool closed while {name} ran: this process stops")
+            if cancelled():
+                raise PoolCancelled(f"{name} was cancelled")
+
         while not self._slots.acquire(timeout=LOOK_SECONDS):
-            self._check(cancelled, name)
+            check()
         try:
-            self._check(cancelled, name)
-            return cast(T, self._once(request, cancelled, hear, name))
+            check()
+            return cast(T, self._once(request, check, hear, name))
         finally:
             self._slots.release()
 
@@ -93,110 +107,65 @@ class ProcessPool:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.kill()
+        if self.resident is not self:
+            self.resident.close()
 
-    def _once(
-        self, request: bytes, cancelled: Callable[[], bool], hear: Callable[[Progress], None], name: str
-    ) -> object:
-        worker = self._that_accepts(request, name)
+    def ended_early(self, worker: Worker) -> bool:
+        """End the function of a worker whose caller gave up; True if the worker can take another."""
+        return False
+
+    def _once(self, request: bytes, check: Check, hear: Callable[[Progress], None], name: str) -> object:
+        worker = self._that_accepts(request, check, name)
         try:
-            while isinstance(said := self._next(worker, cancelled, name), Progress):
+            while isinstance(said := worker.next(check, self.silence_seconds), Progress):
                 hear(said)
             returned, value = said
+        except Lost as lost:
+            worker.kill()
+            raise self._died(worker, "ran", name, lost) from None
+        except PoolCancelled:
+            self._put_back(worker, keep=self.ended_early(worker))
+            raise
         except BaseException:
             worker.kill()
             raise
-        with self._lock:
-            keep = not self._closed.is_set()
-            if keep:
-                self._idle.append(worker)
-        if not keep:
-            worker.kill()
+        self._put_back(worker, keep=True)
         if returned:
             return value
         assert isinstance(value, BaseException)
         raise value
 
-    def _next(self, worker: "_Worker", cancelled: Callable[[], bool], name: str) -> "Progress | tuple[bool, object]":
-        """The next message of the worker: its progress or its result."""
-        while not worker.connection.poll(LOOK_SECONDS):
-            self._check(cancelled, name)
-        try:
-            return worker.receive()
-        except EOFError:
-            raise WorkerDied(f"the process that ran {name} {worker.how_it_ended()}") from None
+    def _put_back(self, worker: Worker, *, keep: bool) -> None:
+        with self._lock:
+            keep = keep and not self._closed.is_set()
+            if keep:
+                self._idle.append(worker)
+        if not keep:
+            worker.kill()
 
-    def _that_accepts(self, request: bytes, name: str) -> "_Worker":
+    def _that_accepts(self, request: bytes, check: Check, name: str) -> Worker:
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
-            worker = kept or _Worker(self._idle_seconds, self._scratch)
-            if worker.accept(request):
+            worker = kept or self._new_worker()
+            try:
+                worker.take(request, check)
                 return worker
-            how = worker.how_it_ended()
-            worker.kill()
-            if kept is None:  # a kept one may just have ended for idleness; a new one may not
-                raise WorkerDied(f"the process that should run {name} {how}")
+            except Lost as lost:
+                worker.kill()
+                if kept is None:  # a kept one may have ended because it was idle, or been killed; a new one may not
+                    raise self._died(worker, "should run", name, lost) from None
+                _log.info("%s: the idle process %d %s; another one is started", self.name, worker.pid, lost)
+            except BaseException:
+                worker.kill()
+                raise
 
-    def _check(self, cancelled: Callable[[], bool], name: str) -> None:
-        if self._closed.is_set():
-            raise PoolClosed(f"the pool closed while {name} ran: this process stops")
-        if cancelled():
-            raise PoolCancelled(f"{name} was cancelled")
+    def _new_worker(self) -> Worker:
+        return Worker(self._idle_seconds, self._scratch, self.name)
+
+    def _died(self, worker: Worker, did: str, name: str, lost: Lost) -> WorkerDied:
+        return WorkerDied(f"the process that {did} {name} {lost}")
 
 
 def _ignore(said: Progress) -> None:
     """Nobody wants to know."""
-
-
-def harmless(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without settings and secrets: a worker parses what strangers wrote."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if not (name.startswith(ENVIRONMENT_PREFIX) or _SECRET_NAME.search(name) or _PASSWORD.search(value))
-    }
-
-
-class _Worker:
-    def __init__(self, idle_seconds: float, scratch: Path | None) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            # close_fds leaves the worker nothing but its end of the pair; its own session keeps signals of a terminal
-            # away, so that the host decides when it ends.
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tutti.chassis.runtime.worker", str(theirs.fileno()), str(idle_seconds)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                env=harmless(os.environ) | ({"TMPDIR": str(scratch)} if scratch else {}),
-            )
-        self.connection: Connection = Connection(ours.detach())
-
-    def accept(self, request: bytes) -> bool:
-        """Hand the function over; whether the worker took it."""
-        try:
-            self.connection.send_bytes(request)
-            return self.connection.recv_bytes() == b"taken"
-        except (EOFError, OSError):
-            return False
-
-    def receive(self) -> Progress | tuple[bool, object]:
-        try:
-            said = pickle.loads(self.connection.recv_bytes())  # noqa: S301 - our own worker
-            return cast("Progress | tuple[bool, object]", said)
-        except OSError:
-            raise EOFError from None
-
-    def how_it_ended(self) -> str:
-        try:
-            code = self._process.wait(1)
-        except subprocess.TimeoutExpired:
-            return "closed its connection"
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-    def kill(self) -> None:
-        self.connection.close()
-        self._process.kill()
-        deadline = time.monotonic() + 5
-        while self._process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.001)

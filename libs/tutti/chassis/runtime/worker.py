@@ -1,7 +1,8 @@
 """The program of a pool's worker: functions in, results out, over one socket.
 
 Promises: it ends when its parent does, and by itself when it has been idle for long; it imports nothing but what the
-functions need; what a function says of its progress comes before its result.
+functions need; what a function says of its progress comes before its result. A function that the parent abandons ends
+where it next reports its progress.
 """
 
 import os
@@ -14,15 +15,27 @@ from multiprocessing.connection import Connection
 
 from tutti.chassis import progress
 
+ABANDON = b"abandon"
+"""The message of a parent that does not want the result any more."""
+
 
 def serve(connection: Connection, idle_seconds: float) -> None:
     while connection.poll(idle_seconds):
         request = connection.recv_bytes()
+        if request == ABANDON:  # its function had returned before the message came
+            continue
         connection.send_bytes(b"taken")
-        progress.listen(lambda said: connection.send_bytes(pickle.dumps(said)))
+        progress.listen(lambda said: report(connection, said))
         packed = answer(request)
         progress.listen(None)
         connection.send_bytes(packed)
+
+
+def report(connection: Connection, said: progress.Progress) -> None:
+    """Raises Abandoned."""
+    connection.send_bytes(pickle.dumps(said))
+    if connection.poll(0):
+        raise progress.Abandoned
 
 
 def answer(request: bytes) -> bytes:

@@ -1,20 +1,41 @@
-"""A checkpoint and the tokenizer of its training, fetched to a scratch folder."""
+"""A checkpoint and the tokenizer of its training, fetched to a scratch folder or loaded by the resident process."""
 
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import NotFound
 from tutti.chassis.service import Host
-from tutti.chassis.tasks import WorkFailed
+from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.reader import stage
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointState
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.inference.models import NotLoaded, Wanted
 from tutti.model.training import Training
+from tutti.records.errors import CorpusError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A committed checkpoint: the bytes of its manifest, the digest of its parameters, and its tokenizer."""
+
+    name: str
+    manifest_key: str
+    manifest: bytes
+    state_digest: str
+    model_digest: str
+    tokenizer: BytePairTokenizer
 
 
 @dataclass(frozen=True)
@@ -35,20 +56,55 @@ class Checkpoints:
         self._committer = CommitterServiceStub(host.channel("committer"))
         self._tokenization = TokenizationServiceStub(host.channel("tokenization"))
 
-    def fetch(self, name: str, folder: Path) -> Fetched:
-        """Fetch a committed checkpoint into `folder`. Raises WorkFailed when it cannot be used."""
+    def find(self, name: str) -> Found:
+        """Return a committed checkpoint, without its parameters. Raises WorkFailed when it cannot be used."""
         try:
             found = self._committer.GetCheckpoint(GetRequest(name=name))
             if found.state != CHECKPOINT_STATE_COMMITTED:
                 state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
                 raise WorkFailed(f"{name} is {state}; choose one of `tutti checkpoints ls` that is committed")
-            staged = stage(self._blobs, found.manifest_key, folder, state_digest=found.state_digest)
-            tokenizer = self._tokenizer(staged.body.training)
+            manifest = self._blobs.get(found.manifest_key)
+            tokenizer = self._tokenizer(CheckpointBody.decode(manifest).training)
+        except BlobMissing as error:
+            raise WorkFailed(f"{name}: its manifest {found.manifest_key} is gone; choose another checkpoint") from error
         except NotFound as error:
             raise WorkFailed(error.message) from error
+        except (CheckpointError, CorpusError) as error:
+            raise WorkFailed(f"{name}: {error}") from error
+        return Found(name, found.manifest_key, manifest, found.state_digest, found.model_digest, tokenizer)
+
+    def fetch(self, name: str, folder: Path) -> Fetched:
+        """Fetch a committed checkpoint into `folder`. Raises WorkFailed when it cannot be used."""
+        found = self.find(name)
+        self._stage(found, folder)
+        return Fetched(name, folder, found.model_digest, found.tokenizer)
+
+    def resident(
+        self,
+        context: TaskContext,
+        found: Found,
+        most_bytes: int,
+        fn: Callable[Concatenate[Wanted, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call `fn` with the model in the resident process; its bytes are fetched only if it is not in memory there.
+
+        The process keeps at most `most_bytes` of parameters. Raises WorkFailed when the checkpoint cannot be used.
+        """
+        try:
+            return context.resident(fn, Wanted(found.manifest, None, most_bytes), *args, **kwargs)
+        except NotLoaded:
+            with tempfile.TemporaryDirectory(prefix="tutti-model-") as scratch:
+                self._stage(found, Path(scratch))
+                context.check()
+                return context.resident(fn, Wanted(found.manifest, Path(scratch), most_bytes), *args, **kwargs)
+
+    def _stage(self, found: Found, folder: Path) -> None:
+        try:
+            stage(self._blobs, found.manifest_key, folder, state_digest=found.state_digest)
         except CheckpointError as error:
             raise WorkFailed(str(error)) from error
-        return Fetched(name, folder, found.model_digest, tokenizer)
 
     def _tokenizer(self, training: Training) -> BytePairTokenizer:
         """The tokenizer that a training names, or else that of its dataset."""

@@ -174,7 +174,7 @@ class Work(Generic[M]):
         return self.resource.put(unit, work)
 
 
-def served(work: Work[Any], check: Callable[[Any], None], more: object = None) -> Served:
+def served_work(work: Work[Any], check: Callable[[Any], None], more: object = None) -> Served:
     """The gRPC service of a kind of work whose proto file has one of its own: Create, Get, List and Cancel.
 
     `check` raises InvalidField for a spec that cannot be carried out; `more` has the other methods of the service.

@@ -1,0 +1,98 @@
+"""Models kept in memory by their digest, for a process that answers many requests.
+
+Promises: equal digests are loaded once; at most the given bytes of parameters are kept, and the model that was used
+longest ago is dropped first; parameters are verified by digest when they are loaded. Imports torch when one is loaded.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.staged import open_staged
+from tutti.inference.errors import InferenceError
+from tutti.inference.parameters import parameters_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BYTES = 4
+
+
+class NotLoaded(InferenceError):
+    """The model is not in memory, and the request names no folder to load it from."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The model of a request.
+
+    `manifest` has the bytes of its checkpoint's manifest; `folder` holds the staged checkpoint, None asks for a model
+    that is in memory. At most `most_bytes` of parameters are kept for later requests.
+    """
+
+    manifest: bytes
+    folder: Path | None
+    most_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """`vector` holds the parameters, float32 [layout.elements]; they are shared between requests and never written."""
+
+    body: CheckpointBody
+    vector: "Tensor"
+
+
+class Models:
+    """The models of one process; used by one thread."""
+
+    def __init__(self) -> None:
+        self._vectors: OrderedDict[str, Tensor] = OrderedDict()
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """The models in memory, from the one that was used longest ago."""
+        return tuple(self._vectors)
+
+    def model(self, wanted: Wanted, *, advanced: Callable[[int, int], None] = lambda done, total: None) -> Model:
+        """Return the wanted model, loaded where necessary; `advanced` is called with the bytes so far and in all.
+
+        A model that is larger than the bound is returned and not kept. Raises NotLoaded, CheckpointError.
+        """
+        body = CheckpointBody.decode(wanted.manifest)
+        digest, size = body.model_digest, BYTES * body.layout.elements
+        vector = self._vectors.get(digest)
+        if vector is None:
+            if wanted.folder is None:
+                raise NotLoaded(f"the model {digest} of {body.name} is not in memory; give a folder to load it from")
+            self._drop_to(wanted.most_bytes - size)
+            vector = _loaded(body, wanted.folder, advanced)
+        elif size > wanted.most_bytes:
+            del self._vectors[digest]
+        if size <= wanted.most_bytes:
+            self._vectors[digest] = vector
+            self._vectors.move_to_end(digest)
+            self._drop_to(wanted.most_bytes)
+        return Model(body, vector)
+
+    def _drop_to(self, most_bytes: int) -> None:
+        """Drop models until at most so many bytes of parameters are left."""
+        while self._vectors and sum(BYTES * each.numel() for each in self._vectors.values()) > most_bytes:
+            self._vectors.popitem(last=False)
+
+
+MODELS = Models()
+"""Those of this process."""
+
+
+def _loaded(body: CheckpointBody, folder: Path, advanced: Callable[[int, int], None]) -> "Tensor":
+    """The parameters, in memory of torch: it is aligned to 64 bytes, and the bits of a product can depend on that."""
+    import torch
+
+    staged = open_staged(folder, state_digest=body.state_digest)
+    vector = torch.empty(body.layout.elements, dtype=torch.float32)
+    parameters_of(staged, into=vector.numpy(), advanced=advanced)
+    return vector

@@ -1,0 +1,29 @@
+"""The model of a request, in the resident process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from tutti.chassis import progress
+from tutti.chassis.tasks import WorkFailed
+from tutti.checkpoints.errors import CheckpointError
+from tutti.inference.errors import InferenceError
+from tutti.inference.models import MODELS, Model, NotLoaded, Wanted
+from tutti.records.errors import CorpusError
+
+
+@contextmanager
+def model_of(wanted: Wanted) -> Iterator[Model]:
+    """Give the wanted model; errors of the model, its checkpoint or its texts become WorkFailed. Raises NotLoaded."""
+    try:
+        yield MODELS.model(wanted, advanced=lambda done, total: progress.say(done, total, unit="bytes"))
+    except NotLoaded:
+        raise
+    except (InferenceError, CheckpointError, CorpusError) as error:
+        raise WorkFailed(str(error)) from error
+
+
+def counted(most: int) -> Callable[[], None]:
+    """Return a function to call for each token, which reports how many of at most `most` there are."""
+    numbers = count(1)
+    return lambda: progress.say(next(numbers), most, unit="tokens")
