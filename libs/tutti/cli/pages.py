@@ -3,6 +3,7 @@
 import os
 import sys
 import webbrowser
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -18,9 +19,19 @@ from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.web.tokens import digest, new_token
 
 
-def login_url(base: str, token: str, path: str) -> str:
-    """The link that logs in and goes on to `path`."""
-    return f"{base}/login/{token}?next={quote(path)}"
+@dataclass(frozen=True)
+class LoginLink:
+    """A link that logs in once, until `expires_at` (RFC 3339)."""
+
+    url: str
+    expires_at: str
+
+
+def new_link(client: Client, base: str, path: str, user: str = "") -> LoginLink:
+    """Issue a link to `path` for a user, by default the one who asks; `base` is the URL of the pages."""
+    token = new_token()
+    link = client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
+    return LoginLink(f"{base}/login/{token}?next={quote(path)}", link.expires_at.ToJsonString())
 
 
 def pages_of(client: Client, service: str) -> str:
@@ -45,9 +56,7 @@ def open_(run: str, browser: bool | None, output: str, **where: Any) -> None:
     """
     with connected(**where) as client:
         path = f"/{resolved(client, 'runs', run)}" if run else "/runs"
-        token = new_token()
-        client.access.IssueLink(IssueLinkRequest(link_digest=digest(token)))
-        url = login_url(pages_of(client, "pipeline"), token, path)
+        url = new_link(client, pages_of(client, "pipeline"), path).url
     if output == JSON:
         print_json({"url": url})
         return

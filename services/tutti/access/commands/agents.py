@@ -8,19 +8,20 @@ from typing import Any
 
 import click
 
+from tutti.access.commands.newtokens import NewToken
 from tutti.chassis.config.datadir import DataDir, config_in
 from tutti.chassis.errors import Unavailable
 from tutti.chassis.identity.auth import NODE, Role, Tokens
 from tutti.chassis.rpc.usertokens import INVITATION, JOINED
-from tutti.cli.connection import AUTHORITY, connected, connection_options, data_dir_option, trusted
+from tutti.cli.connection import AUTHORITY, connection_options, data_dir_option, trusted
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.words import Words
 from tutti.client import connect
 from tutti.client.client import TOKEN_VARIABLE
-from tutti.contracts.access.v1 import InviteNodeRequest, JoinNodeRequest, JoinNodeResponse
-from tutti.web.tokens import digest, new_token
+from tutti.contracts.access.v1 import InviteNodeRequest, InviteNodeResponse, JoinNodeRequest, JoinNodeResponse
+from tutti.web.tokens import digest
 
 LOOPBACK = ("127.0.0.1", "[::1]", "localhost")
 CALLED = ("committer", "sampling", "scheduler")
@@ -45,17 +46,14 @@ def invite(node: str, minutes: int, output: str, **where: Any) -> None:
     tutti agent invite gpu-7
     TUTTI_TOKEN=... tutti agent join gpu-7 --address tutti.example:7600 --tls-ca ca.pem     # there
     """
-    made = INVITATION + new_token()
-    request = InviteNodeRequest(token_digest=digest(made), node=full_name("nodes", node), valid_minutes=minutes)
-    with connected(**where) as client:
-        invited = client.access.InviteNode(request)
-    until = invited.expires_at.ToJsonString()
-    if output == JSON:
-        print_json({"node": invited.node, "token": made, "expires_at": until})
-        return
-    click.echo(made)
-    name = invited.node.removeprefix("nodes/")
-    say(f"it is good once, for {invited.node}, until {until}; on that machine: TUTTI_TOKEN=… tutti agent join {name}")
+    made = NewToken(INVITATION)
+    request = InviteNodeRequest(token_digest=made.digest, node=full_name("nodes", node), valid_minutes=minutes)
+
+    def words(invited: InviteNodeResponse, until: str) -> str:
+        join = f"tutti agent join {invited.node.removeprefix('nodes/')}"
+        return f"it is good once, for {invited.node}, until {until}; on that machine: TUTTI_TOKEN=… {join}"
+
+    made.issue(lambda client: client.access.InviteNode(request), "node", output, words, **where)
 
 
 @agent.command("join", short_help="Exchange an invitation for the credential of NODE, on the machine that joins.")
@@ -130,7 +128,7 @@ def _credential(folder: DataDir) -> str:
     """The credential of this directory, kept before it is used, so that a lost answer can be asked for again."""
     path = folder.path / TOKENS
     if not path.exists():
-        folder.write_private(TOKENS, Tokens({Role.AGENT: JOINED + new_token()}).text().encode())
+        folder.write_private(TOKENS, Tokens({Role.AGENT: NewToken(JOINED).text}).text().encode())
     return Tokens.parse(path.read_text(), [Role.AGENT]).of(Role.AGENT)
 
 

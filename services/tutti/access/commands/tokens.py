@@ -4,16 +4,16 @@ from typing import Any
 
 import click
 
+from tutti.access.commands.newtokens import NewToken
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.nouns import full_name
-from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.contracts.access.v1 import IssueTokenRequest, ListTokensRequest, RevokeTokenRequest, TokenKind
 from tutti.contracts.access.v1 import Token as WireToken
-from tutti.web.tokens import digest, new_token
 
 ROLES = ("operator", "engineer", "annotator")
 COLUMNS = ("id", "kind", "owner", "state", "created_by", "created_at", "expires_at")
@@ -38,17 +38,16 @@ def create(role: str | None, user: str | None, days: int, output: str, **where: 
     """
     if (role is None) == (user is None):
         raise click.UsageError("give either --role or --user")
-    made = PREFIX + new_token()
+    made = NewToken(PREFIX)
     owner = f"users/{role}" if role else full_name("users", user or "")
-    request = IssueTokenRequest(token_digest=digest(made), user=owner, valid_days=days)
-    with connected(**where) as client:
-        issued = client.access.IssueToken(request)
-    if output == JSON:
-        found = {"id": digest(made)[:16], "user": issued.user, "token": made}
-        print_json(found | {"expires_at": issued.expires_at.ToJsonString()})
-        return
-    click.echo(made)
-    say(f"this token is of {issued.user}, until {issued.expires_at.ToJsonString()}")
+    request = IssueTokenRequest(token_digest=made.digest, user=owner, valid_days=days)
+    made.issue(
+        lambda client: client.access.IssueToken(request),
+        "user",
+        output,
+        lambda issued, until: f"this token is of {issued.user}, until {until}",
+        **where,
+    )
 
 
 @token.command("ls", help="List tokens with their owners and validity, newest first.")

@@ -9,14 +9,13 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
-from tutti.cli.pages import login_url, pages_of
+from tutti.cli.pages import new_link, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.client import Client
-from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, IssueLinkRequest
+from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role
-from tutti.web.tokens import digest, new_token
 
 ROLES = ("operator", "engineer", "annotator")
 
@@ -88,11 +87,9 @@ def disable(user: str, output: str, **where: Any) -> None:
 
 
 def _show_invitation(client: Client, user: str, output: str) -> None:
-    token = new_token()
-    link = client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
-    url = login_url(pages_of(client, "pipeline"), token, "/")
+    link = new_link(client, pages_of(client, "pipeline"), "/", user)
     if output == JSON:
-        print_json({"user": user, "url": url, "expires_at": link.expires_at.ToJsonString()})
+        print_json({"user": user, "url": link.url, "expires_at": link.expires_at})
         return
-    click.echo(url)
-    say(f"this link logs {user} in once, until {link.expires_at.ToJsonString()}")
+    click.echo(link.url)
+    say(f"this link logs {user} in once, until {link.expires_at}")

@@ -12,10 +12,10 @@ from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.nouns import full_name, get_one
 from tutti.cli.output import JSON, output_option, print_json, print_one, say
-from tutti.cli.pages import login_url, pages_of
+from tutti.cli.pages import new_link, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.client import Client
-from tutti.contracts.access.v1 import CreateUserRequest, IssueLinkRequest
+from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,
     CROWD_SIMULATED,
@@ -35,7 +35,6 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
-from tutti.web.tokens import digest, new_token
 
 TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 HOUR = 3600
@@ -172,11 +171,9 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
             made = client.annotation.InviteAnnotator(
                 InviteAnnotatorRequest(request_id=fresh_id(), campaign=name, user=user)
             )
-            token = new_token()
-            link = client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
-            url = login_url(base, token, f"/annotation/{name.removeprefix('campaigns/')}")
-            expires = link.expires_at.ToJsonString()
-            rows.append({"annotator": made.key, "name": each, "user": user, "url": url, "expires_at": expires})
+            link = new_link(client, base, f"/annotation/{name.removeprefix('campaigns/')}", user)
+            row = {"annotator": made.key, "name": each, "user": user}
+            rows.append({**row, "url": link.url, "expires_at": link.expires_at})
     if output == JSON:
         print_json(rows)
         return
