@@ -1,5 +1,6 @@
 """Runs with named stages: two trainings, the second from the first one's checkpoint, and samples of both."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tutti.contracts.ingest.v1 import Classifier
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 from tutti.model.training import Training
+from tutti.pipeline.again_test import repeat
+from tutti.pipeline.earlier import dataset_of
 from tutti.pipeline.world_test import CALL, World
 
 TEXT = """
@@ -270,6 +273,22 @@ def test_documents_of_an_earlier_dataset_are_left_out_by_a_named_dedup(world: Wo
     assert '"against":' not in run.spec.recipe.split('"stages"')[1]
     with pytest.raises(InvalidField, match=r"stages\.kept\.against: .*`tutti datasets ls`"):
         create(world, CORPORA, "stages.kept.against=datasets/none")
+
+
+def test_a_named_dedup_is_repeated_against_what_an_earlier_dataset_has_become(world: World) -> None:
+    earlier, _ = finished(world, CORPORA)
+    second, _ = finished(world, CORPORA, f"stages.kept.against={dataset_of(earlier)}")
+    assert repeat(world, second.name).spec.recipe == second.spec.recipe, "nothing has changed"
+    world.settle()
+    world.tokenization.version = "2"  # by which the same documents give another dataset, as without a page
+    world.clock.advance(1)
+    anew = repeat(world, earlier.name).name
+    world.finish("tokenization", "train")
+    last = repeat(world, second.name)
+    became = dataset_of(world.run(anew))
+    assert became != dataset_of(earlier)
+    assert json.loads(last.spec.recipe)["stages"]["kept"]["against"] == [became]
+    assert last.spec.origin == second.spec.recipe_digest
 
 
 def test_a_named_ingest_measures_with_classifiers_and_a_filter_rejects_by_them(world: World) -> None:
