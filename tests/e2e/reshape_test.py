@@ -15,11 +15,11 @@ from tests.scale import SOAK, scale
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.identity.auth import Role
 from tutti.client import Client, Problem, connect
-from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import OpenEpochRequest
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Job, ReshapeJobRequest
 from tutti.model.plan import Shape
+from tutti.model.shapes import to_wire
 
 pytestmark = pytest.mark.timeout(600)
 WAYS = 12 if SOAK else 1

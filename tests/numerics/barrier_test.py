@@ -11,9 +11,11 @@ import torch.distributed as dist
 
 from tutti.model.batch import checked
 from tutti.model.chunks import Layout
+from tutti.model.exchange import Exchange
 from tutti.model.fingerprint import as_bytes
 from tutti.model.gradients import Gradients
 from tutti.model.objective import NextToken
+from tutti.model.parameters import Replicated
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Outcome, Scalars, StepAborted
 from tutti.model.transformer import Transformer
@@ -41,7 +43,12 @@ def test_control_plain_accumulation_gives_other_bits_on_other_numbers_of_ranks()
         me, model = start(QUIET, max(1, group_size(group)), rank, group), RECIPE.model
         me.initialize()
         plan, total = me.plan, torch.zeros(Layout(model).elements)
-        gradients = Gradients(plan.layout, Transformer(plan.layout, me.parameters, compiled=False), NextToken())
+        held = Replicated(
+            plan, Exchange(group, rank=rank, ranks=len(plan.ranks)), device=me.device, dtype=torch.float32
+        )
+        held.vector.copy_(me.parameters)
+        bound = Transformer.of_units(plan.layout, held.units, device=me.device, dtype=torch.float32, compiled=False)
+        gradients = Gradients(plan.layout, bound, NextToken(), held)
         for leaf in plan.leaves_of(rank):
             sums = gradients.new_sums(1)
             gradients.add_leaf(sums, 0, checked(RECIPE.batch(1, leaf), model, RECIPE.step.rows, ""))

@@ -115,6 +115,9 @@ class Trained:
     evaluation: tuple[float, int]
     leaves: list[int]
     chunks: list[int]
+    parameter_bytes: list[int]
+    """Of each rank the most bytes of parameters to compute with that it had at once."""
+    state_bytes: list[int]
 
     @property
     def last(self) -> Checkpoint:
@@ -145,9 +148,9 @@ class Trained:
         return told.take().encode()
 
 
-def start(recipe: Recipe, dp: int, rank: int, group: Group, *, epoch: int = 1) -> RankStep:
+def start(recipe: Recipe, dp: int, rank: int, group: Group, *, epoch: int = 1, shard: str = "optimizer") -> RankStep:
     """A rank that is ready to initialize or load."""
-    plan = Plan(Layout(recipe.model), Shape(dp), recipe.step.leaves)
+    plan = Plan(Layout(recipe.model), Shape(dp, shard=shard), recipe.step.leaves)
     return RankStep(
         recipe.model,
         recipe.optimizer,
@@ -164,11 +167,11 @@ def step_once(me: RankStep, recipe: Recipe, step: int) -> StepResult:
     return me.run(step, {leaf: recipe.batch(step, leaf) for leaf in me.leaves_needed(step)})
 
 
-def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = None) -> Trained:
+def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = None, shard: str = "optimizer") -> Trained:
     """Run from the beginning, or from a checkpoint, up to a step; then evaluate five validation leaves."""
 
     def work(rank: int, group: Group) -> Any:
-        me = start(recipe, dp, rank, group)
+        me = start(recipe, dp, rank, group, shard=shard)
         if since is None:
             me.initialize()
         else:
@@ -177,8 +180,9 @@ def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = Non
         for step in range(me.scalars().step + 1, until + 1):
             results.append(step_once(me, recipe, step))
             states[step] = snapshot(me), me.scalars()
-        counts = len(me.plan.leaves_of(rank)), len(me.plan.chunks_of(rank))
-        return states, results, me.evaluate(5, lambda leaf: recipe.batch(10**6, leaf)), counts
+        evaluation = me.evaluate(5, lambda leaf: recipe.batch(10**6, leaf))
+        of_plan = len(me.plan.leaves_of(rank)), len(me.plan.chunks_of(rank))
+        return states, results, evaluation, (*of_plan, me.peak_parameter_bytes(), me.state_bytes())
 
     found = on_ranks(dp, work)
     checkpoints = {}
@@ -187,8 +191,8 @@ def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = Non
         (scalars,) = {scalars for _, scalars in parts}
         checkpoints[step] = Checkpoint(recipe, {key: data for part, _ in parts for key, data in part.items()}, scalars)
     (evaluation,) = {evaluation for _, _, evaluation, _ in found}
-    leaves, chunks = ([counts[which] for *_, counts in found] for which in (0, 1))
-    return Trained(checkpoints, found[0][1], evaluation, leaves, chunks)
+    counts = [[counts[which] for *_, counts in found] for which in range(4)]
+    return Trained(checkpoints, found[0][1], evaluation, *counts)
 
 
 def on_ranks(dp: int, work: Callable[[int, Group], Result]) -> list[Result]:

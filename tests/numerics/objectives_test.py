@@ -12,7 +12,7 @@ from tests.numerics.gang import Group, Recipe, RowBatch, Tensors, on_ranks, snap
 from tutti.model.batch import CheckedBatch
 from tutti.model.chunks import Layout
 from tutti.model.objective import NextToken, Objective
-from tutti.model.plan import Plan, Shape
+from tutti.model.plan import OPTIMIZER, Plan, Shape
 from tutti.model.step import RankStep
 from tutti.model.transformer import Transformer
 
@@ -58,12 +58,12 @@ def pairs(recipe: Recipe, step: int, leaf: int) -> Pairs:
     return Pairs(rows.tokens, rows.documents, rows.valid, reference)
 
 
-def trained(dp: int, objective: Objective) -> tuple[Tensors, list[tuple[str, int]]]:
+def trained(dp: int, objective: Objective, shard: str = OPTIMIZER) -> tuple[Tensors, list[tuple[str, int]]]:
     """The state after a few steps on `dp` ranks, and of each step the loss, in hexadecimal, and what it counted."""
     recipe = Recipe()
 
     def work(rank: int, group: Group) -> tuple[Tensors, list[tuple[str, int]]]:
-        plan = Plan(Layout(recipe.model), Shape(dp), recipe.step.leaves)
+        plan = Plan(Layout(recipe.model), Shape(dp, shard=shard), recipe.step.leaves)
         me = RankStep(
             recipe.model,
             recipe.optimizer,

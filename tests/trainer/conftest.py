@@ -45,6 +45,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.tokenshard import TokenRun, encode_token_shard
 from tutti.model.plan import Shape
+from tutti.model.shapes import to_wire
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training, WeightedDataset
 from tutti.trainer.agent import Agent, AgentState
@@ -56,7 +57,6 @@ from tutti.trainer.iosettings import IoSettings
 from tutti.trainer.journal import Journal
 from tutti.trainer.launcher import ProcessLauncher
 from tutti.trainer.ports import AgentSettings
-from tutti.trainer.shapes import to_wire
 
 CONTEXT, VOCABULARY, STEPS = 16, 97, 6
 JOB = "jobs/tiny"

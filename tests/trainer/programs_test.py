@@ -17,8 +17,8 @@ from tutti.contracts.scheduler.v1 import RANK_EVENT_DISTURBED, RANK_EVENT_FINISH
 from tutti.corpus.conversations import Conversation, Message, Role
 from tutti.corpus.manifest import Kind
 from tutti.model.plan import Shape
+from tutti.model.shapes import to_wire
 from tutti.model.training import Training
-from tutti.trainer.shapes import to_wire
 
 Wait = Callable[..., None]
 STEPS, EVERY = 72, 24

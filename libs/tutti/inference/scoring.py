@@ -75,7 +75,7 @@ def of_answers(
         tokens = _rows(transformer, part, own, rows, length)[0].cpu().numpy()[: len(part)]
         answers = answers_of(tokens, np.array(own, np.int64) - 1, prompt=prompt, answer=answer)
         with torch.no_grad():
-            table = forward(Placed(answers, transformer.vector)).view(len(part), -1).float().cpu().numpy()
+            table = forward(Placed(answers, transformer.device, transformer.dtype)).view(len(part), -1).float().cpu().numpy()
         found += [
             table[row, : len(text) - begin].copy() for row, (text, begin) in enumerate(zip(part, own, strict=True))
         ]
@@ -129,7 +129,7 @@ def _rows(
 
     Raises PromptTooLong.
     """
-    length, device = length or transformer.model.context, transformer.vector.device
+    length, device = length or transformer.model.context, transformer.device
     tokens = torch.zeros(rows, length + 1, dtype=torch.long)
     answer = torch.zeros(rows, length + 1, dtype=torch.bool)
     for row, (text, begin) in enumerate(zip(texts, begins, strict=True)):

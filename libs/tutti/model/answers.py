@@ -76,8 +76,8 @@ def answers_of(tokens: Integers, ends: Integers, *, prompt: int, answer: int) ->
 class Placed:
     """Answers on a device: `tokens` and `positions` are int64 [prompts · width + rows · tokens], prefixes first."""
 
-    def __init__(self, answers: Answers, vector: Tensor) -> None:
-        """On the device of the parameters `vector`, of its type."""
+    def __init__(self, answers: Answers, device: torch.device, dtype: torch.dtype) -> None:
+        """On the device of the parameters, of their type."""
         places = answers.places
         self.prefixes, self.rows, self.length = answers.prefixes.shape, answers.inputs.shape, answers.length
         self.room = max(answers.length, int(places.max()) + 1)
@@ -87,11 +87,11 @@ class Placed:
         scores = np.where(unseen, -np.inf, 0.0)[:, None]
 
         def on(array: npt.NDArray[np.generic]) -> Tensor:
-            return torch.from_numpy(array).to(vector.device)
+            return torch.from_numpy(array).to(device)
 
         self.tokens, self.positions = on(tokens), on(here.clip(max=answers.length - 1))
         self.owners, self.places, self.targets = on(answers.owners), on(places), on(answers.targets.ravel())
-        self.mask = on(scores).to(vector.dtype)
+        self.mask = on(scores).to(dtype)
 
     @property
     def shared(self) -> int:

@@ -57,7 +57,7 @@ def test_log_probabilities_have_the_bits_of_whole_rows(
     read = torch.from_numpy(tokens)
     expected = whole.log_probabilities(read, torch.zeros_like(read)).view(count, length).numpy()
     answers = answers_of(tokens, ends, prompt=prompt, answer=answer)
-    seen = whole.answer_log_probabilities(Placed(answers, whole.vector)).view(count, -1).numpy()
+    seen = whole.answer_log_probabilities(Placed(answers, whole.device, whole.dtype)).view(count, -1).numpy()
     inside = answers.places < length
     assert inside.any()
     assert np.array_equal(seen[inside], answers.window(expected)[inside])
@@ -91,7 +91,7 @@ def test_the_gradient_is_that_of_whole_rows(model: ModelSpec) -> None:
     def by(coefficients: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         return lambda chances: (chances * coefficients, coefficients)
 
-    shared = gradient(whole, whole.answer_losses(Placed(answers, whole.vector), by(given))[0])
+    shared = gradient(whole, whole.answer_losses(Placed(answers, whole.device, whole.dtype), by(given))[0])
     alone = gradient(whole, whole.weighted_losses(read, torch.zeros_like(read), by(spread[:, :30].flatten()))[0])
     assert float(alone.abs().max()) > 0.1
     torch.testing.assert_close(shared, alone, atol=2e-5, rtol=2e-4)
@@ -104,7 +104,7 @@ def test_values_have_the_bits_of_whole_rows() -> None:
         read = torch.from_numpy(tokens)
         expected = whole.values(read, torch.zeros_like(read)).view(4, 40).numpy()
         answers = answers_of(tokens, ends, prompt=20, answer=10)
-        seen = whole.answer_values(Placed(answers, whole.vector)).view(4, -1).numpy()
+        seen = whole.answer_values(Placed(answers, whole.device, whole.dtype)).view(4, -1).numpy()
     assert np.array_equal(seen, answers.window(expected))
 
 

@@ -16,6 +16,7 @@ from tutti.model.batch import CheckedBatch
 from tutti.model.chunks import Layout
 from tutti.model.fingerprint import as_bytes, fingerprint
 from tutti.model.objective import Objective
+from tutti.model.parameters import Placement, gradient_slots
 from tutti.model.transformer import Transformer
 from tutti.model.tree import PIECE, Node, PartialSums, tree_sum
 from tutti.model.vote import Tally
@@ -35,17 +36,18 @@ class Buffer:
 class Gradients:
     """Computes leaves of one model, with a pool of buffers that is kept between steps."""
 
-    def __init__(self, layout: Layout, transformer: Transformer, objective: Objective) -> None:
-        self._layout, self._transformer, self._objective = layout, transformer, objective
-        self._device = transformer.vector.device
+    def __init__(self, layout: Layout, transformer: Transformer, objective: Objective, placement: Placement) -> None:
+        """`transformer` reads its parameters from `placement`."""
+        self._layout, self._transformer, self._objective, self._placement = layout, transformer, objective, placement
+        self._slots, self._device = gradient_slots(layout), transformer.device
         self._free: list[Buffer] = []
         self._target: Buffer | None = None
         self._onto = False
         self._taken: set[int] = set()
+        self._dropped = False
         self.buffers = 0
         """The maximum number of gradient vectors that existed at the same time."""
-        for position, field in enumerate(transformer.fields):
-            field.register_post_accumulate_grad_hook(self._taker(position))  # type: ignore[no-untyped-call]
+        placement.take_gradients(self._take)
 
     def new_sums(self, leaves: int) -> PartialSums[Buffer]:
         """An empty tree whose additions reuse the left buffer and free the right one."""
@@ -79,6 +81,15 @@ class Gradients:
         sums.add(Node(0, leaf), buffer)
         return tally, found
 
+    def idle(self, batch: CheckedBatch) -> None:
+        """Forward and backward of a leaf whose gradient nobody wants: to be there when other ranks compute one."""
+        self._dropped = True
+        try:
+            with self._placement.leaf():
+                self._losses(batch)[0].backward()  # type: ignore[no-untyped-call]
+        finally:
+            self._dropped = False
+
     def release(self, sums: PartialSums[Buffer]) -> None:
         """Give the buffers of finished sums back to the pool."""
         self._free.extend(sums.nodes.values())
@@ -103,8 +114,9 @@ class Gradients:
     def _backward(self, batch: CheckedBatch, target: Buffer, *, onto: bool) -> Tally:
         self._target, self._onto = target, onto
         self._taken.clear()
-        total, losses = self._losses(batch)
-        total.backward()  # type: ignore[no-untyped-call]
+        with self._placement.leaf():
+            total, losses = self._losses(batch)
+            total.backward()  # type: ignore[no-untyped-call]
         if not onto:  # the buffer may hold an earlier leaf: what this objective does not use has a gradient of zero
             for position in set(range(len(target.views))) - self._taken:
                 target.views[position].zero_()
@@ -113,19 +125,17 @@ class Gradients:
     def _tally(self, losses: Tensor, batch: CheckedBatch) -> Tally:
         return Tally(loss=piecewise_sum(losses), count=self._objective.count(batch))
 
-    def _taker(self, position: int) -> Callable[[Tensor], None]:
-        def take(field: Tensor) -> None:
-            gradient, field.grad = field.grad, None
-            if self._target is None or gradient is None:
-                raise RuntimeError("a gradient appeared outside of a leaf")
-            self._taken.add(position)
-            view = self._target.views[position]
-            if self._onto:
-                view.add_(gradient)
-            else:
-                view.copy_(gradient)
-
-        return take
+    def _take(self, position: int, gradient: Tensor) -> None:
+        if self._dropped:
+            return
+        if self._target is None or position in self._taken:
+            raise RuntimeError(f"a second gradient of field {position} in a leaf, or one outside of a leaf")
+        self._taken.add(position)
+        view = self._target.views[position]
+        if self._onto:
+            view.add_(gradient)
+        else:
+            view.copy_(gradient)
 
     def _combine(self, left: Buffer, right: Buffer) -> Buffer:
         left.vector.add_(right.vector)
@@ -137,8 +147,7 @@ class Gradients:
             return self._free.pop()
         self.buffers += 1
         vector = torch.zeros(self._layout.gradient_elements, device=self._device)
-        slots = self._transformer.gradient_slots
-        return Buffer(vector, tuple(vector[at : at + prod(f.shape)].view(f.shape) for at, f in slots))
+        return Buffer(vector, tuple(vector[at : at + prod(f.shape)].view(f.shape) for at, f in self._slots))
 
 
 def piecewise_sum(vector: Tensor) -> float:

@@ -8,10 +8,13 @@ from torch import Tensor
 from tutti.model.batch import CheckedBatch, checked
 from tutti.model.batch_test import Rows
 from tutti.model.chunks import Layout
+from tutti.model.exchange import Exchange
 from tutti.model.gradients import Gradients, piecewise_sum, squared_norms
 from tutti.model.objective import NextToken
+from tutti.model.parameters import Replicated
+from tutti.model.plan import Plan, Shape
 from tutti.model.transformer import Transformer
-from tutti.model.transformer_test import MODEL, made, rows
+from tutti.model.transformer_test import MODEL, rows, vector_of
 from tutti.model.tree import PIECE, Node
 
 LAYOUT = Layout(MODEL)
@@ -22,9 +25,18 @@ def batch(seed: int, rows_of: slice = slice(None)) -> CheckedBatch:
     return checked(Rows(tokens, documents, valid), MODEL, len(tokens), "a leaf")
 
 
+def gradients_of(kind: type[Transformer] = Transformer, vector: Tensor | None = None) -> Gradients:
+    """The gradients of a model on one rank, with the parameters of `made` unless given."""
+    plan = Plan(LAYOUT, Shape(1), leaves=8)
+    held = Replicated(plan, Exchange(None, rank=0, ranks=1), device=torch.device("cpu"), dtype=torch.float32)
+    held.refresh(vector_of(MODEL) if vector is None else vector)
+    transformer = kind.of_units(LAYOUT, held.units, device=held.vector.device, dtype=torch.float32, compiled=False)
+    return Gradients(LAYOUT, transformer, NextToken(), held)
+
+
 def gradient(*batches: CheckedBatch) -> Tensor:
     """The tree sum of these leaves."""
-    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
+    gradients = gradients_of()
     sums = gradients.new_sums(len(batches))
     for leaf, each in enumerate(batches):
         gradients.add_leaf(sums, leaf, each)
@@ -51,7 +63,7 @@ def test_control_a_leaf_is_not_the_sum_of_smaller_leaves() -> None:
 
 
 def test_eight_leaves_need_three_buffers_and_keep_them() -> None:
-    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
+    gradients = gradients_of()
     for _ in range(2):
         sums = gradients.new_sums(8)
         for leaf in range(8):
@@ -61,7 +73,7 @@ def test_eight_leaves_need_three_buffers_and_keep_them() -> None:
 
 
 def test_a_fingerprinted_leaf_adds_the_same_bits() -> None:
-    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
+    gradients = gradients_of()
     sums = gradients.new_sums(2)
     gradients.add_leaf(sums, 0, batch(0))
     tally, found = gradients.add_fingerprinted_leaf(sums, 1, batch(1))
@@ -74,10 +86,10 @@ def test_a_fingerprinted_leaf_adds_the_same_bits() -> None:
 def test_a_gradient_is_taken_and_not_added_to_zeros() -> None:
     class NegativeZeros(Transformer):
         def token_losses(self, tokens: Tensor, documents: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-            total = torch.stack([(field * -0.0).sum() for field in self.fields]).sum()
+            total = torch.stack([(field * -0.0).sum() for unit in self.units for field in unit.values()]).sum()
             return total, torch.zeros(valid.numel())
 
-    gradients = Gradients(LAYOUT, NegativeZeros(LAYOUT, torch.ones(LAYOUT.elements), compiled=False), NextToken())
+    gradients = gradients_of(NegativeZeros, torch.ones(LAYOUT.elements))
     sums = gradients.new_sums(1)
     gradients.add_leaf(sums, 0, batch(0))
     vector = sums.total().vector
@@ -123,7 +135,7 @@ def test_a_rank_without_chunks_has_no_norms() -> None:
 
 
 def test_nodes_are_named_by_their_place() -> None:
-    gradients = Gradients(LAYOUT, made(MODEL), NextToken())
+    gradients = gradients_of()
     sums = gradients.new_sums(8)
     for leaf in (2, 3, 4):
         gradients.add_leaf(sums, leaf, batch(leaf))

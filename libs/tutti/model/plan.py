@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from tutti.model.chunks import Chunk, Kind, Layout
 from tutti.model.spec import Recorded, SpecError
 from tutti.model.tree import Node, canonical_nodes
+from tutti.records.records import later
 
 RULE = "contiguous-v1"
+OPTIMIZER, PARAMETERS = "optimizer", "parameters"
 BYTES = 4
 
 
@@ -22,19 +24,25 @@ class ShapeError(SpecError):
 
 @dataclass(frozen=True)
 class Shape(Recorded):
-    """Ranks along each axis, and the rule that gives chunks to keepers. Hashed, compared, in every manifest."""
+    """Ranks along each axis, and the rule that gives chunks to keepers. Hashed, compared, in every manifest.
+
+    `shard` says what a rank keeps of its chunks alone: the state of the optimizer, or the parameters too.
+    """
 
     dp: int
     tp: int = 1
     pp: int = 1
     cp: int = 1
     rule: str = RULE
+    shard: str = later(OPTIMIZER, since="0.2.0")
 
     def __post_init__(self) -> None:
         self._check_types()
         for axis in ("dp", "tp", "pp", "cp"):
             if getattr(self, axis) < 1:
                 raise ShapeError(f"Shape.{axis} is {getattr(self, axis)}; expected a positive number")
+        if self.shard not in (OPTIMIZER, PARAMETERS):
+            raise ShapeError(f"Shape.shard is {self.shard!r}; expected {OPTIMIZER} or {PARAMETERS}")
 
     @property
     def ranks(self) -> int:

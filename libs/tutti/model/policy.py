@@ -112,7 +112,7 @@ class ClippedPolicy:
             leaf.clipped.apart = float(torch.where(mask, chances - old, 0.0).abs().max().detach())
             return torch.where(mask, losses, 0.0), torch.where(mask, coefficients, 0.0)
 
-        placed = Placed(answers, transformer.vector)
+        placed = Placed(answers, transformer.device, transformer.dtype)
         total, losses = transformer.answer_losses(placed, weigh)
         if leaf.valued is None:
             return total, losses

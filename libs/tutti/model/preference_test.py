@@ -55,10 +55,11 @@ def given(batch: CheckedBatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def gradients(transformer: Transformer, total: torch.Tensor) -> list[torch.Tensor | None]:
-    for each in transformer.fields:
+    fields = [field for unit in transformer.units for field in unit.values()]
+    for each in fields:
         each.grad = None
     total.backward()  # type: ignore[no-untyped-call]
-    return [None if each.grad is None else each.grad.clone() for each in transformer.fields]
+    return [None if each.grad is None else each.grad.clone() for each in fields]
 
 
 def reference_loss(margins: torch.Tensor) -> torch.Tensor:

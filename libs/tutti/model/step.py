@@ -25,6 +25,7 @@ from tutti.model.gradients import Buffer, Gradients, Score, squared_norms
 from tutti.model.initial import initial_parameters
 from tutti.model.kernel import KernelSignature, kernel_signature
 from tutti.model.objective import NextToken, Objective
+from tutti.model.parameters import Replicated, placement
 from tutti.model.plan import Plan
 from tutti.model.results import Outcome, Scalars, SetupMismatch, StepResult, Timings
 from tutti.model.schedule import learning_rate
@@ -94,14 +95,18 @@ class RankStep:
         self._scalars, self.work = Scalars(), 0
         layout = plan.layout
         self._exchange = Exchange(group, rank=rank, ranks=len(plan.ranks))
-        self._vector = torch.zeros(layout.elements, dtype=compute_type(self.device), device=self.device)
-        transformer = Transformer(layout, self._vector, compiled=step.compile)
-        self._gradients = Gradients(layout, transformer, objective or NextToken())
+        self._compute_type = dtype = compute_type(self.device)
+        self._placement = placement(plan, self._exchange, rank=rank, device=self.device, dtype=dtype)
+        if step.compile and self._placement.collective:
+            raise SpecError("shard: parameters does not work with compile: true; leave one of them out")
+        transformer = Transformer.of_units(
+            layout, self._placement.units, device=self.device, dtype=dtype, compiled=step.compile
+        )
+        self._gradients = Gradients(layout, transformer, objective or NextToken(), self._placement)
         self._chunks = plan.chunks_of(rank)
         self._runs = runs_of(self._chunks)
         self._state = torch.zeros(len(Kind), plan.state_span(rank).length, device=self.device)
         self._spans = [plan.gradient_spans(other) for other in plan.ranks]
-        self._state_lengths = [plan.state_span(other).length for other in plan.ranks]
         self._agree()
 
     def _agree(self) -> None:
@@ -175,9 +180,15 @@ class RankStep:
             else:
                 tallies[leaf] = self._gradients.add_leaf(sums, leaf, batches[leaf])
             self.worked()
+        some = batches[self.plan.leaves_of(self.rank)[0]]
+        for _ in range(self._idle([len(self.plan.leaves_of(rank)) for rank in self.plan.ranks])):
+            self._gradients.idle(some)
+            self.worked()
         forward_backward = clock.lap()
         if audit is not None and audit.witness == self.rank:
             witnessed[1] = self._gradients.fingerprint_leaf(batches[audit.leaf])
+        elif audit is not None and self._placement.collective:
+            self._gradients.idle(some)
         witness = clock.lap()
 
         pieces = self._scatter(sums)
@@ -235,6 +246,8 @@ class RankStep:
             ready = self._checked(batch(leaf), f"validation leaf {leaf}")
             own.append(self._gradients.token_sum(ready))
             self.worked()
+        for _ in range(self._idle([len(part) for part in held])):
+            self._gradients.token_sum(self._checked(batch(0), "validation leaf 0"))
         record = torch.tensor([[tally.loss, tally.count] for tally in own], dtype=torch.float64, device=self.device)
         shared = self._exchange.share(record.flatten(), [2 * len(part) for part in held])
         table = torch.cat(shared).view(-1, 2).cpu().numpy()
@@ -253,10 +266,16 @@ class RankStep:
             ready = self._checked(batch(leaf), f"scored leaf {leaf}")
             own.append(self._gradients.scored(ready, score))
             self.worked()
+        for _ in range(self._idle([len(part) for part in held])):
+            self._gradients.scored(self._checked(batch(0), "scored leaf 0"), score)
         record = torch.tensor(own, dtype=torch.float64, device=self.device)
         shared = self._exchange.share(record.flatten(), [width * len(part) for part in held])
         found: npt.NDArray[np.float64] = torch.cat(shared).view(-1, width).cpu().numpy()
         return found
+
+    def _idle(self, leaves: Sequence[int]) -> int:
+        """The number of leaves that this rank computes for nothing, where all must compute as many as the busiest."""
+        return max(leaves) - leaves[self.rank] if self._placement.collective else 0
 
     def _checked(self, batch: LeafBatch, what: str) -> CheckedBatch:
         return checked(batch, self.model, self.step_spec.rows, what, length=self.step_spec.length)
@@ -275,8 +294,13 @@ class RankStep:
 
     @property
     def parameters(self) -> Tensor:
-        """The whole parameter vector that this rank computes with, [layout.elements]; gathered anew in every step."""
-        return self._vector
+        """The whole parameter vector that this rank computes with, [layout.elements]; gathered anew in every step.
+
+        Raises SpecError where each rank keeps its own chunks alone.
+        """
+        if not isinstance(self._placement, Replicated):
+            raise SpecError("shard: parameters leaves no rank with all parameters, which this program needs; remove it")
+        return self._placement.vector
 
     def snapshot_size(self) -> int:
         """Bytes of this rank's snapshot; plan.snapshot_table(rank) says what lies where."""
@@ -288,6 +312,14 @@ class RankStep:
             raise ValueError(f"the snapshot buffer has {buffer.nbytes} bytes; expected {self.snapshot_size()}")
         state = self._state.cpu().numpy()
         np.copyto(np.frombuffer(buffer, np.float32).reshape(state.shape), state)
+
+    def peak_parameter_bytes(self) -> int:
+        """Bytes of parameters to compute with that were ever on this rank at once."""
+        return self._placement.most_elements * self._compute_type.itemsize
+
+    def state_bytes(self) -> int:
+        """Bytes of the float32 parameters and moments that this rank keeps."""
+        return self._state.nbytes
 
     def peak_gradient_bytes(self) -> int:
         """Bytes of gradient sums that were ever alive at once on this rank (without the exchange)."""
@@ -330,8 +362,8 @@ class RankStep:
 
     def _check(self, audit: Audit, step: int, witnessed: list[int]) -> None:
         chunks = self.plan.layout.chunks
-        held = fingerprints(self._vector, [chunk.length for chunk in chunks])
-        kept = fingerprints(self._state[0].to(self._vector.dtype), [chunk.length for chunk in self._chunks])
+        held = self._placement.fingerprints()
+        kept = fingerprints(self._state[0].to(self._compute_type), [chunk.length for chunk in self._chunks])
         record = torch.tensor([*witnessed, *held, *kept], dtype=torch.int64, device=self.device)
         lengths = [2 + len(chunks) + len(self.plan.chunks_of(rank)) for rank in self.plan.ranks]
         shared = self._exchange.share(record, lengths)
@@ -355,4 +387,4 @@ class RankStep:
             )
 
     def _gather(self) -> None:
-        self._exchange.gather(self._state[0].to(self._vector.dtype), self._state_lengths, self._vector)
+        self._placement.refresh(self._state[0])

@@ -164,6 +164,15 @@ class Training(Recorded):
         """The content digests of all that is trained on, `dataset` first."""
         return tuple(each.dataset for each in self.mixture) or (self.dataset,)
 
+    @property
+    def unshardable(self) -> str:
+        """The reason why a rank cannot keep its own share of the parameters alone; empty if it can."""
+        if self.step.compile:
+            return "the model is compiled"
+        if getattr(self.program_parameters, "WHOLE", False):
+            return f"{self.program} needs all parameters on each rank"
+        return ""
+
     def first_span(self, sequences: Mapping[str, int]) -> Span:
         """The span of a job that starts from nothing; `sequences` are the sequences to train on, by dataset."""
         return Span(

@@ -5,6 +5,7 @@ model says so. It returns one loss a token, in nats, and never a mean: the step 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -12,30 +13,41 @@ from torch import Tensor
 
 from tutti.model.answers import Placed, answers_block
 from tutti.model.blocks import Parameters, block, document_mask, rotary_tables
-from tutti.model.chunks import Field, Layout
+from tutti.model.chunks import Layout
 from tutti.model.head import Head, Weigh
 
 
 class Transformer:
-    """The model bound to one flat vector of parameters: `fields` are its leaves for autograd."""
+    """The model as a function of the parameters of its units.
+
+    It does not know where they are kept: `parameters` of a rank, or views of one vector.
+    """
 
     def __init__(self, layout: Layout, vector: Tensor, *, compiled: bool) -> None:
-        """`vector` is [layout.elements], float32 or bfloat16. Its values may be replaced in place between steps."""
-        self.model, self.vector = layout.model, vector
-        self.units: list[dict[str, Tensor]] = []
-        self.fields: list[Tensor] = []
-        self.gradient_slots: list[tuple[int, Field]] = []
-        for use, views in zip(layout.uses, parameters_in(layout, vector), strict=True):
-            unit = {name: view.detach().requires_grad_() for name, view in views.items()}
-            for field in use.unit.fields:
-                self.fields.append(unit[field.name])
-                self.gradient_slots.append((use.gradient_start + field.start, field))
-            self.units.append(unit)
+        """`vector` is [layout.elements], float32 or bfloat16. Its values may be replaced in place between steps.
+
+        Each field is a leaf of autograd.
+        """
+        self._bind(layout, leaves_in(layout, vector), vector.device, vector.dtype, compiled)
+
+    @classmethod
+    def of_units(
+        cls, layout: Layout, units: Sequence[Parameters], *, device: torch.device, dtype: torch.dtype, compiled: bool
+    ) -> Self:
+        """Bind the model to the parameters of each unit, in the order of `layout.uses`."""
+        made = cls.__new__(cls)
+        made._bind(layout, units, device, dtype, compiled)
+        return made
+
+    def _bind(
+        self, layout: Layout, units: Sequence[Parameters], device: torch.device, dtype: torch.dtype, compiled: bool
+    ) -> None:
+        self.model, self.units, self.device, self.dtype = layout.model, units, device, dtype
         self._decoder = self.units[: len(layout.decoder)]
         self._valuer = self.units[-len(layout.decoder) :] if self.model.value_model else []
         self._scalar = self.units[len(layout.decoder)] if self.model.scalar_head else {}
-        self._head = Head(self.model.vocabulary, vector.device)
-        self._rotary = rotary_tables(self.model, vector.device, vector.dtype)
+        self._head = Head(self.model.vocabulary, device)
+        self._rotary = rotary_tables(self.model, device, dtype)
         self._block: Callable[..., Tensor] = torch.compile(block, dynamic=False) if compiled else block
 
     def token_losses(self, tokens: Tensor, documents: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,7 +148,7 @@ class Transformer:
     def _states(self, units: Sequence[Parameters], tokens: Tensor, documents: Tensor) -> Tensor:
         """The normalised states of all positions, [rows · context, width], by units from an embedding to a norm."""
         model, inputs = self.model, tokens[:, :-1]
-        mask = document_mask(documents[:, :-1], self.vector.dtype) if model.document_mask else None
+        mask = document_mask(documents[:, :-1], self.dtype) if model.document_mask else None
         embed, *blocks, norm = units
         x = F.embedding(inputs, embed["weight"])
         for parameters in blocks:
@@ -155,6 +167,13 @@ def parameters_in(layout: Layout, vector: Tensor) -> list[Parameters]:
             for field in use.unit.fields
         }
         for use in layout.uses
+    ]
+
+
+def leaves_in(layout: Layout, vector: Tensor) -> list[Parameters]:
+    """Return `parameters_in`, where each field is a leaf of autograd."""
+    return [
+        {name: view.detach().requires_grad_() for name, view in unit.items()} for unit in parameters_in(layout, vector)
     ]
 
 

@@ -20,10 +20,13 @@ from tutti.model.transformer import Transformer
 MODEL = replace(SMALL, qk_norm=True, init_std=0.1)
 
 
-def made(model: ModelSpec) -> Transformer:
+def vector_of(model: ModelSpec) -> Tensor:
     layout = Layout(model)
-    vector = torch.cat([torch.from_numpy(initial_parameters(layout, chunk, 1)) for chunk in layout.chunks])
-    return Transformer(layout, vector, compiled=False)
+    return torch.cat([torch.from_numpy(initial_parameters(layout, chunk, 1)) for chunk in layout.chunks])
+
+
+def made(model: ModelSpec) -> Transformer:
+    return Transformer(Layout(model), vector_of(model), compiled=False)
 
 
 def rows(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -88,7 +91,7 @@ def test_what_is_not_valid_has_no_loss_and_no_gradient() -> None:
     total.backward()  # type: ignore[no-untyped-call]
     assert (found.view(2, 32)[:, 5:] == 0).all()
     used = sorted(set(tokens[:, :5].flatten().tolist()))
-    gradient = model.fields[0].grad
+    gradient = model.units[0]["weight"].grad
     assert gradient is not None
     assert gradient.abs().sum(1).nonzero().flatten().tolist() == used
 

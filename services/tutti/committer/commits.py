@@ -24,7 +24,6 @@ from tutti.committer import curves, quarantine
 from tutti.committer.decision import ShardState, next_step
 from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow, line_name
 from tutti.committer.settings import CommitterSettings
-from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
@@ -33,6 +32,7 @@ from tutti.contracts.committer.v1 import (
     DivergenceDetected,
     Line,
 )
+from tutti.model.shapes import to_wire
 from tutti.model.training import Training
 
 

@@ -29,7 +29,6 @@ from tutti.committer import epochs
 from tutti.committer.commits import Commits
 from tutti.committer.epochs import Branch, ResumePoint
 from tutti.committer.records import EpochRow, Records, line_name
-from tutti.committer.shapes import to_shape, to_wire
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
@@ -38,6 +37,7 @@ from tutti.contracts.committer.v1 import (
     OpenEpochResponse,
 )
 from tutti.model.plan import Shape
+from tutti.model.shapes import to_shape, to_wire
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.records.errors import CorpusError
@@ -292,8 +292,8 @@ def _read(request: OpenEpochRequest) -> tuple[Training, Shape]:
     ):
         if seen != expected:
             raise InvalidField(field, seen=seen or "nothing", expected=f"{expected}, as the training says")
-    shape = to_shape(request.shape)
     try:
+        shape = to_shape(request.shape)
         plan_of(training, shape)
     except SpecError as error:
         raise InvalidField("shape", seen=str(error), expected="a shape that this training can have") from error

@@ -35,7 +35,6 @@ from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.verification import verify_report
 from tutti.checkpoints.writer import StoredShard, describe, store
 from tutti.committer.service import build
-from tutti.committer.shapes import to_wire
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
@@ -49,6 +48,7 @@ from tutti.contracts.committer.v1 import (
 )
 from tutti.contracts.common.v1 import GetRequest
 from tutti.model.plan import Shape
+from tutti.model.shapes import to_wire
 from tutti.model.training import Training
 
 P = ParamSpec("P")

@@ -27,7 +27,7 @@ from tutti.corpus.template import REMEDY, TEMPLATES, TemplateError
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training
-from tutti.pipeline.recipe import MAX_MICROBATCHES, Count, Positive, Recipe, Seed
+from tutti.pipeline.recipe import MAX_MICROBATCHES, SHARD, Count, Positive, Recipe, Seed, Shard
 from tutti.pipeline.stages.definition import StageContext
 from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.trainingstage import Gang, TrainingStage, leaf_rows, misfits
@@ -71,12 +71,24 @@ class JobSection(Part):
     shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
     attempts: Positive = Field(default=5, description="attempts without a new checkpoint, after which the job fails")
 
+    @property
+    def sharded(self) -> str:
+        """The `shard` of the job."""
+        return ""
+
 
 class FinetuningSection(JobSection):
+    later = frozenset({"shard"})
+
     steps: Positive | None = Field(default=None, description="number of optimizer steps; or give epochs")
     epochs: Positive | None = Field(default=None, description="number of passes over the samples, instead of steps")
     held_out: Real = Field(default=0.05, ge=0, lt=1, description="share of samples held out for validation")
     validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
+    shard: Shard = Field(default="optimizer", description=SHARD)
+
+    @property
+    def sharded(self) -> str:
+        return "" if self.shard == "optimizer" else self.shard
 
 
 class FinetuningStage(TrainingStage):
@@ -149,6 +161,7 @@ class FinetuningStage(TrainingStage):
             leaves=training.step.leaves,
             steps=training.steps,
             data_parallel=section.ranks,
+            shard=section.sharded,
             shrink=section.shrink,
             attempts=section.attempts,
             initial=training.initial.checkpoint,

@@ -242,7 +242,16 @@ class MixturePart(Part):
     )
 
 
+Shard = Literal["optimizer", "parameters"]
+SHARD = (
+    "what each rank keeps of its share of the model only. optimizer: the state of the optimizer; parameters: the "
+    "parameters too, which takes less memory and more exchange; does not affect the result"
+)
+
+
 class TrainPart(Part):
+    later = frozenset({"shard"})
+
     steps: Positive = Field(description="number of optimizer steps")
     ranks: Positive = Field(
         default=1, description="number of training processes, at most microbatches; does not affect the result"
@@ -283,6 +292,7 @@ class TrainPart(Part):
     clip_norm: Real = Field(
         default=1.0, gt=0, description="maximum norm of the mean gradient; a larger one is scaled down"
     )
+    shard: Shard = Field(default="optimizer", description=SHARD)
     shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
     attempts: Positive = Field(
         default=5, description="number of attempts without a new checkpoint after which the job fails"
@@ -348,7 +358,11 @@ class Instance:
     def recorded(self) -> dict[str, object]:
         """As in a recipe; a key without a value is absent, and a role with one reference has no list."""
         refs = {role: refs[0] if len(refs) == 1 else list(refs) for role, refs in self.inputs.items()}
-        return {"kind": self.kind, "from": refs, **self.section.model_dump(exclude_none=True, exclude=self._unasked())}
+        return {
+            "kind": self.kind,
+            "from": refs,
+            **self.section.model_dump(exclude_none=True, exclude=self.section.unasked()),
+        }
 
     def changed(self, values: Mapping[str, object]) -> "Instance":
         """The same with other values of some keys."""
@@ -357,15 +371,6 @@ class Instance:
     def placed(self, digest: str) -> "Instance":
         """The same over a folder with this content, or over hosts that are found by their names."""
         return self.changed({"path": digest} if "path" in type(self.section).model_fields else {"connect": {}})
-
-    def _unasked(self) -> set[str]:
-        """The keys that later versions added and that have their default."""
-        fields = type(self.section).model_fields
-        return {
-            name
-            for name in self.section.later
-            if getattr(self.section, name) == fields[name].get_default(call_default_factory=True)
-        }
 
 
 class Recipe(Part):
@@ -447,7 +452,7 @@ class Recipe(Part):
         if self.input.most_rejected == MOST_REJECTED:
             later["input"] = {**later.get("input", {}), "most_rejected": True}
         later |= {"sample": {"each"}} if self.sample is not None else {}
-        later["train"] = {"batch"} if self.train else True
+        later["train"] = {"batch", *self.train.unasked()} if self.train else True
         found = self.model_dump(exclude={"stages": True, **later})
         if self.stages:
             found["stages"] = {name: each.recorded() for name, each in self.stages.items()}

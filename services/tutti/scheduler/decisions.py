@@ -128,7 +128,7 @@ class Decisions:
         seats = ranks + topology.workers(job)
         found = gangs.place(seats, [gangs.room_of(node) for node in heard], before)
         if not isinstance(found, gangs.Short):
-            self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks)))
+            self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks, job.spec.shard)))
             self._epochs.wake_queue(unit)
             return Again()
         if self._shrink(unit, job, nodes):
@@ -175,12 +175,12 @@ class Decisions:
         self._tables.jobs.put(unit, after)
         self._epochs.wake(unit, job.name)
         number = max((topology.number_of(each) for each in known), default=0) + 1
-        before = job.shape if job.shape.data_parallel else topology.shape_of(job.spec.data_parallel)
+        before = job.shape if job.shape.data_parallel else topology.shape_of(job.spec.data_parallel, job.spec.shard)
         return Transition(
             name=topology.transition_name(job.name, number),
             job=job.name,
             from_shape=before,
-            to_shape=topology.shape_of(ranks),
+            to_shape=topology.shape_of(ranks, job.spec.shard),
             # Until it is applied: the newest checkpoint when it was recorded, so that the next one can be seen.
             at_step=job.decided_step,
             actor=actor,

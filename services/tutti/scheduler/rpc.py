@@ -105,7 +105,8 @@ class SchedulerApi(AgentCalls):
                     "SAME_SHAPE", f"{job.name} has, or is about to have, {request.data_parallel} ranks already"
                 )
             if request.validate_only:
-                return Transition(job=job.name, from_shape=job.shape, to_shape=topology.shape_of(request.data_parallel))
+                after = topology.shape_of(request.data_parallel, job.spec.shard)
+                return Transition(job=job.name, from_shape=job.shape, to_shape=after)
             made = self._decisions.transition(
                 unit, job, request.data_parallel, actor=call.role.value, cause=request.cause or "on request"
             )
@@ -154,3 +155,4 @@ def check_spec(spec: JobSpec) -> None:
         expected = f"the blob of {training.tokenizer}, as in spec.training" if training.tokenizer else "nothing"
         raise InvalidField("spec.tokenizer_key", seen=spec.tokenizer_key or "nothing", expected=expected)
     topology.check_ranks("spec.data_parallel", spec.data_parallel, spec.leaves)
+    topology.check_shard(spec, training)

@@ -12,29 +12,32 @@ from tutti.contracts.scheduler.v1 import (
     TRANSITION_STATE_APPLIED,
     TRANSITION_STATE_RECORDED,
     Job,
+    JobSpec,
     Topology,
     Transition,
 )
 from tutti.model import plan
+from tutti.model.shapes import to_wire
+from tutti.model.training import Training
 
 
-def shape_of(ranks: int) -> Shape:
-    """The shape of so many data-parallel ranks, with its digest."""
-    shape = plan.Shape(dp=ranks)
-    return Shape(
-        data_parallel=shape.dp,
-        tensor_parallel=shape.tp,
-        pipeline_parallel=shape.pp,
-        context_parallel=shape.cp,
-        rule=shape.rule,
-        digest=shape.shape_digest,
-    )
+def shape_of(ranks: int, shard: str = "") -> Shape:
+    """The shape of so many data-parallel ranks, with its digest; `shard` as in the spec of a job."""
+    return to_wire(plan.Shape(dp=ranks, shard=shard or plan.OPTIMIZER))
 
 
 def check_ranks(field: str, ranks: int, leaves: int) -> None:
     """Raise InvalidField unless a step of so many leaves can be spread over so many ranks."""
     if not 1 <= ranks <= leaves:
         raise InvalidField(field, seen=ranks, expected=f"1 … {leaves}: a rank computes at least one of the leaves")
+
+
+def check_shard(spec: JobSpec, training: Training) -> None:
+    """Raise InvalidField unless the job's training works where each rank keeps of the model what `shard` says."""
+    if spec.shard not in ("", plan.OPTIMIZER, plan.PARAMETERS):
+        raise InvalidField("spec.shard", seen=spec.shard, expected=f"{plan.OPTIMIZER} or {plan.PARAMETERS}")
+    if spec.shard == plan.PARAMETERS and (reason := training.unshardable):
+        raise InvalidField("spec.shard", seen=spec.shard, expected=f"{plan.OPTIMIZER}, because {reason}")
 
 
 def wanted(job: Job) -> int:

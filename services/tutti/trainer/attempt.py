@@ -46,6 +46,7 @@ from tutti.contracts.trainer.v1 import (
     StoreExperience,
     StoreRequest,
 )
+from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.trainer import measures
@@ -54,7 +55,6 @@ from tutti.trainer.crossings import Crossings
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, WAITING_FOR_WEIGHTS
 from tutti.trainer.places import Place, all_ended, first_loss
 from tutti.trainer.ports import AgentSettings, Launcher, LaunchError, RankProcess
-from tutti.trainer.shapes import to_shape
 
 log = logging.getLogger(__name__)
 

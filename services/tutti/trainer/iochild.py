@@ -42,13 +42,13 @@ from tutti.contracts.trainer.v1 import (
     Verified,
     VerifyRequest,
 )
+from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.trainer.buffers import BufferPool, SharedBuffer
 from tutti.trainer.experiences import ExperienceSpool, experience_key
 from tutti.trainer.framing import BlockingChannel
 from tutti.trainer.iosettings import IoSettings
-from tutti.trainer.shapes import to_shape
 from tutti.trainer.spool import Entry, Spool
 from tutti.trainer.staging import Cache, StagingError
 

@@ -25,6 +25,7 @@ from tutti.model.device import DeviceMissing, select
 from tutti.model.exchange import Exchange
 from tutti.model.plan import Plan
 from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMismatch, StepAborted, StepMismatch
+from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
@@ -39,7 +40,6 @@ from tutti.trainer.loop import Loop
 from tutti.trainer.policydata import PolicyData
 from tutti.trainer.programs import PROGRAMS
 from tutti.trainer.rendezvous import group_of_first, join_store, meet, open_group, open_store
-from tutti.trainer.shapes import to_shape
 from tutti.trainer.staged import Staged
 from tutti.trainer.worker import Worker
 

@@ -37,6 +37,7 @@ from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.programs.sft import SftParameters
 from tutti.model.results import Outcome, Scalars
+from tutti.model.shapes import to_shape
 from tutti.model.training import Training
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.comparisons import Comparisons
@@ -46,7 +47,6 @@ from tutti.trainer.failures import Reason
 from tutti.trainer.initial import initial_parameters
 from tutti.trainer.iochild import IoChild
 from tutti.trainer.lifeline import Exit
-from tutti.trainer.shapes import to_shape
 from tutti.trainer.staged import Staged
 
 MODULUS = 8_388_593

@@ -29,6 +29,13 @@ class Part(BaseModel):
     later: ClassVar[frozenset[str]] = frozenset()
     """Keys of a named stage that later versions added: recorded only where they differ from their default."""
 
+    def unasked(self) -> set[str]:
+        """Return the keys that later versions added and that have their default."""
+        fields = type(self).model_fields
+        return {
+            name for name in self.later if getattr(self, name) == fields[name].get_default(call_default_factory=True)
+        }
+
 
 P = TypeVar("P", bound=Part)
 

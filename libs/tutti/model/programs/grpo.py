@@ -51,6 +51,8 @@ class GrpoParameters(Recorded):
     lag: int = 0
 
     LEAST_GROUP: ClassVar[int] = 2
+    WHOLE: ClassVar[bool] = True
+    """Rollouts need all parameters on each rank."""
 
     def __post_init__(self) -> None:
         self._check_types()

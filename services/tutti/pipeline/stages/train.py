@@ -74,6 +74,7 @@ class TrainStage(TrainingStage):
             leaves=training.step.leaves,
             steps=training.steps,
             data_parallel=train.ranks,
+            shard="" if train.shard == "optimizer" else train.shard,
             shrink=train.shrink,
             attempts=train.attempts,
             initial=training.initial.checkpoint if training.initial else "",

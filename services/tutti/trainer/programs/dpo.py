@@ -64,7 +64,7 @@ class ReferredPairs(Comparisons):
 
     def _referred(self, batch: PairBatch) -> PairBatch:
         assert self._reference is not None, "prepare brings the reference"
-        device = self._reference.vector.device
+        device = self._reference.device
         tokens, documents = (
             torch.from_numpy(array).to(device, torch.int64) for array in (batch.tokens, batch.documents)
         )
@@ -79,7 +79,7 @@ def measure(step: RankStep, data: ReferredPairs) -> Metrics | None:
     preference = objective(data.training)
 
     def margins(transformer: Transformer, batch: CheckedBatch) -> Iterable[float]:
-        device = transformer.vector.device
+        device = transformer.device
         tokens, documents, valid = (
             torch.from_numpy(array).to(device) for array in (batch.tokens, batch.documents, batch.valid)
         )

@@ -32,7 +32,7 @@ def read(staged: Staged, training: Training) -> Comparisons:
 
 def margins(transformer: Transformer, batch: CheckedBatch) -> Iterable[float]:
     """The difference between the scores of the two answers of each pair."""
-    device = transformer.vector.device
+    device = transformer.device
     tokens, documents, pooled = (
         torch.from_numpy(array).to(device) for array in (batch.tokens, batch.documents, pairs_of(batch).pooled)
     )

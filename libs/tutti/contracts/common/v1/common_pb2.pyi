@@ -222,6 +222,7 @@ class Shape(_message.Message):
     CONTEXT_PARALLEL_FIELD_NUMBER: _builtins.int
     RULE_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
     data_parallel: _builtins.int
     """data_parallel ranks."""
     tensor_parallel: _builtins.int
@@ -233,7 +234,9 @@ class Shape(_message.Message):
     rule: _builtins.str
     """rule that assigns chunks to shard owners."""
     digest: _builtins.str
-    """digest of the fields above."""
+    """digest of the fields above, and of shard if it is set."""
+    shard: _builtins.str
+    """shard: what a rank keeps of its own chunks only: "parameters", or empty for the optimizer's state."""
     def __init__(
         self,
         *,
@@ -243,10 +246,11 @@ class Shape(_message.Message):
         context_parallel: _builtins.int = ...,
         rule: _builtins.str = ...,
         digest: _builtins.str = ...,
+        shard: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_parallel", b"context_parallel", "data_parallel", b"data_parallel", "digest", b"digest", "pipeline_parallel", b"pipeline_parallel", "rule", b"rule", "tensor_parallel", b"tensor_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_parallel", b"context_parallel", "data_parallel", b"data_parallel", "digest", b"digest", "pipeline_parallel", b"pipeline_parallel", "rule", b"rule", "shard", b"shard", "tensor_parallel", b"tensor_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

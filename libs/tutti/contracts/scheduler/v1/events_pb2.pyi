@@ -189,6 +189,7 @@ class JobSpec(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     TOKENIZER_KEY_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
     training: _builtins.str
     """training as canonical JSON: model, optimizer, step, dataset, steps, checkpoint and validation intervals. May be
     empty in a request with typed_training; a job has both.
@@ -215,6 +216,10 @@ class JobSpec(_message.Message):
     """source of the manifest, if it is not a dataset: "conversations/x" or "preferences/x"."""
     tokenizer_key: _builtins.str
     """tokenizer_key: the blob of the training's tokenizer; empty if the dataset has its own."""
+    shard: _builtins.str
+    """shard: what a rank keeps of its own chunks only: "parameters", or empty for the optimizer's state. It does not
+    affect the result.
+    """
     @_builtins.property
     def mixed(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixedDataset]:
         """mixed: the other datasets to train on, in the order of the training's mixture."""
@@ -253,10 +258,11 @@ class JobSpec(_message.Message):
         source: _builtins.str = ...,
         tokenizer_key: _builtins.str = ...,
         models: _abc.Iterable[_training_pb2.RoleModel] | None = ...,
+        shard: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["typed_training", b"typed_training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "groups", b"groups", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "models", b"models", "shrink", b"shrink", "source", b"source", "steps", b"steps", "tokenizer_key", b"tokenizer_key", "training", b"training", "training_digest", b"training_digest", "typed_training", b"typed_training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "data_parallel", b"data_parallel", "dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "groups", b"groups", "initial", b"initial", "leaves", b"leaves", "mixed", b"mixed", "models", b"models", "shard", b"shard", "shrink", b"shrink", "source", b"source", "steps", b"steps", "tokenizer_key", b"tokenizer_key", "training", b"training", "training_digest", b"training_digest", "typed_training", b"typed_training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
