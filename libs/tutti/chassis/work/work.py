@@ -112,7 +112,8 @@ class Work(Generic[M]):
 
     def _told(self, unit: Unit, work: Any) -> Any:
         """With how far it is: neither stored with it nor in its events, since it is over before anybody reads them."""
-        if work.state == STATE_RUNNING and (said := taskrows.told(unit, work.name)) is not None:
+        tells = "progress" in work.DESCRIPTOR.fields_by_name
+        if tells and work.state == STATE_RUNNING and (said := taskrows.told(unit, work.name)) is not None:
             work.progress.done, work.progress.total, work.progress.unit = said.done, said.total, said.unit
         return work
 

@@ -164,6 +164,7 @@ class Sample(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     CONTINUATIONS_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -192,6 +193,10 @@ class Sample(_message.Message):
     def result(self) -> _common_pb2.Artifact:
         """result: the manifest with prompts and continuations."""
 
+    @_builtins.property
+    def progress(self) -> _common_pb2.Progress:
+        """progress of running work; only set in answers to Get, never in events."""
+
     def __init__(
         self,
         *,
@@ -205,10 +210,11 @@ class Sample(_message.Message):
         result: _common_pb2.Artifact | None = ...,
         tokens: _builtins.int = ...,
         continuations: _builtins.int = ...,
+        progress: _common_pb2.Progress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "ended_at", b"ended_at", "name", b"name", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "ended_at", b"ended_at", "name", b"name", "progress", b"progress", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
