@@ -75,7 +75,13 @@ def of_answers(
         tokens = _rows(transformer, part, own, rows, length)[0].cpu().numpy()[: len(part)]
         answers = answers_of(tokens, np.array(own, np.int64) - 1, prompt=prompt, answer=answer)
         with torch.no_grad():
-            table = forward(Placed(answers, transformer.device, transformer.dtype)).view(len(part), -1).float().cpu().numpy()
+            table = (
+                forward(Placed(answers, transformer.device, transformer.dtype))
+                .view(len(part), -1)
+                .float()
+                .cpu()
+                .numpy()
+            )
         found += [
             table[row, : len(text) - begin].copy() for row, (text, begin) in enumerate(zip(part, own, strict=True))
         ]

@@ -65,10 +65,11 @@ def test_log_probabilities_have_the_bits_of_whole_rows(
 
 def gradient(model: Transformer, total: Tensor) -> Tensor:
     total.backward()  # type: ignore[no-untyped-call]
+    fields = [field for unit in model.units for field in unit.values()]
     found = torch.cat(
-        [torch.zeros_like(each).flatten() if each.grad is None else each.grad.flatten() for each in model.fields]
+        [torch.zeros_like(each).flatten() if each.grad is None else each.grad.flatten() for each in fields]
     )
-    for each in model.fields:
+    for each in fields:
         each.grad = None
     return found
 
@@ -100,7 +101,7 @@ def test_the_gradient_is_that_of_whole_rows(model: ModelSpec) -> None:
 def test_values_have_the_bits_of_whole_rows() -> None:
     whole, (tokens, ends) = transformer(replace(MODEL, value_model=True)), rows(4, 40, prompt=20, group=2)
     with torch.no_grad():
-        whole.fields[-1].normal_()
+        whole.units[-1]["weight"].normal_()
         read = torch.from_numpy(tokens)
         expected = whole.values(read, torch.zeros_like(read)).view(4, 40).numpy()
         answers = answers_of(tokens, ends, prompt=20, answer=10)

@@ -14,11 +14,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from tutti.model.blocks import Parameters
 from tutti.model.chunks import Field, Layout, Use
 from tutti.model.exchange import Exchange
 from tutti.model.fingerprint import fingerprints
 from tutti.model.plan import PARAMETERS, Plan, Span
-from tutti.model.transformer import Parameters, leaves_in
+from tutti.model.transformer import leaves_in
 
 Take = Callable[[int, Tensor], None]
 """Takes the gradient of a field, by the position of the field in `gradient_slots`."""
