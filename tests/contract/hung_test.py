@@ -7,17 +7,26 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.browser.campaign import CampaignServer, pair_lines
+from tests.faults.processes import until
+from tests.web.annotating import Annotator
+from tests.web.hosted import hosted
 
+from tutti.annotation.service import build
 from tutti.backbone import Kind, NewRecord, Topic, TopicPartition
 from tutti.backbone.blobs import BlobsUnavailable
 from tutti.backbone.eventlog import LogUnavailable
 from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.kafka.eventlog import KafkaEventLog
 from tutti.backbone.s3.blobs import S3Blobs
+from tutti.client import connect
+from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED
+from tutti.contracts.common.v1 import GetRequest
 
 pytestmark = pytest.mark.timeout(120)
 TOPIC = Topic("hung", Kind.FACT, 1)
@@ -80,3 +89,25 @@ def test_no_call_waits_for_an_s3_server_that_hangs(own_server: Callable[[str], A
                 with pytest.raises(BlobsUnavailable, match=f"{parts.hostname}:{parts.port}"):
                     call()
         assert blobs.get("owner/kind/a") == b"a"
+
+
+def test_what_is_judged_while_event_log_and_blob_store_hang_is_published_once(
+    own_server: Callable[[str], Any], tmp_path: Path
+) -> None:
+    kafka, s3 = own_server("kafka"), own_server("s3")
+    stores = (f"log.url={kafka.up()}", f"blobs.url={s3.up()}")
+    folder = tmp_path / "platform"
+    with hosted(folder, *stores, builds={"annotation": build}) as platform, connect(folder) as client:
+        owner = CampaignServer(folder, 0)
+        owner.campaign("hung", "ada", pairs=pair_lines(6))
+        ada = Annotator.by_link(platform.url, owner.link("ada"), "hung")
+        pairs = ada.lease()
+        with hung(kafka), hung(s3):
+            first, second = pairs[:3], pairs[3:]
+            receipts = [ada.judge(first), ada.judge(first), ada.judge(second)]  # the second one repeats the first
+            assert [len(each["accepted"]) for each in receipts] == [3, 3, 3]
+            assert ada.lease() == []
+        name = GetRequest(name="campaigns/hung")
+        published = CAMPAIGN_STATE_PUBLISHED
+        until(lambda: client.annotation.GetCampaign(name).state == published, seconds=60, what="its publication")
+        assert client.annotation.GetCampaign(name).judgements == 6

@@ -1,17 +1,17 @@
 """Answers that an annotator writes in a campaign: reviewed, published, filtered, trained on, traced, and retracted."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from tools.letters import write
 
 from tests.e2e.command import Result, tutti
 from tests.faults.processes import until
-from tests.web.hosted import Visitor
+from tests.web.annotating import Annotator
 from tutti.client import connect
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED
 from tutti.contracts.common.v1 import GetRequest
@@ -85,36 +85,11 @@ def annotate(data_dir: Path, files: Path) -> None:
     command("campaigns", "create", "trial", *options, "--qualification", "0", "0", "--controls", "0")
     [invited] = command("campaigns", "invite", "trial", "Ada", "-o", "json").json()
     link = urlsplit(invited["url"])
-    visitor = Visitor(f"{link.scheme}://{link.netloc}")
-    visitor.post("/login", {"token": link.path.rpartition("/")[2], "next": parse_qs(link.query)["next"][0]})
-
-    def state() -> Any:
-        return visitor.get("/annotation/trial/state.json")
-
-    until(lambda: state().json["state"] != "no_pairs", seconds=60, what="pairs")
-    answer = state()
-    guideline, token = answer.json["guideline"]["version"], answer.headers["x-form-token"]
-
-    def call(name: str, **body: object) -> Any:
-        headers = {"content-type": "application/json", "x-form-token": token, "sec-fetch-site": "same-origin"}
-        body_text = json.dumps({"campaign": "trial", **body})
-        return visitor.send("POST", f"/annotation/api/{name}", body_text, headers).json
-
-    pairs: Sequence[Any] = call("leases", count=8)["pairs"]
+    ada = Annotator.by_link(f"{link.scheme}://{link.netloc}", link.path.rpartition("/")[2], "trial")
+    until(lambda: ada.state()["state"] != "no_pairs", seconds=60, what="pairs")
+    pairs = ada.lease()
     assert len(pairs) == len(ASKED)
-    judged = [
-        {
-            "id": f"00000000-0000-4000-8000-{number:012x}",
-            "pair": pair["id"],
-            "guideline": guideline,
-            "answers": {"helpful": 1},
-            "kind": "judged",
-            "shown_ms": 4000,
-            "demonstration": ANSWERS[pair["prompt"][0]["content"]],
-        }
-        for number, pair in enumerate(pairs)
-    ]
-    assert call("judgements", judgements=judged)["refused"] == []
+    assert ada.judge(pairs, ANSWERS.__getitem__)["refused"] == []
 
     with connect(data_dir) as client:
         name = GetRequest(name="campaigns/trial")

@@ -1,5 +1,6 @@
 """What annotation promises about campaigns, from pairs to a published set of judgements."""
 
+import json
 from typing import Any
 
 import pytest
@@ -154,10 +155,17 @@ def test_a_pair_that_another_annotator_was_given_is_refused(desks: Desks) -> Non
         assert [each["reason"] for each in receipt["refused"]] == ["UNASSIGNED"]
 
 
+AWAY = {
+    "database": {Fault.DATABASE_UNAVAILABLE: 0.2, Fault.COMMIT_UNANSWERED: 0.2, Fault.TRANSACTION_ABORTED: 0.1},
+    "event log": {Fault.LOG_UNAVAILABLE: 0.7, Fault.APPEND_UNANSWERED: 0.5},
+    "blob store": {Fault.BLOBS_UNAVAILABLE: 0.7, Fault.PUT_UNANSWERED: 0.5},
+}
+
+
+@pytest.mark.parametrize("away", AWAY)
 @pytest.mark.parametrize("seed", range(3))
-def test_nothing_that_was_given_is_lost_or_doubled_while_the_database_is_away(seed: int) -> None:
-    rates = {Fault.DATABASE_UNAVAILABLE: 0.2, Fault.COMMIT_UNANSWERED: 0.2, Fault.TRANSACTION_ABORTED: 0.1}
-    with Simulation(seed, builds={"annotation": build}, rates=rates) as world:
+def test_nothing_that_was_given_is_lost_or_doubled_while_a_part_is_away(seed: int, away: str) -> None:
+    with Simulation(seed, builds={"annotation": build}, rates=AWAY[away]) as world:
         desks = Desks(world)
         desks.create(spec(pairs=6, overlap=Overlap(least=1, most=1)))
         desks.invite("ada")
@@ -173,8 +181,50 @@ def test_nothing_that_was_given_is_lost_or_doubled_while_the_database_is_away(se
                 break
             assert receipt["refused"] == []
         campaign = desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
-        assert unanswered > 0
+        assert sum(world.fate.counts[fault] for fault in AWAY[away]) > 0
+        assert (unanswered > 0) == (away == "database")
         assert campaign.judgements == 6
+        world.fate.calm = True
+        own = desks.call("/annotation/{campaign}/own.json", "ada", campaign="a")["judgements"]
+        assert len({each["pair"] for each in own}) == len(own) == 6
+
+
+def test_a_campaign_of_one_annotator_is_published_and_says_that_nothing_is_identified(desks: Desks) -> None:
+    desks.create(spec(pairs=4, overlap=Overlap(least=1, most=1), controls=0.25))
+    desks.invite("ada")
+    desks.judge_all("ada")
+    desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+    found = preferences(desks, "one")
+    assert (found.pairs, found.judgements, found.annotators, found.identified) == (4, 6, 1, False)
+
+
+def test_a_campaign_that_needs_more_annotators_than_it_has_waits_and_can_be_closed(desks: Desks) -> None:
+    desks.create(spec(pairs=4, overlap=Overlap(least=2, most=2)))
+    desks.invite("ada")
+    assert desks.judge_all("ada") == 4
+    assert desks.state("ada")["state"] == "no_pairs"
+    campaign = desks.get()
+    assert (campaign.state, campaign.wanted) == (CAMPAIGN_STATE_OPEN, 8)
+    desks.world.insist(lambda: desks.stub.CloseCampaign(CloseCampaignRequest(name=NAME)))
+    closed = desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+    assert closed.reason == "closed on request with 4 of 8 judgements"
+    assert preferences(desks, "one").judgements == 4
+
+
+def test_empty_and_cut_answers_are_judged_and_equal_ones_are_left_out(desks: Desks) -> None:
+    asked = [{"role": "user", "content": "Why?"}]
+    answers = (["", "Because."], ["Because of the", "Because."], ["Equal.", "Equal."], ["", ""])
+    given = "".join(json.dumps({"prompt": asked, "answers": each}) + "\n" for each in answers)
+    campaign = desks.create(spec(pairs=given, overlap=Overlap(least=1, most=1)))
+    assert (campaign.pairs, campaign.left_out) == (2, 2)
+    desks.invite("ada")
+    assert desks.judge_all("ada") == 2
+    desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+    found = preferences(desks, "one")
+    read = desks.world.insist(lambda: desks.stub.ReadPreferences(ReadPreferencesRequest(name=found.name)))
+    fitted = list(from_lines(Preference, read.data))
+    assert sorted(sorted(each.answers) for each in fitted) == [["", "Because."], ["Because of the", "Because."]]
+    assert all(0 < each.first < 1 for each in fitted)
 
 
 def test_after_a_retraction_nothing_is_accepted_and_others_get_the_pairs(desks: Desks) -> None:
