@@ -18,6 +18,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.checkpoints.manifest import CheckpointBody
+from tutti.contracts.committer.v1 import GetCurveRequest
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.corpus.conversationset import Lines
@@ -31,11 +33,14 @@ from tutti.pipeline.recipe import MAX_MICROBATCHES, SHARD, Count, Positive, Reci
 from tutti.pipeline.stages.definition import StageContext
 from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.trainingstage import Gang, TrainingStage, leaf_rows, misfits
-from tutti.pipeline.values import Inputs, Result
+from tutti.pipeline.values import Inputs, Result, WorkStatus
 from tutti.records.errors import CorpusError, InvalidManifest
 from tutti.records.fields import Fields
 
 INITIAL = "initial"
+FEWEST_POINTS = 4
+CALIBRATION: Mapping[str, str] = {"accuracy": "accuracy {:.1%}", "calibration_error": "ECE {:.3f}"}
+"""The figures of a model that predicts preferences."""
 
 
 class JobSection(Part):
@@ -99,6 +104,8 @@ class FinetuningStage(TrainingStage):
     rows_of_sample: ClassVar[int] = 1
     epochs: ClassVar[int] = 1
     """Default number of epochs, if a recipe gives neither steps nor epochs."""
+    figures: ClassVar[Mapping[str, str]] = {}
+    """The metrics on held-out samples that the summary shows, by their names in the curve, each as a format."""
     # No request tells the trainer's version; a change of the arithmetic of a step changes it.
     version = "finetuning-1"
 
@@ -204,6 +211,17 @@ class FinetuningStage(TrainingStage):
 
     def unforeseeable(self, recipe: Recipe) -> str:
         return "" if _section(recipe).steps else "its steps follow from how many samples there are"
+
+    def settled(self, work: Any, host: Host) -> WorkStatus:
+        seen = super().settled(work, host)
+        if seen.result is None or not self.figures:
+            return seen
+        request = GetCurveRequest(name=checkpoint_of(seen.result.manifest_key), max_points=FEWEST_POINTS)
+        curve = CommitterServiceStub(host.channel("committer")).GetCurve(request)
+        last = {each.name: each.values[-1].value for each in curve.metrics if each.values}
+        words = [form.format(last[name]) for name, form in self.figures.items() if name in last]
+        held_out = f"; on held-out samples: {', '.join(words)}" if words else ""
+        return replace(seen, summary=f"{self.summary(work)}{held_out}")
 
     def _training(self, asked: StageContext) -> Training:
         section, initial, data = asked.recipe.section(JobSection), asked.one(INITIAL), asked.one(self.data)

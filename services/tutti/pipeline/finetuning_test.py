@@ -113,6 +113,14 @@ def test_each_job_goes_on_with_the_checkpoint_its_model_and_its_tokenizer(world:
     assert [each.checkpoint for each in made["aligned"].spec.models] == [reference.checkpoint]
 
 
+def test_the_summary_of_a_reward_model_says_how_well_it_predicts_what_is_held_out(world: World) -> None:
+    run, _ = finished(world)
+    summaries = {each.name: each.summary for each in run.stages}
+    for name in ("judge", "aligned"):
+        assert summaries[name].endswith("; on held-out samples: accuracy 75.0%")
+    assert "held-out" not in summaries["tuned"]
+
+
 def test_epochs_become_steps_by_the_samples_that_there_are(world: World) -> None:
     run, _ = finished(world)
     steps = {name: Training.from_json(job.spec.training).steps for name, job in jobs(world, run).items()}

@@ -220,7 +220,7 @@ class Owners:
         seen = stage.settled(work, self._host)
         if seen.result is None:
             return seen
-        return replace(seen, summary=stage.summary(work), objection=stage.objection(node.recipe, work))
+        return replace(seen, summary=seen.summary or stage.summary(work), objection=stage.objection(node.recipe, work))
 
     def before(self, stage: StageDef, result: Result) -> Iterator[Result]:
         """The intermediate results of a work that its owner still keeps."""

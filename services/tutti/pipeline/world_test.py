@@ -31,7 +31,15 @@ from tutti.checkpoints.example_test import buffer, snapshot, training
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import build_manifest
 from tutti.checkpoints.writer import describe, store
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, ListCheckpointsResponse
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    Checkpoint,
+    CurveMetric,
+    CurveValue,
+    GetCurveRequest,
+    GetCurveResponse,
+    ListCheckpointsResponse,
+)
 from tutti.contracts.common.v1 import (
     STATE_CANCELLED,
     STATE_DONE,
@@ -255,6 +263,11 @@ class TrainOwner(Owner):
         job = self.get(GetRequest(name=request.name))
         job.state = JOB_STATE_CANCELLED
         return cast(Job, job)
+
+    def GetCurve(self, request: GetCurveRequest, call: Call) -> GetCurveResponse:
+        self.get(GetRequest(name=request.name))
+        first, last = (CurveValue(step=step, value=step / 16) for step in (2, 12))
+        return GetCurveResponse(metrics=[CurveMetric(name="accuracy", values=[first, last])])
 
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
         return cast(Checkpoint, self.get(request))

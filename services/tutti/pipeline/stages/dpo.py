@@ -7,7 +7,7 @@ from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.corpus.manifest import Kind
 from tutti.model.programs.dpo import DpoParameters
-from tutti.pipeline.finetuning import INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages.definition import Role
 
@@ -24,6 +24,7 @@ class DpoStage(FinetuningStage):
     section = DpoSection
     roles = (Role(INITIAL, Checkpoint), Role("preferences", Preferences))
     data, reads, rows_of_sample = "preferences", Kind.PREFERENCES, 2
+    figures = CALIBRATION
 
     def roles_of_models(self) -> tuple[str, ...]:
         return ("reference",)

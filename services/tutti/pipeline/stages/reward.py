@@ -10,7 +10,7 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.corpus.manifest import Kind
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.spec import ModelSpec
-from tutti.pipeline.finetuning import INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages.definition import Role
 
@@ -25,6 +25,7 @@ class RewardStage(FinetuningStage):
     roles = (Role(INITIAL, Checkpoint), Role("preferences", Preferences))
     data, reads, rows_of_sample = "preferences", Kind.PREFERENCES, 2
     epochs = 3
+    figures = CALIBRATION
 
     def model(self, begun: ModelSpec) -> ModelSpec:
         return replace(super().model(begun), scalar_head=True)
