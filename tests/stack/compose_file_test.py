@@ -99,8 +99,17 @@ def test_a_layer_takes_no_limit_away_and_holds_no_secret() -> None:
     for layer in LAYERS.values():
         for name, each in layer["services"].items():
             if name in FILE["services"]:
-                assert set(each) <= {"environment", "ports", "depends_on", "command"}
+                assert set(each) <= {"environment", "ports", "depends_on", "command", "deploy"}
             assert all(not SECRET.search(str(value)) for value in each.get("environment", {}).values())
+
+
+def test_two_replicas_of_each_service_open_80_connections_at_most() -> None:
+    layer = LAYERS["replicas"]["services"]
+    assert sorted(layer) == installed_services()
+    assert all(each["deploy"] == {"replicas": 2} for each in layer.values())
+    most = sum(2 * int(each["environment"]["TUTTI_DATABASE__CONNECTIONS"]) for each in layer.values())
+    print(f"{most} connections to Postgres at most")
+    assert most <= 80
 
 
 def test_kafka_serves_nobody_without_a_password_beyond_its_own_container() -> None:
