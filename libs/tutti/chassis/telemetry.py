@@ -33,11 +33,11 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 _propagator = TraceContextTextMapPropagator()
 # Without a sampler that records, spans still have ids: that is what logs and events need.
 _provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+_tracer = _provider.get_tracer("tutti.chassis")
 
 
 def configure_tracing(service: str, *, sample_ratio: float) -> None:
     """Export spans when the environment names a collector; otherwise only make trace ids."""
-    global _provider
     if not os.environ.get(ENDPOINT_VARIABLE):
         return
     # Slow to import, and needed by few.
@@ -51,13 +51,13 @@ def configure_tracing(service: str, *, sample_ratio: float) -> None:
         shutdown_on_exit=False,  # it would wait for the collector; `flush_tracing` does, for two seconds
     )
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    _provider = provider
+    use_provider(provider)
 
 
 def use_provider(provider: TracerProvider) -> None:
     """Make spans with this provider (tests look at what they recorded)."""
-    global _provider
-    _provider = provider
+    global _provider, _tracer
+    _provider, _tracer = provider, provider.get_tracer("tutti.chassis")
 
 
 def flush_tracing() -> None:
@@ -100,15 +100,13 @@ def span_before(traceparent: str, name: str, *, seconds: float, **attributes: st
     """A span that ends now and began `seconds` ago, in another's trace: of work in a process that exports nothing."""
     parent = _propagator.extract({TRACEPARENT: traceparent}, Context()) if traceparent else Context()
     now = time.time_ns()
-    tracer = _provider.get_tracer("tutti.chassis")
     began = now - int(seconds * 1e9)
-    tracer.start_span(name, context=parent, kind=SpanKind.CLIENT, attributes=attributes, start_time=began).end(now)
+    _tracer.start_span(name, context=parent, kind=SpanKind.CLIENT, attributes=attributes, start_time=began).end(now)
 
 
 @contextlib.contextmanager
 def _open(name: str, kind: SpanKind, parent: Context | None, attributes: dict[str, str]) -> Iterator[Span]:
-    tracer = _provider.get_tracer("tutti.chassis")
-    opened = tracer.start_span(name, context=parent, kind=kind, attributes=attributes)
+    opened = _tracer.start_span(name, context=parent, kind=kind, attributes=attributes)
     with trace.use_span(opened, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         try:
             yield opened

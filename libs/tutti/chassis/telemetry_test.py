@@ -30,6 +30,7 @@ def test_the_trace_of_a_command_that_exports_nothing_is_sampled_by_its_id(monkey
     monkeypatch.setenv(telemetry.ENDPOINT_VARIABLE, "http://127.0.0.1:1")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "3600000")  # nothing is sent
     monkeypatch.setattr(telemetry, "_provider", telemetry._provider)
+    monkeypatch.setattr(telemetry, "_tracer", telemetry._tracer)
     of_command = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"  # the last 00: not sampled
     with telemetry.span_from(of_command, "before") as span:
         assert not span.is_recording()

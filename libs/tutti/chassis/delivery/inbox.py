@@ -42,11 +42,13 @@ class Inbox:
             return
         states = unit.tables.inbox_states
         highest = {each.subject: each.revision for each in sorted(events, key=lambda each: each.revision)}
-        for subject, revision in sorted(highest.items()):
-            found = {"mine": self._group, "wanted": subject, "revision": revision}
-            if unit.tx.execute(_handled(states), found).rowcount == 0:
-                row = {"group_name": self._group, "subject": subject, "revision": revision}
-                unit.tx.execute(insert(states), row)
+        known = self.revisions(unit, highest)
+        if known:
+            found = [{"mine": self._group, "wanted": each, "revision": highest[each]} for each in sorted(known)]
+            unit.tx.execute(_handled(states), found)
+        if new := sorted(highest.keys() - known):
+            rows = [{"group_name": self._group, "subject": each, "revision": highest[each]} for each in new]
+            unit.tx.execute(insert(states), rows)
 
     def fence_id(self, unit: Unit, id: str) -> None:
         """Record that this is handled though nobody could read it."""

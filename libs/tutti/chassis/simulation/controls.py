@@ -50,6 +50,7 @@ class EagerUnits(Units):
         def work(unit: Unit) -> T:
             result = fn(unit)
             if self.log is not None:
+                unit.write_events()
                 self.log.append([row.record for row in outbox.unsent(unit, 1000)])
             return result
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import Message
 from sqlalchemy import MetaData, Table, Update, bindparam, insert, update
@@ -64,6 +64,7 @@ class Unit:
         self.held: dict[str, HeldResource] = {}
         self._units = units
         self._changes: dict[str, tuple[Changes, int]] = {}
+        self._outgoing: list[dict[str, Any]] = []
         self._emitted = self._enqueued = False
 
     @property
@@ -113,11 +114,12 @@ class Unit:
     def savepoint(self, fn: Callable[[], T]) -> T:
         """Run `fn`; if it raises, what it wrote and emitted is undone and the error goes on."""
         held = {name: HeldResource(each.locked, each.revision, each.body) for name, each in self.held.items()}
-        changes = dict(self._changes)
+        changes, outgoing = dict(self._changes), len(self._outgoing)
         try:
             return self.tx.savepoint(fn)
         except BaseException:
             self.held, self._changes = held, changes
+            del self._outgoing[outgoing:]
             raise
 
     def fence(self, lease: Lease) -> None:
@@ -140,7 +142,8 @@ class Unit:
         return uuid7(self._units.clock, self._units.randomness)
 
     def close(self) -> None:
-        """Record who changed what, and register what follows the commit; called by Units."""
+        """Write the events, record who changed what, and register what follows the commit; called by Units."""
+        self.write_events()
         self._record()
         told: dict[Changes, set[tuple[str, int]]] = {}
         for name, (changes, revision) in self._changes.items():
@@ -149,6 +152,15 @@ class Unit:
             self.tx.on_commit(lambda changes=changes, names=frozenset(names): changes.notify(names))  # type: ignore[misc]
         for hook in (*self._units.on_emit * self._emitted, *self._units.on_enqueue * self._enqueued):
             self.tx.on_commit(hook)
+
+    def write_events(self) -> None:
+        """Write what was emitted so far in one statement; the end of the unit does so anyway.
+
+        The rows of the resources are locked until the commit, so the events of a resource keep their order.
+        """
+        if self._outgoing:
+            self.tx.execute(insert(self.tables.outbox), self._outgoing)
+            self._outgoing = []
 
     def _record(self) -> None:
         """In the audit trail, while a call is answered on behalf of a person."""
@@ -197,7 +209,7 @@ class Unit:
             "headers": json.dumps(headers(event, self._units.service)),
             "payload": payload,
         }
-        self.tx.execute(insert(self.tables.outbox), row)
+        self._outgoing.append(row)
         self._emitted = True
 
 
