@@ -36,6 +36,8 @@ from tutti.backbone.kafka.subscription import KafkaSubscription, as_record
 # The client forgets that it wanted a topic when an older request for metadata is still on its way, and then looks again
 # only after this time; its default of five minutes would be a group without partitions for as long.
 METADATA_MILLISECONDS = 3000
+BATCH_BYTES, LINGER_MILLISECONDS = 512 << 10, 100
+"""A broker syncs once a batch. One waits until it is full, or until all records of an append are in batches."""
 CLOSE_SECONDS = 1.0  # every append has been answered, so nothing is on its way
 _AWAY = (errors.KafkaTimeoutError, errors.KafkaConnectionError)
 _POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
@@ -107,6 +109,7 @@ class KafkaEventLog:
                     )
                     for record, partition in placed
                 ]
+                producer.flush(timeout=self._deadline + 1)
                 for future in sent:
                     future.get(timeout=self._deadline + 1)
         except LogUnavailable:
@@ -244,7 +247,9 @@ class KafkaEventLog:
                     acks="all",
                     enable_idempotence=True,
                     allow_auto_create_topics=False,
-                    delivery_timeout_ms=int(self._deadline * 1000),
+                    batch_size=BATCH_BYTES,
+                    linger_ms=LINGER_MILLISECONDS,
+                    delivery_timeout_ms=int(self._deadline * 1000) + LINGER_MILLISECONDS,
                     max_block_ms=int(self._deadline * 1000),
                     **self._common,
                     **self._quiet,

@@ -5,6 +5,7 @@ that was lost is settled by reading the blob back; parts of uploads that nobody 
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +17,7 @@ import urllib3
 from blake3 import blake3
 from minio import Minio
 from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
+from urllib3 import BaseHTTPResponse
 
 from tutti.backbone.blobs import (
     BlobError,
@@ -32,7 +34,7 @@ from tutti.backbone.blobs import (
 from tutti.backbone.files import READ_SIZE, Files, RealFiles, make_folders, overwrite
 
 T = TypeVar("T")
-PART_SIZE = 32 << 20
+PART_SIZE = 64 << 20  # a blob of one part costs one request, and the server puts nothing together
 ABANDONED_SECONDS = 24 * 3600.0  # no upload lasts so long
 _MISSING = ("NoSuchKey", "NoSuchObject", "NotFound", "ResourceNotFound")
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
@@ -108,13 +110,13 @@ class S3Blobs:
             raise
 
     def get(self, key: str) -> bytes:
-        return b"".join(self._stream(key))
+        return self._read(key)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         if start < 0 or length < 0:
             raise BlobError(f"{key}: a range starts at 0 or later and has no negative length, got {start}, {length}")
         size = self.stat(key).size if length == 0 else None
-        data = b"" if size is not None else b"".join(self._stream(key, start, length))
+        data = b"" if size is not None else self._read(key, start, length)
         if len(data) != length or (size is not None and start > size):
             raise BlobError(f"{key}: bytes {start} to {start + length} were asked for, it has {self.stat(key).size}")
         return data
@@ -215,13 +217,24 @@ class S3Blobs:
             if began is not None and upload.upload_id and began < datetime.now(UTC) - age:
                 self._abort(upload.object_name, upload.upload_id)
 
-    def _stream(self, key: str, start: int = 0, length: int = 0) -> Iterator[bytes]:
-        """The blob in pieces; a connection that breaks on the way is an error, never a short blob."""
+    def _read(self, key: str, start: int = 0, length: int = 0) -> bytes:
+        with self._opened(key, start, length) as response:
+            return self._asked("get", key, response.read)
+
+    def _stream(self, key: str) -> Iterator[bytes]:
+        """The blob in pieces."""
+        with self._opened(key) as response:
+            # read1 gives what is there without copying it into a buffer of its own first.
+            while piece := self._asked("get", key, lambda: response.read1(READ_SIZE)):
+                yield piece
+
+    @contextmanager
+    def _opened(self, key: str, start: int = 0, length: int = 0) -> Iterator[BaseHTTPResponse]:
+        """A response to read; a connection that breaks on the way is an error, never a short blob."""
         name = self._name(key)
         response = self._asked("get", key, lambda: self._client.get_object(self._bucket, name, start, length))
         try:
-            while piece := self._asked("get", key, lambda: response.read(READ_SIZE)):
-                yield piece
+            yield response
         finally:
             response.close()
             response.release_conn()
