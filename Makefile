@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant bench-behaviour examples mutants
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant bench-behaviour bench-stack examples mutants
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: setup ## measure beside our peers: make bench, or make bench QUICK=1
 
 bench-data: $(PEERS) ## the same for what works on texts: make bench-data, or make bench-data QUICK=1
 	$(BIN)/python -m benchmarks data $(if $(QUICK),--quick)
+
+bench-stack: setup ## the same on Kafka, Postgres and S3: make bench-stack, or make bench-stack QUICK=1
+	$(BIN)/python -m benchmarks stack $(if $(QUICK),--quick)
 
 bench-behaviour: $(BEHAVIOUR_PEERS) ## policies, decoding and judgements beside theirs: make bench-behaviour QUICK=1
 	$(BIN)/python -m benchmarks.behaviour $(if $(QUICK),--quick)

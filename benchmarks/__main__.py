@@ -1,4 +1,4 @@
-"""Benchmarks, each in a process of its own, and one table: `make bench`, and `make bench-data` for texts.
+"""Benchmarks, each a process, and one table: `make bench`, `make bench-data` for texts, `make bench-stack` for servers.
 
 Quick ones take two to three minutes on two cores, full ones about twelve. A goal that was missed reads NO and makes
 the exit code 1 only with --strict; a benchmark that breaks does so always. Everything goes to build/bench.json too.
@@ -37,8 +37,14 @@ DATA = (
     "crawl",
     "spans",
 )
-GROUP = "data"
-"""Stands for all of DATA, and what reads what they make."""
+STACK = (
+    "stack_events",
+    "stack_calls",
+    "stack_blobs",
+    "stack_runs",
+)
+GROUPS = {"data": (*DATA, "loader"), "stack": STACK}
+"""A name that stands for several."""
 LIMIT_SECONDS = 1200
 STOP_SECONDS = 120
 RESULT = BUILD.with_suffix(".json")
@@ -69,18 +75,18 @@ def run(name: str, *, quick: bool) -> list[Row]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     made = parser("benchmarks", __doc__)
-    known = ", ".join(NAMES + DATA)
+    known = ", ".join(NAMES + DATA + STACK)
     made.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"some of {known}; {GROUP} for loader, {', '.join(DATA)}; unless given all others, with loader",
+        help=f"some of {known}; data or stack for a group of them; without a name: {', '.join(NAMES)}",
     )
     given = made.parse_args(arguments)
-    if given.names == [GROUP]:
-        given.names = [*DATA, "loader"]
+    if len(given.names) == 1:
+        given.names = GROUPS.get(given.names[0], given.names)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if unknown := set(given.names) - {*NAMES, *DATA}:
+    if unknown := set(given.names) - {*NAMES, *DATA, *STACK}:
         made.error(f"unknown benchmark {sorted(unknown)[0]!r}: expected {known}")
     on, begun, rows, broken = machine(), time.monotonic(), [], []
     for name in given.names or NAMES:

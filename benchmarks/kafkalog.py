@@ -5,19 +5,15 @@ record. The port takes and gives keys and headers as text; the peer's are encode
 are read, so that this work counts against us.
 """
 
-import json
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.eventlog import TOPIC, batch
 from benchmarks.pairs import alternate, timed
-from benchmarks.program import ROOT, NotHere, main, scratch
+from benchmarks.program import NotHere, main, scratch
+from benchmarks.realservers import real_servers
 from benchmarks.table import Row, ratio_at_least
 from tutti.backbone import EventLog
 from tutti.backbone.connect import open_log
@@ -27,23 +23,6 @@ SIZE = 200
 POLL = 500
 TURN = 500
 """Records of one turn of reading, at least."""
-SERVERS_SECONDS = 300
-
-
-@contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """The URL of a Kafka broker that lives as long as the block. Raises NotHere."""
-    if shutil.which("java") is None:
-        raise NotHere("Kafka needs Java 17 or newer: apt-get install openjdk-17-jre-headless maven")
-    command = [sys.executable, str(ROOT / "deploy" / "local" / "servers.py")]
-    where = ["kafka", "--dir", str(folder), "-o", "json"]
-    up = subprocess.run([*command, "up", *where], capture_output=True, text=True, timeout=SERVERS_SECONDS, check=False)
-    if up.returncode != 0:
-        raise NotHere(up.stderr.strip())
-    try:
-        yield json.loads(up.stdout)[0]["url"]
-    finally:
-        subprocess.run([*command, "wipe", *where], capture_output=True, timeout=SERVERS_SECONDS, check=False)
 
 
 def cost_of_reading(poll: Callable[[], int]) -> float:
@@ -90,7 +69,8 @@ class BareKafka:
 def measure(quick: bool) -> list[Row]:
     """Appending and polling; where there is no broker to be had, a row says so."""
     try:
-        with scratch("kafka") as folder, broker(Path(folder)) as url:
+        with scratch("kafka") as folder, real_servers(Path(folder), "kafka") as urls:
+            url = urls["kafka"]
             log = open_log(url)
             log.ensure([TOPIC])
             bare, pairs = BareKafka(url), 25 if quick else 120
