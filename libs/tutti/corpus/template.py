@@ -19,7 +19,10 @@ from tutti.corpus.conversations import Message, Role
 from tutti.records.canonical import JsonValue, content_digest
 from tutti.records.errors import CorpusError
 
-REMEDY = "set `template` in the recipe that trains the tokenizer and run it again, or begin with a checkpoint of one"
+REMEDY = (
+    "set `template` in the recipe that trains the tokenizer and run it again, or set `convert: reserved@1` in the "
+    "stage `sft` that goes on with the checkpoint"
+)
 
 
 class TemplateError(CorpusError):

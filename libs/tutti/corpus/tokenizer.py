@@ -22,7 +22,7 @@ from tokenizers.pre_tokenizers import Split
 
 from tutti.corpus import bytepairs
 from tutti.corpus.texts import require_texts
-from tutti.records.canonical import bytes_digest, content_digest, parse_json
+from tutti.records.canonical import bytes_digest, canonical_json, content_digest, parse_json
 from tutti.records.errors import NotCanonical
 
 EOS = "<|endoftext|>"
@@ -76,6 +76,21 @@ class BytePairTokenizer:
         """The ids of special tokens that stand for no text, by their spelling, without that of the end of a text."""
         added = self._encoder.get_added_tokens_decoder()
         return {token.content: number for number, token in sorted(added.items()) if token.content != EOS}
+
+    def extended(self, tokens: Iterable[str]) -> BytePairTokenizer:
+        """Return this tokenizer with `tokens` reserved too, with the ids before the end of a text, which moves up.
+
+        All other ids are the same. Raises TokenizerError for a token that is text or no special token.
+        """
+        parsed = json.loads(self.artefact)
+        *added, end = parsed["added_tokens"]
+        more = [token for token in tokens if token not in self.reserved]
+        for token in more:
+            if not SPECIAL.fullmatch(token) or token == EOS or token in parsed["model"]["vocab"]:
+                raise TokenizerError(f"{token!r} cannot be reserved; expected a token such as <|user|> that is no text")
+        for number, token in enumerate([*more, EOS], end["id"]):
+            added.append({**end, "content": token, "id": number})
+        return BytePairTokenizer(canonical_json({**parsed, "added_tokens": added}))
 
     @classmethod
     def load(cls, artefact: bytes, *, expected_version: str) -> BytePairTokenizer:

@@ -15,6 +15,7 @@ from tutti.model.programs import PRETRAIN, records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.records.records import later
 
+RESERVED_1 = "reserved@1"
 PROGRAMS = tuple(records())
 """Names of programs; the first is the default of a training."""
 
@@ -50,6 +51,29 @@ class Initial(Recorded):
 
 
 @dataclass(frozen=True)
+class Conversion(Recorded):
+    """The extension of the initial checkpoint by reserved tokens, before the first step.
+
+    `tokenizer` is the version of its tokenizer, which has `vocabulary` ids; `added` tokens are reserved before its last
+    id, which moves up. By the rule `reserved@1`, the rows of a new token are the mean of those of the tokenizer.
+    """
+
+    tokenizer: str
+    vocabulary: int
+    added: int
+    rule: str = RESERVED_1
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(
+            tokenizer=(self.tokenizer.startswith("blake3:"), "a content digest, blake3:..."),
+            vocabulary=(self.vocabulary > 0, "a positive number"),
+            added=(self.added > 0, "a positive number"),
+            rule=(self.rule == RESERVED_1, RESERVED_1),
+        )
+
+
+@dataclass(frozen=True)
 class RoleModel(Recorded):
     """A checkpoint that a program reads beside the state that it trains, by its name and the digest of its state."""
 
@@ -72,6 +96,10 @@ def _mixture(value: Sequence[Mapping[str, Any]]) -> tuple[WeightedDataset, ...]:
 
 def _initial(value: Mapping[str, Any]) -> Initial | None:
     return Initial.from_dict(value)
+
+
+def _conversion(value: Mapping[str, Any]) -> Conversion | None:
+    return Conversion.from_dict(value)
 
 
 def _models(value: Sequence[Mapping[str, Any]]) -> tuple[RoleModel, ...]:
@@ -102,6 +130,7 @@ class Training(Recorded):
     `tokenizer` is the version of the tokenizer, where a dataset does not name it: of conversations and preferences,
     which are rendered with the chat template of the digest `template`; `part` names the part of them that is trained
     on. `models` are checkpoints that the program reads beside the state that it trains, in the order of their roles.
+    `conversion` is absent unless the initial checkpoint has to be extended.
 
     A checkpoint is due every `checkpoint_every` steps and after the last one; validation every `validate_every` steps
     and after the last one; the audits every `audit_every` steps. `program` names what its ranks do.
@@ -122,6 +151,7 @@ class Training(Recorded):
     part: str = later("", since="0.2")
     models: tuple[RoleModel, ...] = later((), since="0.2", read=_models)
     program_parameters: Recorded | None = later(None, since="0.2", read=_parameters)
+    conversion: Conversion | None = later(None, since="0.2", read=_conversion)
 
     def __post_init__(self) -> None:
         self._require(
@@ -133,6 +163,10 @@ class Training(Recorded):
             tokenizer=(self.tokenizer == "" or self.tokenizer.startswith("blake3:"), "a content digest, blake3:..."),
             template=(self.template == "" or self.template.startswith("blake3:"), "a digest, blake3:..."),
         )
+        if self.conversion is not None and not self.tokenizer:
+            raise SpecError(
+                "Training.conversion extends a tokenizer; expected Training.tokenizer to be the extended one"
+            )
         record = records()[self.program]
         if type(self.program_parameters) is not (record or type(None)):
             expected = f"{record.__name__}: the parameters of {self.program}" if record else "none"

@@ -190,10 +190,15 @@ class FinetuningStage(TrainingStage):
         version = training.tokenizer or _tokenizer_of(training, host)
         if not version:
             raise self._refused(initial, f"{training.dataset} without a tokenizer", "a checkpoint of a known dataset")
-        initial = replace(initial, training=replace(training, tokenizer=version))
+        training = replace(training, tokenizer=version, conversion=None)
+        initial = replace(initial, training=self.converted(asked, training, host))
         inputs = {**asked.inputs, INITIAL: (initial,), self.data: (replace(data, count=self._count(data, host)),)}
         self._check_template(replace(asked, inputs=inputs), host)
         return inputs
+
+    def converted(self, asked: StageContext, begun: Training, host: Host) -> Training:
+        """The training of the checkpoint, as it is once it is extended; nothing is unless overridden."""
+        return begun
 
     def training_of(self, role: str, checkpoint: Result, host: Host) -> Training:
         """Return how the checkpoint of a role was trained. Raises InvalidField."""
@@ -259,6 +264,7 @@ class FinetuningStage(TrainingStage):
                 part=data.part,
                 models=self.models(asked),
                 program_parameters=self.program_parameters(asked.recipe),
+                conversion=begun.conversion,
             )
         except SpecError as error:
             raise InvalidField(self.name, seen=str(error), expected="a training that can work") from error

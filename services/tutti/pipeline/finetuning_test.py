@@ -19,7 +19,7 @@ from tutti.corpus.tokenizer_test import of_bytes
 from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.programs.sft import SftParameters
-from tutti.model.training import Training
+from tutti.model.training import Conversion, Training
 from tutti.pipeline import graph
 from tutti.pipeline.reading import read
 from tutti.pipeline.world_test import CALL, DataOwner, World
@@ -156,6 +156,28 @@ def test_a_tokenizer_without_role_tokens_is_refused_with_the_remedy(world: World
     assert run.state == STATE_FAILED
     assert "stages.tuned.from.initial" in run.reason
     assert "set `template` in the recipe that trains the tokenizer" in run.reason
+
+
+def test_a_tokenizer_without_role_tokens_is_extended_on_request(world: World) -> None:
+    plain, whole = of_bytes(), of_bytes(*CHAT_1.tokens)
+    world.artefact = plain.artefact
+    run, _ = finished(world, TEXT, "stages.tuned.convert=reserved@1")
+    assert run.state == STATE_DONE
+    trainings = {name: Training.from_json(job.spec.training) for name, job in jobs(world, run).items()}
+    tuned, vocabulary = trainings["tuned"], trainings["train"].model.vocabulary
+    assert tuned.conversion == Conversion(plain.version, plain.vocabulary, 3)
+    assert (tuned.tokenizer, tuned.model.vocabulary) == (whole.version, max(vocabulary, whole.vocabulary))
+    assert world.blobs.get(jobs(world, run)["tuned"].spec.tokenizer_key) == whole.artefact
+    for name in ("judge", "aligned"):  # they go on with what the conversion made
+        assert (trainings[name].tokenizer, trainings[name].conversion) == (whole.version, None)
+    assert finished(world, TEXT, "stages.tuned.convert=reserved@1")[1] == []
+
+
+def test_a_tokenizer_that_has_the_role_tokens_is_not_extended(world: World) -> None:
+    finished(world)
+    run, done = finished(world, TEXT, "stages.tuned.convert=reserved@1")
+    assert done == []
+    assert Training.from_json(jobs(world, run)["tuned"].spec.training).conversion is None
 
 
 @pytest.mark.parametrize(

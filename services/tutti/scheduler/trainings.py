@@ -16,7 +16,7 @@ from tutti.contracts.common.v1 import Training as WireTraining
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, Job, JobSpec, RankGroup, RankRole
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
-from tutti.model.training import Initial, RoleModel, Training, WeightedDataset, program_parameters
+from tutti.model.training import Conversion, Initial, RoleModel, Training, WeightedDataset, program_parameters
 from tutti.records.records import later_names
 
 R = TypeVar("R", bound=Recorded)
@@ -27,6 +27,7 @@ PARTS: dict[str, type[Recorded]] = {
     "mixture": WeightedDataset,
     "initial": Initial,
     "models": RoleModel,
+    "conversion": Conversion,
 }
 PARAMETERS = "program_parameters"
 """The field whose record depends on the program: canonical JSON on the wire."""

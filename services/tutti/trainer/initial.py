@@ -11,6 +11,7 @@ from tutti.checkpoints.staged import StagedCheckpoint, open_staged
 from tutti.contracts.trainer.v1 import Start
 from tutti.model.chunks import VALUE, Layout, Unit
 from tutti.model.spec import SpecError
+from tutti.model.training import Conversion
 
 Read = Callable[[int, str], npt.NDArray[np.float32]]
 SCALAR = "scalar"
@@ -37,22 +38,57 @@ class _Source:
         return values
 
 
-def initial_of(staged: StagedCheckpoint, layout: Layout, critic: StagedCheckpoint | None = None) -> Read:
+@dataclass(frozen=True)
+class _Converted:
+    """An embedding or output matrix of a checkpoint with the rows of a larger vocabulary."""
+
+    source: _Source
+    unit: Unit
+    conversion: Conversion
+
+    def read(self, kind: str, start: int, length: int) -> npt.NDArray[np.float32]:
+        """The elements from `start` on of the unit's flat vector."""
+        (field,), values = self.unit.fields, np.zeros(self.unit.length, np.float32)
+        values[field.start : field.start + field.length] = self._rows(kind).ravel()
+        return values[start : start + length]
+
+    def _rows(self, kind: str) -> npt.NDArray[np.float32]:
+        """Rows of text as they are, the added ones as the mean of the tokenizer's, then the rest, moved up."""
+        (old,), (new,) = self.source.unit.fields, self.unit.fields
+        before = self.source.read(kind, old.start, old.length).reshape(old.shape)
+        end = self.conversion.vocabulary - 1
+        mean = before[: self.conversion.vocabulary].mean(0, dtype=np.float64).astype(np.float32)
+        found = np.empty(new.shape, np.float32)
+        found[:end], found[end:] = before[:end], mean
+        rest = before[end : len(found) - self.conversion.added]
+        found[end + self.conversion.added :][: len(rest)] = rest
+        return found
+
+
+def initial_of(
+    staged: StagedCheckpoint,
+    layout: Layout,
+    critic: StagedCheckpoint | None = None,
+    conversion: Conversion | None = None,
+) -> Read:
     """Return what reads the tensors of a layout's chunks out of a checkpoint of the same model.
 
     A scalar head that the checkpoint does not have is zero; a scalar head or a value model that the layout does not
-    have is left out. A value model begins with the `critic`, a reward model. Raises SpecError where units differ.
+    have is left out. A value model begins with the `critic`, a reward model. With a `conversion`, the matrices over the
+    vocabulary have rows for the tokens that are added. Raises SpecError where units differ.
     """
     if staged.body.layout.digest == layout.digest and critic is None:
         return staged.read
     sources = _units(staged)
     if critic is not None:
         sources |= {f"{VALUE}{name}": source for name, source in _units(critic).items()}
-    found: dict[str, _Source] = {}
+    found: dict[str, _Source | _Converted] = {}
     for unit in layout.units:
         source = sources.get(unit.name)
         if source is not None and (source.unit.fields, source.unit.length) == (unit.fields, unit.length):
             found[unit.name] = source
+        elif source is not None and conversion is not None and _wider(source.unit, unit):
+            found[unit.name] = _Converted(source, unit, conversion)
         elif source is not None or unit.name != SCALAR:
             raise _differs(staged, layout, critic, unit.name)
     known = {unit.name for unit in layout.units}
@@ -70,7 +106,15 @@ def initial_of(staged: StagedCheckpoint, layout: Layout, critic: StagedCheckpoin
     return read
 
 
-def initial_parameters(start: Start, layout: Layout) -> Read | None:
+def _wider(old: Unit, new: Unit) -> bool:
+    """True if both have one matrix of the same columns, and `new` has more rows."""
+    if (len(old.fields), len(new.fields)) != (1, 1):
+        return False
+    before, after = old.fields[0].shape, new.fields[0].shape
+    return len(before) == len(after) == 2 and before[1] == after[1] and before[0] < after[0]
+
+
+def initial_parameters(start: Start, layout: Layout, conversion: Conversion | None = None) -> Read | None:
     """Return what reads the parameters that an attempt begins with; None for random ones.
 
     Raises SpecError, CheckpointError.
@@ -78,7 +122,8 @@ def initial_parameters(start: Start, layout: Layout) -> Read | None:
     if not start.initial:
         return None
     critic = start.models.get(CRITIC)
-    return initial_of(open_staged(Path(start.initial)), layout, open_staged(Path(critic)) if critic else None)
+    opened = open_staged(Path(critic)) if critic else None
+    return initial_of(open_staged(Path(start.initial)), layout, opened, conversion)
 
 
 def _units(checkpoint: StagedCheckpoint) -> dict[str, _Source]:

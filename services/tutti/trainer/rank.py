@@ -117,7 +117,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         step.load(staged.read, staged.body.scalars.model)
         ledger = staged.body.scalars.ledger
     else:
-        step.initialize(initial_parameters(start, plan.layout))
+        step.initialize(initial_parameters(start, plan.layout, training.conversion))
         ledger = data.first_ledger()
     lifeline.send(
         RankMessage(

@@ -1,24 +1,66 @@
 """The stage `sft`: a checkpoint learns to answer as demonstrations do."""
 
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
+from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.manifest import Kind
+from tutti.corpus.template import TEMPLATES
+from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.model.programs.sft import SftParameters
+from tutti.model.training import Conversion, Initial, Training
 from tutti.pipeline.finetuning import INITIAL, FinetuningSection, FinetuningStage
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role
+from tutti.pipeline.stages.definition import Role, StageContext
+
+
+class SftSection(FinetuningSection):
+    convert: Literal["reserved@1"] | None = Field(
+        default=None,
+        description="extend a tokenizer without the role tokens of `template`, and the vocabulary of the checkpoint; "
+        "reserved@1: a new token begins with the mean of all embeddings",
+    )
 
 
 class SftStage(FinetuningStage):
     name = "sft"
-    section = FinetuningSection
+    section = SftSection
     roles = (Role(INITIAL, Checkpoint), Role("demonstrations", Conversations, also=(Demonstrations,)))
     data, reads = "demonstrations", Kind.CONVERSATIONS
     epochs = 3
 
     def program_parameters(self, recipe: Recipe) -> SftParameters:
         return SftParameters(held_out=recipe.section(FinetuningSection).held_out)
+
+    def converted(self, asked: StageContext, begun: Training, host: Host) -> Training:
+        """Store the extended tokenizer; the training records how the checkpoint is extended."""
+        recipe, initial = asked.recipe, asked.one(INITIAL)
+        if recipe.section(SftSection).convert is None or recipe.template is None:
+            return begun
+        try:
+            data = host.blobs.get(tokenizer_key(begun.tokenizer))
+            before = BytePairTokenizer.load(data, expected_version=begun.tokenizer)
+            after = before.extended(TEMPLATES[recipe.template].tokens)
+        except (BlobMissing, TokenizerError):
+            return begun  # it is refused for the same reason
+        if after.version == before.version:
+            return begun
+        host.blobs.put_if_absent(tokenizer_key(after.version), after.artefact)
+        return replace(
+            begun,
+            tokenizer=after.version,
+            model=replace(begun.model, vocabulary=max(begun.model.vocabulary, after.vocabulary)),
+            initial=Initial(checkpoint_of(initial.manifest_key), initial.content_digest),
+            conversion=Conversion(before.version, before.vocabulary, after.vocabulary - before.vocabulary),
+        )
 
 
 STAGE = SftStage()

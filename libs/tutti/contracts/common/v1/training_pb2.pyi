@@ -41,6 +41,7 @@ class Training(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
     PROGRAM_PARAMETERS_FIELD_NUMBER: _builtins.int
+    CONVERSION_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     """dataset: content digest of the manifest of the training data."""
     checkpoint_every: _builtins.int
@@ -83,6 +84,10 @@ class Training(_message.Message):
     def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___RoleModel]:
         """models that are used in addition to the trained one, in the order of their roles."""
 
+    @_builtins.property
+    def conversion(self) -> Global___Conversion:
+        """conversion of the initial checkpoint; absent unless its vocabulary is extended."""
+
     def __init__(
         self,
         *,
@@ -101,10 +106,11 @@ class Training(_message.Message):
         part: _builtins.str | None = ...,
         models: _abc.Iterable[Global___RoleModel] | None = ...,
         program_parameters: _builtins.str | None = ...,
+        conversion: Global___Conversion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "conversion", b"conversion", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "models", b"models", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "conversion", b"conversion", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "models", b"models", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__audit_every: _TypeAlias = _typing.Literal["audit_every"]  # noqa: Y015
     _WhichOneofArgType__audit_every: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every"]  # noqa: Y015
@@ -162,6 +168,42 @@ class Initial(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Initial: _TypeAlias = Initial  # noqa: Y015
+
+@_typing.final
+class Conversion(_message.Message):
+    """Conversion extends the initial checkpoint of a training by reserved tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    VOCABULARY_FIELD_NUMBER: _builtins.int
+    ADDED_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    tokenizer: _builtins.str
+    """tokenizer of the initial checkpoint, by version."""
+    vocabulary: _builtins.int
+    """vocabulary: the number of ids of this tokenizer."""
+    added: _builtins.int
+    """added: the number of tokens that are reserved before its last id."""
+    rule: _builtins.str
+    """rule for the parameters of the added tokens; empty means "reserved@1"."""
+    def __init__(
+        self,
+        *,
+        tokenizer: _builtins.str = ...,
+        vocabulary: _builtins.int = ...,
+        added: _builtins.int = ...,
+        rule: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_rule", b"_rule", "rule", b"rule"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rule", b"_rule", "added", b"added", "rule", b"rule", "tokenizer", b"tokenizer", "vocabulary", b"vocabulary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__rule: _TypeAlias = _typing.Literal["rule"]  # noqa: Y015
+    _WhichOneofArgType__rule: _TypeAlias = _typing.Literal["_rule", b"_rule"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rule) -> _WhichOneofReturnType__rule | None: ...
+
+Global___Conversion: _TypeAlias = Conversion  # noqa: Y015
 
 @_typing.final
 class RoleModel(_message.Message):
