@@ -56,7 +56,7 @@ class PostgresDatabase:
 
     `deadline_seconds` bounds each wait: for an absent server, for a statement, for a lock, for a free connection. The
     server has `GRACE_SECONDS` more to report a statement or lock that took too long, before it counts as hung. A client
-    that hangs inside a transaction for half of it loses the transaction, and with it the locks that others wait for.
+    that hangs inside a transaction for `deadline_seconds` loses it, and with it the locks that others wait for.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PostgresDatabase:
                 "connect_timeout": max(2, int(deadline_seconds)),
                 "options": f"-c search_path={self._schema} -c timezone=UTC -c lock_timeout={milliseconds} "
                 f"-c statement_timeout={milliseconds} "
-                f"-c idle_in_transaction_session_timeout={milliseconds // 2} {options}",
+                f"-c idle_in_transaction_session_timeout={milliseconds} {options}",
                 "keepalives_idle": 10,
                 "tcp_user_timeout": milliseconds,
             },

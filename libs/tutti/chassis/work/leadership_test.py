@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import BigInteger, Column, MetaData, Table, insert, select
+from sqlalchemy import BigInteger, Column, MetaData, Table, insert, select, update
 
 from tutti.backbone import ManualClock, SeededRandomness
 from tutti.backbone.embedded.database import EmbeddedDatabase
@@ -236,3 +236,39 @@ def test_the_only_process_of_a_database_leads_without_renewing(bench: Bench) -> 
     bench.clock.advance(100 * TTL)
     assert terms(bench)[0] == 1
     assert [name for name, _ in bench.a.advanced] == ["things/x"]
+
+
+def test_a_database_that_fails_over_to_a_copy_without_the_last_term_lets_one_leader_write(bench: Bench) -> None:
+    """The number of the lost term is given again, to another holder; the fence compares both."""
+    bench.turns(bench.a, bench.b, seconds=1)
+    leases = bench.a.units.tables.leases
+    row = bench.a.units.run(lambda unit: unit.tx.execute(select(leases)).one()._asdict())
+    bench.a.leadership.release()
+    bench.turns(bench.b, seconds=1)
+    lost = bench.b.leadership.term()
+    assert lost is not None
+    assert lost.number == 2
+    bench.a.units.run(lambda unit: unit.tx.execute(update(leases).values(row)))  # what the standby had
+    third = Replica(bench, "c/1@c:3")
+    bench.turns(third, seconds=2 * TTL)
+    assert third.leadership.seen.term == lost.number
+    before = bench.written()
+    with under(lost), pytest.raises(Deposed):
+        bench.b.write(1000)
+    assert bench.written() == before
+
+
+def test_two_processes_of_one_instance_take_turns_and_never_write_in_one_term(bench: Bench) -> None:
+    """A data directory that was copied: each start frees the leadership of the instance, as after its own death."""
+    bench.turns(bench.a, seconds=1)
+    slept = bench.a.leadership.term()
+    twin = Replica(bench, "a/2@a:2")
+    leases = Leases(bench.metadata)
+    twin.units.run(lambda unit: leases.vacate(unit, LEADER, of="a"))
+    bench.turns(twin, bench.a, seconds=1)
+    term = twin.leadership.term()
+    assert term is not None
+    assert (term.number, bench.a.leadership.term()) == (2, None)
+    assert slept is not None
+    with under(slept), pytest.raises(Deposed):
+        bench.a.write(1000)
