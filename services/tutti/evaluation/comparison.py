@@ -5,7 +5,8 @@ set of judgements; every judgement is kept.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tutti.backbone import Blobs
@@ -78,7 +79,8 @@ def _crowd(text: str) -> Crowd:
         raise InvalidField("spec.crowd", seen=text[:100] or "nothing", expected=f"a crowd ({error})") from error
 
 
-def work(host: Host) -> Work[Comparison]:
+def work(host: Host, made: Callable[[str], None] = lambda name: None) -> Work[Comparison]:
+    """The work; `made` is called with the name of a comparison that is done."""
     checkpoints = Checkpoints(host)
     sampling = SamplingServiceStub(host.channel("sampling"))
 
@@ -121,6 +123,7 @@ def work(host: Host) -> Work[Comparison]:
         result = publish(host.blobs, "evaluation", manifest, data_bytes=lines.bytes)
 
         def fill(unit: Unit, done: Comparison) -> None:
+            unit.on_commit(partial(made, done.name))
             done.result.CopyFrom(result)
             done.pairs, done.judgements, done.better = found.pairs, len(found.judgements), found.better
             done.wins.CopyFrom(WinRate(mean=found.wins.mean, low=found.wins.low, high=found.wins.high))

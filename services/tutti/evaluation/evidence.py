@@ -38,7 +38,25 @@ def gather(find: Find, comparisons: Sequence[str], checkpoint: str) -> list[Item
     That is the checkpoint, the comparisons and what they read, and every set of judgements that a model behind them
     learned from. Raises NotFound where an ancestor is gone.
     """
-    direct = {checkpoint, *comparisons, *(parent for each in comparisons for parent in _parents(find(each)))}
+    return _items(
+        find, {checkpoint, *comparisons, *(parent for each in comparisons for parent in _parents(find(each)))}
+    )
+
+
+def behind(find: Find, comparison: Comparison) -> list[Item]:
+    """Return what a comparison relies on, in name order, as it was when the comparison was made. Raises NotFound."""
+    samples = (comparison.spec.baseline, comparison.spec.candidate)
+    read = {each.name: each.content_digest for each in samples}
+    items = [
+        Item(each.resource, read.get(each.resource) or each.digest) for each in _items(find, set(_parents(comparison)))
+    ]
+    if comparison.spec.HasField("judged"):
+        items.append(Item(comparison.spec.judged.campaign, comparison.spec.judged.content_digest))
+    return sorted(set(items))
+
+
+def _items(find: Find, direct: set[str]) -> list[Item]:
+    """The resources of `direct`, and every set of judgements that a model behind them learned from."""
     items, seen, open_ = set[Item](), set(direct), sorted(direct)
     while open_:
         resource = find(open_.pop(0))

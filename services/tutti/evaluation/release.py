@@ -7,24 +7,16 @@ limit; one whose evidence changed becomes stale without being asked about.
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from sqlalchemy import Column, MetaData, delete, insert, select
-
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
-from tutti.chassis.events.event import Event
 from tutti.chassis.identity import signatures
-from tutti.chassis.rpc import kinds
 from tutti.chassis.rpc.call import Call
-from tutti.chassis.service import Consumed, Host
-from tutti.chassis.store.tables import NAME
-from tutti.chassis.store.tables import declare as declare_table
+from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.chassis.work.work import Outcome, Work, publish
-from tutti.contracts.annotation.v1 import Campaign
-from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.evaluation.v1 import (
     STANDING_ACTIVE,
     STANDING_REFUSED,
@@ -45,6 +37,7 @@ from tutti.contracts.evaluation.v1 import (
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation import evidence, rules
 from tutti.evaluation.evidence import Find, Item
+from tutti.evaluation.reliance import Relied
 from tutti.evaluation.signing import SigningKeys
 from tutti.records.canonical import JsonValue, canonical_json
 
@@ -80,19 +73,15 @@ def check(spec: ReleaseSpec) -> None:
 class Releases:
     """The work, the calls and the loop of releases; `find` asks owners for resources."""
 
-    def __init__(self, host: Host, find: Find) -> None:
-        self._host, self._find = host, find
+    def __init__(self, host: Host, find: Find, relied: Relied) -> None:
+        self._host, self._find, self._relied = host, find, relied
         self.keys = SigningKeys(host.metadata, host.randomness)
         self.work: Work[Release] = Work(
             host, "releases", Release, self._run, LOGIC_VERSION, {"standing": lambda each: int(each.standing)}
         )
         self.resource = self.work.resource
-        self.relied = _Relied(host.metadata)
         self.reconciler = Reconciler("releases", host, open=self._open, advance=self._look, tell=_tell)
         self.reconciler.look_every(LOOK_SECONDS)
-
-    def consumes(self) -> list[Consumed]:
-        return [Consumed(kind, self._changed) for kind in (Campaign, Checkpoint)]
 
     def RevokeRelease(self, request: RevokeReleaseRequest, call: Call) -> Release:
         if not request.reason.strip():
@@ -106,7 +95,7 @@ class Releases:
             if request.validate_only or found.standing == STANDING_REVOKED:
                 return found
             found.standing, found.reason = STANDING_REVOKED, clipped(f"revoked: {request.reason}")
-            self.relied.forget(unit, found.name)
+            self._relied.forget(unit, found.name)
             made = self.resource.put(unit, found)
             unit.fact(made.name, ReleaseRevoked(release=made.name, checkpoint=made.checkpoint))
             return made
@@ -154,7 +143,7 @@ class Releases:
             key = self.keys.of(unit)
             done.statement = canonical_json(manifest.body).decode()
             done.signature, done.key = key.sign(signatures.RELEASE, done.statement), key.public
-            self.relied.keep(unit, done.name, relied)
+            self._relied.keep(unit, done.name, relied)
             unit.on_commit(partial(self.reconciler.wake, done.name))
 
         return fill
@@ -179,11 +168,6 @@ class Releases:
             )
         return str(names.pop())
 
-    def _changed(self, unit: Unit, events: Sequence[Event]) -> None:
-        """Wake the releases: a resource that may be evidence has changed."""
-        for name in self.relied.by(unit, {event.subject for event in events}):
-            unit.on_commit(partial(self.reconciler.wake, name))
-
     def _open(self, unit: Unit) -> Iterable[str]:
         return [each.name for each in self.resource.select(unit, standing=int(STANDING_ACTIVE))]
 
@@ -201,43 +185,9 @@ class Releases:
             if found.standing == STANDING_ACTIVE:
                 found.standing, found.reason = STANDING_STALE, clipped(f"stale: {why}; run the recipe again")
                 self.resource.put(unit, found)
-                self.relied.forget(unit, name)
+                self._relied.forget(unit, name)
 
         self._host.units.run(stale)
-
-
-class _Relied:
-    """The table of what active releases rely on."""
-
-    def __init__(self, metadata: MetaData) -> None:
-        self.table = declare_table(
-            "relied_on",
-            metadata,
-            Column("release", NAME, primary_key=True),
-            Column("resource", NAME, primary_key=True, index=True),
-        )
-
-    def keep(self, unit: Unit, release: str, items: Sequence[Item]) -> None:
-        rows = [{"release": release, "resource": item.resource} for item in items]
-        unit.tx.execute(insert(self.table), rows)
-
-    def by(self, unit: Unit, resources: set[str]) -> list[str]:
-        """The releases that rely on one of these."""
-        asked = select(self.table.c.release).where(self.table.c.resource.in_(sorted(resources))).distinct()
-        return sorted(row.release for row in unit.tx.execute(asked).all())
-
-    def forget(self, unit: Unit, release: str) -> None:
-        unit.tx.execute(delete(self.table).where(self.table.c.release == release))
-
-
-def asked(host: Host) -> Find:
-    """Ask the owner of a resource for it."""
-
-    def find(name: str) -> object:
-        kind = kinds.named(name.partition("/")[0])
-        return kind.get(host.channel(kind.owner), name)
-
-    return find
 
 
 def _tell(unit: Unit, name: str, trouble: Trouble | None) -> None:

@@ -36,6 +36,7 @@ from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
 from tutti.contracts.sampling.v1 import Sample
 from tutti.contracts.scheduler.v1 import Job
 from tutti.evaluation.release import LOOK_SECONDS, Releases, check
+from tutti.evaluation.reliance import Relied
 
 JUDGED, AGAIN = "blake3:judged", "blake3:judged-again"
 POLICY, REWARD = "checkpoints/policy/0/2", "checkpoints/reward/0/2"
@@ -79,11 +80,12 @@ OWNERS: list[Owners] = []
 
 def build(host: Host) -> Service:
     """The releases of the service alone."""
-    releases = Releases(host, OWNERS[-1].find)
+    relied = Relied(host.metadata)
+    releases = Releases(host, OWNERS[-1].find, relied)
     return Service(
         name="evaluation",
         resources=[releases.resource],
-        tables=[releases.keys.table, releases.relied.table],
+        tables=[releases.keys.table, relied.table],
         serves=[served_work(releases.work, check, releases)],
         facts=[ReleaseRevoked],
         tasks=[releases.work.task()],

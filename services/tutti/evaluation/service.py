@@ -1,7 +1,7 @@
 """The evaluation service: compares the answers of models by judgements, and releases checkpoints by rules.
 
 Promises: a comparison follows from the answers, the crowd and the seed; what judged is recorded with it; a release is
-signed, and becomes stale when its evidence changes.
+signed; both become stale when their evidence changes.
 """
 
 from pathlib import Path
@@ -10,24 +10,29 @@ from tutti.chassis.service import Host, Service
 from tutti.chassis.work.work import served_work
 from tutti.contracts.evaluation.v1 import ReleaseRevoked
 from tutti.evaluation import comparison, release
-from tutti.evaluation.release import Releases, asked
+from tutti.evaluation.release import Releases
+from tutti.evaluation.reliance import Relied, asked, consumes
+from tutti.evaluation.standing import Standings
 
 
 def build(host: Host) -> Service:
-    comparisons = comparison.work(host)
-    releases = Releases(host, asked(host))
+    find, relied = asked(host), Relied(host.metadata)
+    comparisons = comparison.work(host, lambda name: standings.reconciler.wake(name))
+    standings = Standings(host, find, relied, comparisons.resource)
+    releases = Releases(host, find, relied)
+    reconcilers = {"releases": releases.reconciler, "comparisons": standings.reconciler}
     return Service(
         name="evaluation",
         resources=[comparisons.resource, releases.resource],
-        tables=[releases.keys.table, releases.relied.table],
+        tables=[releases.keys.table, relied.table],
         serves=[
             served_work(comparisons, comparison.check),
             served_work(releases.work, release.check, releases),
         ],
-        consumes=releases.consumes(),
+        consumes=consumes(relied, reconcilers),
         facts=[ReleaseRevoked],
         tasks=[comparisons.task(), releases.work.task()],
-        loops=[releases.reconciler],
+        loops=[*reconcilers.values()],
         export=lambda unit: (*comparisons.export(unit), *releases.work.export(unit)),
         migrations=Path(__file__).with_name("migrations"),
     )

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
+from tutti.contracts.evaluation.v1 import release_pb2 as _release_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -234,6 +235,8 @@ class Comparison(_message.Message):
     SIMULATED_FIELD_NUMBER: _builtins.int
     UNJUDGED_FIELD_NUMBER: _builtins.int
     PREFERRED_FIELD_NUMBER: _builtins.int
+    STANDING_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -266,6 +269,8 @@ class Comparison(_message.Message):
     """preferred: the share of pairs in which the reward model scores the candidate's answer higher; ties count half.
     Unset without a reward model.
     """
+    standing: _release_pb2.Standing.ValueType
+    """standing: active while its evidence is unchanged, then stale with the reason; unspecified until it was looked at."""
     @_builtins.property
     def spec(self) -> Global___ComparisonSpec:
         """spec of the work."""
@@ -298,6 +303,10 @@ class Comparison(_message.Message):
     def words(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """words: the mean length of the baseline's and of the candidate's answers."""
 
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedCompositeFieldContainer[_release_pb2.Evidence]:
+        """evidence: the samples, the reward model, and the judgements behind them."""
+
     def __init__(
         self,
         *,
@@ -321,10 +330,12 @@ class Comparison(_message.Message):
         simulated: _builtins.bool = ...,
         unjudged: _builtins.int = ...,
         preferred: _builtins.float | None = ...,
+        standing: _release_pb2.Standing.ValueType = ...,
+        evidence: _abc.Iterable[_release_pb2.Evidence] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_preferred", b"_preferred", "_promised", b"_promised", "divergence", b"divergence", "ended_at", b"ended_at", "preferred", b"preferred", "progress", b"progress", "promised", b"promised", "result", b"result", "spec", b"spec", "started_at", b"started_at", "wins", b"wins"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_preferred", b"_preferred", "_promised", b"_promised", "better", b"better", "divergence", b"divergence", "ended_at", b"ended_at", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "preferred", b"preferred", "progress", b"progress", "promised", b"promised", "reason", b"reason", "result", b"result", "revision", b"revision", "simulated", b"simulated", "spec", b"spec", "started_at", b"started_at", "state", b"state", "unjudged", b"unjudged", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_divergence", b"_divergence", "_preferred", b"_preferred", "_promised", b"_promised", "better", b"better", "divergence", b"divergence", "ended_at", b"ended_at", "evidence", b"evidence", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "preferred", b"preferred", "progress", b"progress", "promised", b"promised", "reason", b"reason", "result", b"result", "revision", b"revision", "simulated", b"simulated", "spec", b"spec", "standing", b"standing", "started_at", b"started_at", "state", b"state", "unjudged", b"unjudged", "utilities", b"utilities", "wins", b"wins", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__divergence: _TypeAlias = _typing.Literal["divergence"]  # noqa: Y015
     _WhichOneofArgType__divergence: _TypeAlias = _typing.Literal["_divergence", b"_divergence"]  # noqa: Y015

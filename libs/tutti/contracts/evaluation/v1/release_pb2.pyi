@@ -30,11 +30,11 @@ class _StandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Standing.Val
     STANDING_UNSPECIFIED: _Standing.ValueType  # 0
     """STANDING_UNSPECIFIED: not decided yet."""
     STANDING_ACTIVE: _Standing.ValueType  # 1
-    """STANDING_ACTIVE: the checkpoint satisfies every rule, and the evidence is unchanged."""
+    """STANDING_ACTIVE: the checkpoint satisfies every rule, if there are rules, and the evidence is unchanged."""
     STANDING_REFUSED: _Standing.ValueType  # 2
     """STANDING_REFUSED: a rule is broken; the findings name it."""
     STANDING_STALE: _Standing.ValueType  # 3
-    """STANDING_STALE: the release passed, but its evidence has changed."""
+    """STANDING_STALE: it was active, but its evidence has changed."""
     STANDING_REVOKED: _Standing.ValueType  # 4
     """STANDING_REVOKED: the release passed, but a user revoked it."""
 
@@ -44,11 +44,11 @@ class Standing(_Standing, metaclass=_StandingEnumTypeWrapper):
 STANDING_UNSPECIFIED: Standing.ValueType  # 0
 """STANDING_UNSPECIFIED: not decided yet."""
 STANDING_ACTIVE: Standing.ValueType  # 1
-"""STANDING_ACTIVE: the checkpoint satisfies every rule, and the evidence is unchanged."""
+"""STANDING_ACTIVE: the checkpoint satisfies every rule, if there are rules, and the evidence is unchanged."""
 STANDING_REFUSED: Standing.ValueType  # 2
 """STANDING_REFUSED: a rule is broken; the findings name it."""
 STANDING_STALE: Standing.ValueType  # 3
-"""STANDING_STALE: the release passed, but its evidence has changed."""
+"""STANDING_STALE: it was active, but its evidence has changed."""
 STANDING_REVOKED: Standing.ValueType  # 4
 """STANDING_REVOKED: the release passed, but a user revoked it."""
 Global___Standing: _TypeAlias = Standing  # noqa: Y015
