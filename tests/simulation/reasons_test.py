@@ -19,11 +19,15 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,
+    AcceptedDemonstrations,
     Axis,
     Campaign,
     CampaignSpec,
     CreateCampaignRequest,
+    CreateDemonstrationsRequest,
     CreatePreferencesRequest,
+    Demonstrations,
+    DemonstrationsSpec,
     Preferences,
     PreferencesSpec,
 )
@@ -202,6 +206,16 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
             AnnotationServiceStub,
             CreateCampaignRequest(name="campaigns/a", spec=campaign),
             "1 pairs have equal answers",
+        ),
+        Impossible(
+            Demonstrations,
+            "annotation",
+            AnnotationServiceStub,
+            CreateDemonstrationsRequest(
+                name="demonstrations/a",
+                spec=DemonstrationsSpec(accepted=[AcceptedDemonstrations(campaign="campaigns/a", **GONE)]),
+            ),
+            "gone/manifests/0.json",
         ),
         Impossible(
             Preferences,

@@ -29,10 +29,13 @@ from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.annotation.v1 import (
     CROWD_SIMULATED,
+    AcceptedDemonstrations,
     Axis,
     CampaignSpec,
     CreateCampaignRequest,
+    CreateDemonstrationsRequest,
     CreatePreferencesRequest,
+    DemonstrationsSpec,
     PreferencesSpec,
     SimulatedCrowd,
 )
@@ -352,6 +355,12 @@ class Story:
         fitted = PreferencesSpec(campaign="campaigns/nothing", manifest_key="gone", content_digest="gone")
         preferences = CreatePreferencesRequest(request_id="preferences", name="preferences/nothing", spec=fitted)
         self.call(lambda: self.annotation.CreatePreferences(preferences))
+        accepted = AcceptedDemonstrations(campaign="campaigns/nothing", manifest_key="gone", content_digest="gone")
+        published = DemonstrationsSpec(accepted=[accepted])
+        demonstrations = CreateDemonstrationsRequest(
+            request_id="demonstrations", name="demonstrations/nothing", spec=published
+        )
+        self.call(lambda: self.annotation.CreateDemonstrations(demonstrations))
         user = CreateUserRequest(request_id="user", display_name="Ada Example", roles=[ROLE_ENGINEER])
         self.call(lambda: self.access.CreateUser(user))
 
