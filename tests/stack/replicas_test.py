@@ -27,7 +27,7 @@ from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import Job
 
 pytestmark = pytest.mark.timeout(900)
-RECIPE = ("input.limit=19", "train.steps=150", "train.checkpoint_every=50")
+RECIPE = ("input.limit=19", f"train.steps={1500 if SOAK else 150}", "train.checkpoint_every=50")
 LEADING = ("scheduler", "committer", "pipeline")
 MOST_CONNECTIONS = 80
 LOOK_SECONDS = 0.1
