@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests import talks
 from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tests.numerics.grpo_test import KNOWN, World, world
+from tutti.checkpoints.digests import vector_digest
 from tutti.checkpoints.staged import open_staged
 from tutti.corpus.experience import Experience, Prompt
-from tutti.inference.engine import Request
+from tutti.inference.engine import Request, Weights
 from tutti.model.chunks import VALUE, Layout
 from tutti.model.exchange import Exchange
 from tutti.model.plan import Plan, Shape
@@ -21,6 +23,7 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.crew import Split
+from tutti.trainer.failures import RankFailure
 from tutti.trainer.initial import initial_of
 from tutti.trainer.programs import PROGRAMS, grpo
 from tutti.trainer.rendezvous import group_of_first
@@ -126,6 +129,33 @@ def test_workers_of_their_own_give_the_state_of_ranks_that_answer_themselves(
     apart = trained(world, *training_of(world), dp, workers=workers)
     assert apart.state == alone.state
     assert [each.digest for each in apart.experiences] == [each.digest for each in alone.experiences]
+
+
+def test_weights_of_another_digest_or_iteration_are_refused_by_a_worker() -> None:
+    layout, other = Layout(talks.MODEL), f"blake3:{'1' * 64}"
+
+    def work(rank: int, group: Group) -> list[str]:
+        split = Split(Exchange(group, rank=rank, ranks=2), layout, actors=1)
+        vector = torch.ones(layout.elements)
+        digest = vector_digest(layout, vector.numpy())
+        if rank == 0:
+            for iteration in (0, 1, 3):
+                split.give(iteration, Weights(digest, vector))
+            vector[5] = 1.5
+            split.give(4, Weights(other, vector))
+            return []
+        assert [split.take(iteration).digest for iteration in (0, 1)] == [digest, digest]
+        told = []
+        for iteration in (2, 4):
+            with pytest.raises(RankFailure) as refused:
+                split.take(iteration)
+            told.append(str(refused.value))
+        return told
+
+    wrong, damaged = on_ranks(2, work)[1]
+    assert wrong == "the actors are in iteration 3; expected 2, as in the checkpoint"
+    assert damaged.startswith("the weights of iteration 4 are blake3:")
+    assert damaged.endswith(f"told: {other}")
 
 
 def test_control_draws_by_place_in_a_task_depend_on_the_ranks(world: World, alone: Trained) -> None:

@@ -112,6 +112,16 @@ def test_workers_of_their_own_make_the_same_states_and_a_lost_one_is_named(stage
     assert len({(each.iteration, each.digest) for each in plane.experiences}) == STEPS // 2
 
 
+def test_a_node_may_have_workers_alone(stage: Any, wait: Wait) -> None:
+    plane, (_, assignment) = stage.plane, prepared(stage, functions=(RewardFunction("regex", "[a-z]"),))
+    for node, ranks in (("a", (0,)), ("b", (1, 2))):
+        stage.agent(node)
+        plane.assign(node, assignment(ranks=ranks, rollouts=2))
+    wait(lambda: plane.losses or {each.rank for each in plane.events(RANK_EVENT_FINISHED)} == {0, 1, 2})
+    assert not plane.losses
+    assert {each.node for each in plane.progress} == {"nodes/a"}
+
+
 def test_workers_for_a_program_without_rollouts_are_refused(stage: Any, wait: Wait) -> None:
     stage.agent()
     stage.plane.assign("a", stage.assignment(stage.training(), ranks=(0, 1), rollouts=1))
