@@ -81,6 +81,11 @@ def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Ite
 def test_a_page_is_quiet_accessible_and_fits(tab: Tab, served: Hosted, path: str) -> None:
     tab.page.goto(f"{served.url}{path}")
     expect(tab.page.locator("#live")).to_have_text("· live")
+    assert_fits(tab, served)
+
+
+def assert_fits(tab: Tab, served: Hosted) -> None:
+    """The page that is shown is quiet, asks no other host, is accessible, fits, and is usable by keyboard."""
     assert tab.heard == []
     assert [each for each in tab.asked if not each.startswith(f"{served.url}/")] == []
     tab.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")

@@ -1,4 +1,4 @@
-"""The report in a real browser: quiet, alone, readable on a small screen and without a mouse.
+"""The report in a real browser, as a file and as a page: quiet, alone, readable on a small screen, without a mouse.
 
 Here the pages that it tells of are hostile; the reports of real runs are read where those runs are (tests/e2e).
 """
@@ -10,9 +10,16 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import chromium
+from tests.browser.pages_test import Tab, assert_fits
 from tests.browser.reader import NARROW, WIDE, Reader, reader
+from tests.web.hosted import BUILDS, Hosted, hosted
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.service import Host, Service
 from tutti.cli.report.example_test import facts
+from tutti.cli.report.page import body
 from tutti.cli.report.writing import place_of, write
+from tutti.pipeline.views import ReportView
+from tutti.web.pages import Get, Page, Site, Visit
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +56,39 @@ def test_a_link_at_the_top_leads_to_its_part(read: Reader) -> None:
     read.page.keyboard.press("Enter")
     assert read.page.url.endswith("#checkpoints")
     assert read.page.locator("#checkpoints h2").is_visible()
+
+
+def build_example(host: Host) -> Service:
+    """A service with the page of a report, of the same facts."""
+
+    def report(visit: Visit) -> Page:
+        return Page("report.html", "Report", ReportView("runs/r", "a run", facts().summary, body(facts())))
+
+    site = Site("pipeline", "tutti.pipeline", [Get("/runs/{id}/report", report, frozenset({Role.OPERATOR}))])
+    return Service(name="pipeline", resources=[], pages=site)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds={**BUILDS, "pipeline": build_example}) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light")])
+def test_a_page_with_a_report_is_quiet_accessible_and_fits(
+    browser: Browser, served: Hosted, width: int, scheme: str
+) -> None:
+    tab = Tab(browser, width, scheme)
+    try:
+        tab.page.goto(f"{served.url}/login/{served.link()}?next=/runs/r/report")
+        tab.page.wait_for_url(f"{served.url}/runs/r/report")
+        assert tab.page.locator("section").count() > 8
+        assert tab.page.locator("figure svg").count() >= 3
+        assert_fits(tab, served)
+        tab.page.get_by_role("link", name="Samples").click()
+        assert tab.page.url.endswith("#samples")
+    finally:
+        tab.context.close()
 
 
 def test_a_page_that_is_wrong_is_found_out(browser: Browser, tmp_path: Path) -> None:

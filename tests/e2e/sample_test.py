@@ -1,12 +1,15 @@
 """A checkpoint is sampled, and exported: the same seed gives the same text, and transformers reads the same model."""
 
+import contextlib
 import json
 import re
+import signal
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from tokenizers import Tokenizer
@@ -16,8 +19,13 @@ from tests.browser.reader import assert_readable
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.e2e.mistakes_test import assert_one_line
 from tests.faults.processes import until
+from tests.web.hosted import Visitor
 from tutti.chassis.errors import InvalidField
+from tutti.cli.pages import pages_of
 from tutti.client import Client, connect
+from tutti.contracts.access.v1 import IssueLinkRequest
+from tutti.contracts.committer.v1 import PruneCheckpointsRequest
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
     DIRECTION_UP,
@@ -27,7 +35,9 @@ from tutti.contracts.lineage.v1 import (
     TraceRequest,
     TraceTextRequest,
 )
+from tutti.contracts.sampling.v1 import Continuation, CreateSampleRequest, ReadSampleRequest, Sample, SampleSpec
 from tutti.corpus.tokenshard import TokenShard
+from tutti.web.tokens import digest, new_token
 
 WORD = "quagga-wardrobe-meridian"  # in a prompt, to be looked for
 ASKED = ("data.packing=best_fit", "index=true", "sample.prompts=The module,Return the", "sample.tokens=16")
@@ -375,3 +385,63 @@ def test_a_tokenizer_is_written_as_others_read_it_and_compared_beside_them(
         Path(__file__).stat().st_size,
     )
     assert first["tokens"] == second["tokens"] < first["bytes"]
+
+
+def resident(data_dir: Path) -> psutil.Process:
+    """The process that holds the models of this platform."""
+    held = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.cmdline()[-1:] == ["models"] and process.environ()["TMPDIR"].startswith(str(data_dir)):
+                held.append(process)
+    (found,) = held
+    return found
+
+
+def written(client: Client, name: str, request: CreateSampleRequest, disturb: Callable[[], None]) -> list[Continuation]:
+    """The texts of a sample; `disturb` is called once its first token is reported."""
+    client.sampling.CreateSample(request)
+
+    def sample() -> Sample:
+        return client.sampling.GetSample(GetRequest(name=name))
+
+    until(lambda: sample().progress.done > 0 or sample().state == STATE_DONE, seconds=60, what="a token")
+    disturb()
+    until(lambda: sample().state == STATE_DONE, seconds=90, what="the end")
+    return list(client.sampling.ReadSample(ReadSampleRequest(name=name)).continuations)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_sample_outlives_the_process_that_holds_its_model(
+    client: Client, data_dir: Path, checkpoint: str, number: signal.Signals
+) -> None:
+    spec = SampleSpec(checkpoint=checkpoint, prompts=["The module"] * 64, tokens=100, seed=3)
+    calm, disturbed = "samples/calm", f"samples/{number.name.lower()}"
+    expected = written(client, calm, CreateSampleRequest(name=calm, spec=spec), lambda: None)
+    former = resident(data_dir)
+    seen = written(
+        client, disturbed, CreateSampleRequest(name=disturbed, spec=spec), lambda: former.send_signal(number)
+    )
+    assert seen == expected
+    assert resident(data_dir).pid != former.pid
+
+
+def test_the_report_is_a_page_of_the_run(client: Client, run: dict) -> None:  # type: ignore[type-arg]
+    visitor, link = Visitor(pages_of(client, "pipeline")), new_token()
+    client.access.IssueLink(IssueLinkRequest(link_digest=digest(link)))
+    visitor.log_in(link)
+    answer = visitor.get(f"/{run['run']['name']}/report")
+    assert answer.status == 200
+    for part in ("documents", "tokens", "training", "quality", "samples", "checkpoints", "stages"):
+        assert f'<section id="{part}">' in answer.text
+    assert run["checkpoints"][-1]["state_digest"] in answer.text
+
+
+def test_a_pruned_checkpoint_is_refused_though_its_model_is_in_memory(
+    client: Client, data_dir: Path, run: dict  # type: ignore[type-arg]
+) -> None:  # fmt: skip
+    older = run["checkpoints"][0]["name"]
+    assert texts(sampled(data_dir, older))
+    client.committer.PruneCheckpoints(PruneCheckpointsRequest(job=run["train"]["name"], keep_last=1))
+    refused = tutti("sample", older, "--prompt", "x", "--data-dir", data_dir)
+    assert_one_line(refused, 1, f"{older} is pruned", "`tutti checkpoints ls`")

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from tutti.chassis.errors import NotFound, Problem
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
+from tutti.client import Client
 from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
@@ -47,6 +48,7 @@ class RunPages:
             routes=[
                 Get("/runs", self.runs, ROLES, version=self.runs_version),
                 Get("/runs/{id}", self.run, ROLES, version=self.run_version),
+                Get("/runs/{id}/report", self.report, ROLES),
             ],
             menu=[Entry("Runs", "/runs", ROLES)],
         )
@@ -72,6 +74,16 @@ class RunPages:
             missing,
         )
         return Page("run.html", view.title, view)
+
+    def report(self, visit: Visit) -> Page:
+        """The report that `tutti report` writes, from what the services answer now. Raises Problem."""
+        from tutti.cli.report.facts import BRIEF, gather  # brings what no other page needs
+        from tutti.cli.report.page import body
+
+        run = self._run(visit)
+        facts = gather(Client.of_channels(self._host.channel), run, BRIEF)
+        view = views.ReportView(run.name, run.spec.title or run.name, facts.summary, body(facts))
+        return Page("report.html", f"Report of {view.title}", view)
 
     def run_version(self, visit: Visit) -> str:
         """The revisions of the run and of its jobs."""

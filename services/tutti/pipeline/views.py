@@ -5,9 +5,10 @@ Promises: the fields are what the JSON beside a page has; times are ISO 8601 in 
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -116,6 +117,16 @@ class RunView:
     stages: Sequence[StageRow]
     trainings: Sequence[Training]
     missing: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """A report: its data as `tutti run -o json` prints them, and as a part of a page."""
+
+    name: str
+    title: str
+    summary: Mapping[str, Any]
+    html: str
 
 
 def runs_view(runs: Iterable[Run], now: datetime, most: int) -> RunsView:

@@ -28,14 +28,28 @@ from tutti.contracts.lineage.v1 import ShowDocumentRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest
 
-MOST_ROWS = 100_000
 EXAMPLES, CLUSTERS, MEMBERS = 3, 5, 5
 POINTS = 2000
-FOLDED_SECONDS = 10.0  # for lineage to hear of a run that has just ended
 LOOK_SECONDS = 0.2
 EARLIER = "duplicate/earlier"  # and earlier-near
 _NAME = re.compile(r"\bdocuments/[0-9a-f]+")
 REFERENCES, LANGUAGE_BYTES, LOOKED_BYTES = 4, 128 << 10, 64 << 20
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The most rows of a list that are read, the time for lineage to hear of a run that has just ended, and whether
+    other tokenizers are measured.
+    """
+
+    rows: int
+    seconds: float
+    others: bool
+
+
+WHOLE = Effort(100_000, 10.0, others=True)
+BRIEF = Effort(10_000, 0.0, others=False)
+"""For somebody who waits for a page."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +96,19 @@ class Facts:
     machines: tuple[str, ...] = ()
 
 
-def gather(client: Client, run: Run) -> Facts:
+def gather(client: Client, run: Run, effort: Effort = WHOLE) -> Facts:
     """Ask for everything. Raises Problem when not even a summary is to be had."""
     found = summary(client, run)
     pages, curve = Pages(), GetCurveResponse()
     if found["ingest"]:
         with contextlib.suppress(Problem):
-            pages = _pages(client, found)
+            pages = _pages(client, found, effort)
     if found["checkpoints"]:
         newest = found["checkpoints"][-1]["name"]
         with contextlib.suppress(Problem):
             curve = client.committer.GetCurve(GetCurveRequest(name=newest, max_points=POINTS), timeout=READING_SECONDS)
     others: Mapping[str, Mapping[str, float]] = {}
-    if found["dataset"] and found["dataset"]["languages"]:
+    if effort.others and found["dataset"] and found["dataset"]["languages"]:
         with contextlib.suppress(Problem, Failure, OSError):
             others = _beside(client, found["dataset"]["name"])
     return Facts(found, pages, curve, others, _machines(client, found["train"]))
@@ -137,14 +151,15 @@ def clusters_of(rows: Iterable[Plain]) -> list[Cluster]:
     return [Cluster(stays, 1 + len(found), tuple(found[:MEMBERS]), stays in earlier) for stays, found in ordered]
 
 
-def _pages(client: Client, found: Plain) -> Pages:
+def _pages(client: Client, found: Plain, effort: Effort) -> Pages:
     run, chosen, dedup = found["run"]["name"], found["filter"], found["dedup"]
     left_out = {each["reason"]: each["pages"] for each in found["ingest"]["left_out"]}
     rules = [each["rule"] for each in chosen["rules"] if each["documents"]] if chosen else []
-    dropped = _rows(client, run, "duplicate", [["duplicate"]] if dedup and dedup["duplicates"] else [])
-    rejected = _rows(client, run, "rejected", [names for names in (left_out, rules) if names])
+    repeated = [["duplicate"]] if dedup and dedup["duplicates"] else []
+    dropped = _rows(client, run, "duplicate", repeated, effort)
+    rejected = _rows(client, run, "rejected", [names for names in (left_out, rules) if names], effort)
     clusters = tuple(replace(each, stays=_source(client, each.stays)) for each in clusters_of(dropped))
-    return Pages(rules_of(rejected, left_out), clusters, cut=MOST_ROWS in (len(rejected), len(dropped)))
+    return Pages(rules_of(rejected, left_out), clusters, cut=effort.rows in (len(rejected), len(dropped)))
 
 
 def heard(rows: Iterable[Plain], stages: Iterable[Collection[str]]) -> bool:
@@ -173,12 +188,12 @@ def _beside(client: Client, dataset: str) -> dict[str, dict[str, float]]:
     return by_name
 
 
-def _rows(client: Client, run: str, what: str, stages: Iterable[Collection[str]]) -> list[Plain]:
+def _rows(client: Client, run: str, what: str, stages: Iterable[Collection[str]], effort: Effort) -> list[Plain]:
     """Waits a little for lineage, which hears of a run's stages after they ended."""
-    deadline = time.monotonic() + FOLDED_SECONDS
+    deadline = time.monotonic() + effort.seconds
     while True:
         with contextlib.suppress(NotFound, Refused):
-            rows = [plain(each) for each in itertools.islice(listed(client, run, what, ""), MOST_ROWS)]
+            rows = [plain(each) for each in itertools.islice(listed(client, run, what, ""), effort.rows)]
             if heard(rows, stages) or time.monotonic() > deadline:
                 return rows
         if time.monotonic() > deadline:

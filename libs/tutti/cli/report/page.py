@@ -69,9 +69,23 @@ class Drawn:
 
 def page(facts: Facts) -> str:
     """The report as one HTML document."""
+    style = (files(__package__) / "page.css").read_text()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    head = {"style": Markup(style), "style_hash": f"sha256-{digest}"}  # noqa: S704  (our own file)
+    return str(_template("page.html").render(_values(facts), **head))
+
+
+def body(facts: Facts) -> Markup:
+    """The report as a part of another page, which brings the style."""
+    values = _values(facts)
+    parts = (_template(name).render(values) for name in ("head.html", "sections.html"))
+    return Markup("\n".join(parts))  # noqa: S704  (escaped where it is made)
+
+
+def _values(facts: Facts) -> dict[str, Any]:
+    """The variables of the templates."""
     found = facts.summary
     run, dataset, job = found["run"], found["dataset"], found["train"]
-    style = (files(__package__) / "page.css").read_text()
     checkpoints = found["checkpoints"][-SHOWN_CHECKPOINTS:]
     values: dict[str, Any] = {
         "title": run["spec"]["title"] or run["name"],
@@ -109,10 +123,8 @@ def page(facts: Facts) -> str:
         "stages": _stages(found),
         "digests": _digests(found),
         "version": VERSION,
-        "style": Markup(style),  # noqa: S704  (our own file)
-        "style_hash": "sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
     }
-    return str(_template().render(values, parts=_parts(values)))
+    return {**values, "parts": _parts(values)}
 
 
 def curves(curve: GetCurveResponse) -> list[Series]:
@@ -141,10 +153,11 @@ def curves(curve: GetCurveResponse) -> list[Series]:
 
 
 @cache
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined  # no other command waits for it
+def _template(name: str) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # no other command waits for it
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    loader = FileSystemLoader(str(files(__package__)))
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {
         "count": count,
         "duration": duration,
@@ -155,7 +168,7 @@ def _template() -> Any:
         "shortened": shortened,
         "size": size,
     }
-    return environment.from_string((files(__package__) / "page.html").read_text())
+    return environment.get_template(name)
 
 
 def sentence(words: str) -> str:
