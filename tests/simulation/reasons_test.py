@@ -19,15 +19,11 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,
-    AcceptedDemonstrations,
     Axis,
     Campaign,
     CampaignSpec,
     CreateCampaignRequest,
-    CreateDemonstrationsRequest,
     CreatePreferencesRequest,
-    Demonstrations,
-    DemonstrationsSpec,
     Preferences,
     PreferencesSpec,
 )
@@ -95,6 +91,7 @@ GONE: dict[str, Any] = {"manifest_key": "gone/manifests/0.json", "content_digest
 
 EXPLAINED = {
     "Checkpoint": "made by the committer itself; a quarantined one has its reason (tests/commit)",
+    "Demonstrations": "fails without an accepted answer, and says so (services/tutti/annotation/versions_test.py)",
     "Dataset": "what a tokenization made: it is there or not",
     "Tokenizer": "what a tokenization made: it is there or not",
     "Experience": "what an agent reported: it is there or not",
@@ -206,16 +203,6 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
             AnnotationServiceStub,
             CreateCampaignRequest(name="campaigns/a", spec=campaign),
             "1 pairs have equal answers",
-        ),
-        Impossible(
-            Demonstrations,
-            "annotation",
-            AnnotationServiceStub,
-            CreateDemonstrationsRequest(
-                name="demonstrations/a",
-                spec=DemonstrationsSpec(accepted=[AcceptedDemonstrations(campaign="campaigns/a", **GONE)]),
-            ),
-            "gone/manifests/0.json",
         ),
         Impossible(
             Preferences,

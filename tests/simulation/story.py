@@ -29,13 +29,13 @@ from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.annotation.v1 import (
     CROWD_SIMULATED,
-    AcceptedDemonstrations,
     Axis,
     CampaignSpec,
     CreateCampaignRequest,
     CreateDemonstrationsRequest,
     CreatePreferencesRequest,
     DemonstrationsSpec,
+    FindDemonstrationsRequest,
     PreferencesSpec,
     SimulatedCrowd,
 )
@@ -355,7 +355,8 @@ class Story:
         fitted = PreferencesSpec(campaign="campaigns/nothing", manifest_key="gone", content_digest="gone")
         preferences = CreatePreferencesRequest(request_id="preferences", name="preferences/nothing", spec=fitted)
         self.call(lambda: self.annotation.CreatePreferences(preferences))
-        accepted = AcceptedDemonstrations(campaign="campaigns/nothing", manifest_key="gone", content_digest="gone")
+        find = FindDemonstrationsRequest(campaign="campaigns/letters")
+        accepted = self.call(lambda: self.annotation.FindDemonstrations(find)).accepted
         published = DemonstrationsSpec(accepted=[accepted])
         demonstrations = CreateDemonstrationsRequest(
             request_id="demonstrations", name="demonstrations/nothing", spec=published

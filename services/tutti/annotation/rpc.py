@@ -286,6 +286,12 @@ class AnnotationApi:
 
     def CreateDemonstrations(self, request: CreateDemonstrationsRequest, call: Call) -> CreateDemonstrationsResponse:
         versions.check(request.spec)
+        if not self._units.run(lambda unit: self._published.resource.find(unit, request.name)):
+            for place, each in enumerate(request.spec.accepted):
+                now = self.FindDemonstrations(FindDemonstrationsRequest(campaign=each.campaign), call).accepted
+                if each != now:
+                    expected = f"{now.content_digest}, the answers that are accepted now; ask FindDemonstrations again"
+                    raise InvalidField(f"spec.accepted[{place}]", seen=each.content_digest, expected=expected)
         return CreateDemonstrationsResponse(demonstrations=self._published.create(request))
 
     def ReadDemonstrations(self, request: ReadDemonstrationsRequest, call: Call) -> ReadDemonstrationsResponse:

@@ -1,7 +1,7 @@
 """Published versions of demonstrations: accepted answers of campaigns as one immutable set of conversations.
 
 Promises: a version follows from the set of accepted answers, in whatever order they were written; it names no writer,
-reviewer or time, and is never changed.
+reviewer or time, and is never changed. Only answers that are accepted when it is asked for can be published.
 """
 
 from collections.abc import Iterable

@@ -131,3 +131,20 @@ def test_a_spec_that_names_no_accepted_answers_is_refused(desks: Desks) -> None:
             desks.stub.CreateDemonstrations(request)
     with pytest.raises(NotFound):
         desks.stub.FindDemonstrations(FindDemonstrationsRequest(campaign="campaigns/nothing"))
+
+
+def test_answers_that_nobody_accepted_cannot_be_published_as_those_of_a_campaign(desks: Desks) -> None:
+    ids = write(desks, ANSWERS)
+    review(desks, ids[ADA, "one"])
+    publish(desks)
+    accepted = desks.world.insist(
+        lambda: desks.stub.FindDemonstrations(FindDemonstrationsRequest(campaign=NAME))
+    ).accepted
+    review(desks, ids[ADA, "one"], accepted=False)
+    spec = DemonstrationsSpec(accepted=[accepted])
+    forged = CreateDemonstrationsRequest(request_id="forged", name="demonstrations/forged", spec=spec)
+    with pytest.raises(InvalidField, match="the answers that are accepted now"):
+        desks.stub.CreateDemonstrations(forged)
+    full = "demonstrations/first"
+    again = CreateDemonstrationsRequest(request_id=full, name=full, spec=spec)
+    assert desks.stub.CreateDemonstrations(again).demonstrations.state == STATE_DONE
