@@ -53,7 +53,16 @@ class Head:
         return buffer.copy_(torch.mm(hidden, weight.t()))
 
 
-class _SummedCrossEntropy(torch.autograd.Function):
+class _TakenInForward(torch.autograd.Function):
+    """An operation whose forward has saved its gradients."""
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        to_hidden, to_weight = ctx.saved_tensors
+        return to_hidden, to_weight, None, None, None
+
+
+class _SummedCrossEntropy(_TakenInForward):
     """The gradient of the sum of losses is known as soon as the losses are, so it is taken in the forward."""
 
     @staticmethod
@@ -81,13 +90,8 @@ class _SummedCrossEntropy(torch.autograd.Function):
         ctx.mark_non_differentiable(losses)
         return losses.new_zeros(()), losses
 
-    @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        to_hidden, to_weight = ctx.saved_tensors
-        return to_hidden, to_weight, None, None, None
 
-
-class _Weighted(torch.autograd.Function):
+class _Weighted(_TakenInForward):
     """The coefficients follow from the log-probabilities alone, so the gradient is taken in the forward here too."""
 
     @staticmethod
@@ -116,8 +120,3 @@ class _Weighted(torch.autograd.Function):
             ctx.save_for_backward(to_hidden, to_weight)
         ctx.mark_non_differentiable(losses)
         return losses.new_zeros(()), losses
-
-    @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        to_hidden, to_weight = ctx.saved_tensors
-        return to_hidden, to_weight, None, None, None

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import grpc
 from google.protobuf.message import Message
@@ -20,16 +20,11 @@ from tutti.chassis.errors import DeadlineExceeded, Problem, TooLarge, Unavailabl
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
 from tutti.chassis.identity.cause import current_cause
 from tutti.chassis.identity.principal import ON_BEHALF_OF, delegation
+from tutti.chassis.rpc.calls import PlainCall, PlainChannel, Streaming
 from tutti.chassis.rpc.methods import find_method
 from tutti.chassis.rpc.tls import Stamp, Tls, explained
 from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, span
 
-if TYPE_CHECKING:  # generic for the checker alone
-    _Unary = grpc.UnaryUnaryMultiCallable[Any, Any]
-    _Streaming = grpc.UnaryStreamMultiCallable[Any, Any]
-else:
-    _Unary = grpc.UnaryUnaryMultiCallable
-    _Streaming = grpc.UnaryStreamMultiCallable
 FIRST_BACKOFF_SECONDS = 0.05
 LAST_BACKOFF_SECONDS = 2.0
 SHORTEST_SECONDS = 0.05  # in which another attempt may still be answered
@@ -60,7 +55,7 @@ class Untrusted(Unavailable):
     default_reason = "UNTRUSTED"
 
 
-class RpcChannel(grpc.Channel):
+class RpcChannel(PlainChannel):
     """`address` is asked before every attempt and raises Unreachable when there is none. Safe for any thread.
 
     It may have several, with commas, of replicas of one service: the channel keeps to one, and takes the next when that
@@ -144,18 +139,6 @@ class RpcChannel(grpc.Channel):
     ) -> "StreamCall":
         return StreamCall(self, method, response_deserializer)
 
-    def stream_unary(self, method: str, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
-
-    def stream_stream(self, method: str, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError(f"{method} streams its requests: no service of ours does")
-
-    def subscribe(self, callback: Callable[..., Any], try_to_connect: bool | None = False) -> NoReturn:
-        raise NotImplementedError("the connection is not watched: a call that fails says so")
-
-    def unsubscribe(self, callback: Callable[..., Any]) -> NoReturn:
-        raise NotImplementedError("the connection is not watched: a call that fails says so")
-
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -163,14 +146,8 @@ class RpcChannel(grpc.Channel):
                 each.close()
             self._open.clear()
 
-    def __enter__(self) -> "RpcChannel":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class UnaryCall(_Unary):
+class UnaryCall(PlainCall):
     def __init__(self, channel: RpcChannel, path: str, deserialize: Callable[[bytes], Any] | None) -> None:
         self._channel, self._path, self._deserialize = channel, path, deserialize
 
@@ -198,12 +175,6 @@ class UnaryCall(_Unary):
                     time.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def with_call(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError("call the method itself")
-
-    def future(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError("call the method itself, in a thread of your own")
-
     def _once(self, data: bytes, seconds: float, *, again: bool) -> Any:
         address, inner = self._channel.connected()
         if again and self._channel.replicas > 1:
@@ -217,7 +188,7 @@ class UnaryCall(_Unary):
             raise Unavailable(f"the connection to {address} was closed: {error}") from None
 
 
-class StreamCall(_Streaming):
+class StreamCall(Streaming):
     def __init__(self, channel: RpcChannel, path: str, deserialize: Callable[[bytes], Any] | None) -> None:
         self._channel, self._path, self._deserialize = channel, path, deserialize
 
