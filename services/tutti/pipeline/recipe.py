@@ -75,13 +75,9 @@ class CrawlPart(Part):
 MOST_REJECTED = 0.5
 
 
-class InputPart(Part):
-    path: str = Field(
-        default="",
-        max_length=4096,
-        description="folder or file with texts, relative to the folder of the recipe; or use crawl",
-    )
-    crawl: CrawlPart | None = Field(default=None, description="a web site to crawl")
+class FileKeys(Part):
+    """The keys of reading files, flat and in a named stage."""
+
     limit: Count = Field(default=0, description="number of files to read, in path order; 0: all")
     max_file_bytes: int = Field(
         default=50 << 20, ge=1, lt=2**40, description="maximum size of a page, line or record; larger ones are rejected"
@@ -89,6 +85,15 @@ class InputPart(Part):
     text_field: str = Field(
         default="text", min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
     )
+
+
+class InputPart(FileKeys):
+    path: str = Field(
+        default="",
+        max_length=4096,
+        description="folder or file with texts, relative to the folder of the recipe; or use crawl",
+    )
+    crawl: CrawlPart | None = Field(default=None, description="a web site to crawl")
     most_rejected: Real = Field(
         default=MOST_REJECTED,
         ge=0,
@@ -159,7 +164,9 @@ class LinesPart(Part):
     )
 
 
-class DedupPart(Part):
+class DedupKeys(Part):
+    """The keys of dedup, flat and in a named stage."""
+
     near: Real = Field(
         default=0.8,
         ge=0,
@@ -170,8 +177,11 @@ class DedupPart(Part):
         default_factory=list,
         description="earlier datasets (datasets/…); documents similar to theirs are removed",
     )
-    decontaminate: DecontaminationPart | None = Field(default=None, description="removal of evaluation texts")
     lines: LinesPart | None = Field(default=None, description="removal of repeated lines or paragraphs")
+
+
+class DedupPart(DedupKeys):
+    decontaminate: DecontaminationPart | None = Field(default=None, description="removal of evaluation texts")
 
     def parameters(self) -> dict[str, object]:
         """The parameters that determine which documents are kept, except for the compared datasets; keys without a

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
@@ -14,28 +13,17 @@ from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import DedupBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import DedupPart, LinesPart, Names, Recipe
+from tutti.pipeline.recipe import DedupKeys, DedupPart, Recipe
 from tutti.pipeline.retracted import with_retracted
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.tokenized import documents_of
 from tutti.pipeline.values import Inputs, Measure, Resident, Result
 
 
-class DedupSection(Part):
+class DedupSection(DedupKeys):
     later = frozenset({"against"})
 
-    near: Real = Field(
-        default=0.8,
-        ge=0,
-        le=1,
-        description="similarity threshold of near-duplicates, at least 0.7; 0: only equal texts",
-    )
-    lines: LinesPart | None = Field(default=None, description="removal of repeated lines or paragraphs")
     clean: Literal["none", "c4"] = Field(default="none", description="c4: remove the lines that C4 removes")
-    against: Names = Field(
-        default_factory=list,
-        description="earlier datasets (datasets/…); documents similar to theirs are removed",
-    )
 
 
 class DedupStage(StageDef):

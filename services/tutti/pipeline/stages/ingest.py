@@ -8,13 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
-from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import Count, InputPart, Names, QualityPart, Recipe
+from tutti.pipeline.recipe import FileKeys, InputPart, Names, QualityPart, Recipe
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Measure, Resident
 
@@ -39,20 +38,13 @@ REMEDIES = {
 }
 
 
-class IngestSection(Part):
+class IngestSection(FileKeys):
     later = frozenset({"classifiers"})
 
     path: str = Field(
         default="",
         max_length=4096,
         description="folder of pages, relative to the folder of the recipe; or read a crawl",
-    )
-    limit: Count = Field(default=0, description="number of files to read, in path order; 0: all")
-    max_file_bytes: int = Field(
-        default=50 << 20, ge=1, lt=2**40, description="maximum size of a page or record; larger ones are rejected"
-    )
-    text_field: str = Field(
-        default="text", min_length=1, max_length=200, description="field with the text, in JSON lines and Parquet"
     )
     mask: Names = Field(
         default_factory=list, description="personal data to replace with a placeholder; see quality.mask"
