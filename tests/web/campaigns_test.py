@@ -113,7 +113,7 @@ def test_an_annotator_is_retracted_by_key(served: Hosted, files: Path) -> None:
     assert "fourth" in str(refused(served, "annotators", "retract", "fourth", "none", "--reason", "r"))
 
 
-def test_demonstrations_are_listed_reviewed_and_exported(served: Hosted, files: Path, tmp_path: Path) -> None:
+def test_demonstrations_are_listed_reviewed_published_and_exported(served: Hosted, files: Path, tmp_path: Path) -> None:
     created(served, files, "fifth", "--qualification", "0", "0", "--controls", "0")
     (invited,) = tutti(served, "campaigns", "invite", "fifth", "Eve Example")
     eve = Annotator(followed(served, invited["url"]))
@@ -122,7 +122,7 @@ def test_demonstrations_are_listed_reviewed_and_exported(served: Hosted, files: 
     first, second = eve.lease()[:2]
     for pair, words in ((first, "the best answer"), (second, "nonsense")):
         assert eve.judge(pair, demonstration=words).json["refused"] == []
-    rows = tutti(served, "demonstrations", "ls", "fifth")
+    rows = tutti(served, "demonstrations", "written", "fifth")
     ids = {row["messages"][-1]["content"]: row["id"] for row in rows}
     assert sorted(ids) == ["nonsense", "the best answer"]
     wordless = refused(served, "demonstrations", "reject", "fifth", ids["nonsense"], "--reason", "")
@@ -131,11 +131,15 @@ def test_demonstrations_are_listed_reviewed_and_exported(served: Hosted, files: 
     (row,) = tutti(served, "demonstrations", "reject", "fifth", ids["nonsense"], "--reason", "it is nonsense")
     assert (row["state"], row["reviewer"]) == ("rejected", "users/operator")
     path = tmp_path / "demonstrations.jsonl"
-    written = tutti(served, "demonstrations", "export", "fifth", "--to", str(path))
-    assert (written["accepted"], written["of"]) == (1, 2)
+    published = tutti(served, "demonstrations", "publish", "fifth")
+    assert int(published["conversations"]) == 1
+    assert tutti(served, "demonstrations", "publish", "fifth") == published
+    name = published["demonstrations"]
+    assert [each["name"] for each in tutti(served, "demonstrations", "ls")] == [name]
+    assert int(tutti(served, "demonstrations", "export", name, "--to", str(path))["conversations"]) == 1
     (conversation,) = from_lines(Conversation, path.read_bytes())
     assert conversation.messages[-1] == Message(Role.ASSISTANT, "the best answer")
-    assert "choose another file" in str(refused(served, "demonstrations", "export", "fifth", "--to", str(path)))
+    assert "choose another file" in str(refused(served, "demonstrations", "export", name, "--to", str(path)))
 
 
 def test_what_cannot_be_created_is_told(served: Hosted, files: Path) -> None:
