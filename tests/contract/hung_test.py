@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests.browser.campaign import CampaignServer, pair_lines
 from tests.faults.processes import until
-from tests.web.annotating import Annotator
-from tests.web.hosted import hosted
+from tests.web.annotation_test import Annotator
+from tests.web.hosted import Visitor, hosted
 
 from tutti.annotation.service import build
 from tutti.backbone import Kind, NewRecord, Topic, TopicPartition
@@ -100,11 +100,13 @@ def test_what_is_judged_while_event_log_and_blob_store_hang_is_published_once(
     with hosted(folder, *stores, builds={"annotation": build}) as platform, connect(folder) as client:
         owner = CampaignServer(folder, 0)
         owner.campaign("hung", "ada", pairs=pair_lines(6))
-        ada = Annotator.by_link(platform.url, owner.link("ada"), "hung")
+        ada = Annotator(Visitor(platform.url), campaign="hung")
+        ada.visitor.post("/login", {"token": owner.link("ada"), "next": "/annotation"})
+        ada.state()
         pairs = ada.lease()
         with hung(kafka), hung(s3):
             first, second = pairs[:3], pairs[3:]
-            receipts = [ada.judge(first), ada.judge(first), ada.judge(second)]  # the second one repeats the first
+            receipts = [ada.judge(*each).json for each in (first, first, second)]  # the second one repeats the first
             assert [len(each["accepted"]) for each in receipts] == [3, 3, 3]
             assert ada.lease() == []
         name = GetRequest(name="campaigns/hung")

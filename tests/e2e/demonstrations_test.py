@@ -11,7 +11,8 @@ from tools.letters import write
 
 from tests.e2e.command import Result, tutti
 from tests.faults.processes import until
-from tests.web.annotating import Annotator
+from tests.web.annotation_test import Annotator
+from tests.web.hosted import Visitor
 from tutti.client import connect
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED
 from tutti.contracts.common.v1 import GetRequest
@@ -85,11 +86,14 @@ def annotate(data_dir: Path, files: Path) -> None:
     command("campaigns", "create", "trial", *options, "--qualification", "0", "0", "--controls", "0")
     [invited] = command("campaigns", "invite", "trial", "Ada", "-o", "json").json()
     link = urlsplit(invited["url"])
-    ada = Annotator.by_link(f"{link.scheme}://{link.netloc}", link.path.rpartition("/")[2], "trial")
-    until(lambda: ada.state()["state"] != "no_pairs", seconds=60, what="pairs")
+    ada = Annotator(Visitor(f"{link.scheme}://{link.netloc}"), campaign="trial")
+    ada.visitor.post("/login", {"token": link.path.rpartition("/")[2], "next": "/annotation"})
+    until(lambda: ada.state().json["state"] != "no_pairs", seconds=60, what="pairs")
     pairs = ada.lease()
     assert len(pairs) == len(ASKED)
-    assert ada.judge(pairs, ANSWERS.__getitem__)["refused"] == []
+    for pair in pairs:
+        answer = ANSWERS[pair["prompt"][0]["content"]]
+        assert ada.judge(pair, demonstration=answer).json["refused"] == []
 
     with connect(data_dir) as client:
         name = GetRequest(name="campaigns/trial")
