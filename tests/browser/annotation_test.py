@@ -201,7 +201,11 @@ def test_a_pair_is_skipped_flagged_or_commented_with_words(
     ada.page.keyboard.press("Enter")
     ada.page.wait_for_function(f"before => {TEXTS} !== before", arg=before)
     ada.page.keyboard.press("f")
-    ada.page.get_by_role("button", name="Go on").click()
+    flag = ada.page.get_by_role("button", name="Flag this pair")
+    flag.click()
+    expect(ada.page.locator("#dialog")).to_be_visible()  # no reason is chosen for the annotator
+    ada.page.get_by_label("Harmful content").check()
+    flag.click()
     expect(ada.page.locator("#dialog")).to_be_hidden()
     ada.page.keyboard.press("c")
     ada.page.get_by_role("textbox").fill("1 2 3: both are long")
@@ -216,6 +220,27 @@ def test_a_pair_is_skipped_flagged_or_commented_with_words(
     ]
 
 
+def test_a_text_that_was_begun_is_shown_again_before_the_pair_is_judged(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("begun", "ada", pairs=pair_lines(4))
+    ada = annotate("ada", "begun")
+    ada.begin()
+    ada.page.keyboard.press("e")
+    text = ada.page.get_by_role("textbox", name="Write a better answer")
+    text.fill("Half a sentence")
+    ada.page.keyboard.press("Escape")
+    expect(ada.page.locator("#notice")).to_contain_text("Press E to finish it")
+    ada.page.keyboard.press("1")
+    expect(text).to_have_value("Half a sentence")
+    text.fill("A whole sentence.")
+    ada.page.get_by_role("button", name="Go on").click()
+    expect(ada.page.locator("#dialog")).to_be_hidden()
+    ada.saved()
+    rows = stored(server, "SELECT * FROM demonstrations WHERE campaign = ?", "begun")
+    assert [json.loads(each["words"]) for each in rows] == ["A whole sentence."]
+
+
 def test_a_better_answer_is_written_by_key_and_kept_when_its_judgement_is_undone(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
@@ -225,7 +250,7 @@ def test_a_better_answer_is_written_by_key_and_kept_when_its_judgement_is_undone
     ada.page.keyboard.press("e")
     ada.page.get_by_role("textbox", name="Write a better answer").fill("One that is true.")
     ada.page.get_by_role("button", name="Go on").click()
-    expect(ada.page.locator("#notice")).to_contain_text("is sent with your judgement")
+    expect(ada.page.locator("#notice")).to_contain_text("will be sent with your judgement")
     ada.judge("1")
     ada.page.keyboard.press("z")
     ada.judge("2")
@@ -676,7 +701,7 @@ def test_drafts_survive_a_reload_and_are_not_sent_by_themselves(
     ada.page.keyboard.press("e")
     ada.page.get_by_role("textbox").fill("A better answer that is not fin")
     assert reload() == first
-    expect(ada.page.locator("#notice")).to_have_text("You have not finished writing about this pair. Press E to go on.")
+    expect(ada.page.locator("#notice")).to_have_text("Your text about this pair is kept and not sent yet. Press E to finish it.")
     expect(ada.page.get_by_role("group", name="helpful").get_by_label("Right better")).to_be_checked()
     ada.page.keyboard.press("e")
     expect(ada.page.get_by_role("textbox")).to_have_value("A better answer that is not fin")

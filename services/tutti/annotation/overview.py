@@ -1,6 +1,6 @@
 """A campaign as its owner sees it: progress, pace, agreement, and how reliable each annotator is. Pure.
 
-Promises: people are named by their keys in the campaign; no text of a pair or comment is in it.
+Promises: people are named by their keys in the campaign; no text of a pair is in it.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from datetime import datetime
 
 from tutti.annotation.judgements import JudgementKind, canonical
 from tutti.annotation.pairs import Kind
-from tutti.annotation.rows import StoredJudgement
+from tutti.annotation.rows import Remark, StoredJudgement
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CROWD_SIMULATED,
@@ -25,6 +25,13 @@ from tutti.judgements.habits import drift, straight
 ALPHA_NEEDS = 10
 """Pairs with at least two judgements, below which an agreement says nothing."""
 NEAR_NINETY_FIVE = 1.96
+WORDS_A_SECOND, CHOICE_SECONDS = 4.0, 6.0
+"""Silent reading of English, 238 words a minute (Brysbaert 2019), and the time to choose and press a key."""
+
+
+def forecast_hours(judgements: float, words: float) -> float:
+    """Hours of one person for so many judgements of pairs with so many words to read, prompt and answers together."""
+    return judgements * (words / WORDS_A_SECOND + CHOICE_SECONDS) / 3600
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,8 @@ class AnnotatorRow:
 class OverviewView:
     """`pace` counts the judgements of the last hour, `hours` is what is left at this pace, None where nobody judges.
 
-    `agreement` is Krippendorff's alpha of the first axis over `compared` pairs.
+    `agreement` is Krippendorff's alpha of the first axis over `compared` pairs. `forecast` is the hours of one person
+    for all judgements and controls, from the length of the texts; None before there are pairs.
     """
 
     campaign: str
@@ -80,13 +88,28 @@ class OverviewView:
     axis: str
     agreement: float | None
     compared: int
+    forecast: float | None
     annotators: Sequence[AnnotatorRow]
+    remarks: Sequence[Remark]
 
 
-def overview(
-    campaign: Campaign, kept: Sequence[StoredJudgement], annotators: Iterable[Annotator], *, last_hour: int
-) -> OverviewView:
-    """`kept` are the judgements that no other one supersedes; `last_hour` counts those of the last hour."""
+@dataclass(frozen=True)
+class Overview:
+    """A campaign and what is known of it: the judgements that no other one supersedes, the number of those of the last
+    hour, and the mean number of words to read for a pair, None before there are pairs.
+    """
+
+    campaign: Campaign
+    kept: Sequence[StoredJudgement]
+    annotators: Sequence[Annotator]
+    last_hour: int = 0
+    remarks: Sequence[Remark] = ()
+    words: float | None = None
+
+
+def overview(known: Overview) -> OverviewView:
+    """The view of what is known."""
+    campaign, kept = known.campaign, known.kept
     axis = campaign.spec.axes[0].name
     scores = scores_by_pair(kept, axis)
     compared = sum(len(each) >= 2 for each in scores.values())
@@ -108,13 +131,20 @@ def overview(
         round=campaign.round,
         started_at=_moment(campaign, "started_at"),
         ended_at=_moment(campaign, "ended_at"),
-        pace=last_hour,
-        hours=left / last_hour if is_open and last_hour else None,
+        pace=known.last_hour,
+        hours=left / known.last_hour if is_open and known.last_hour else None,
         axis=axis,
         agreement=alpha(scores.values()) if compared >= ALPHA_NEEDS else None,
         compared=compared,
-        annotators=[_row(each, times.get(each.key, []), found.get(each.key, [])) for each in annotators],
+        forecast=_forecast(campaign, known.words),
+        remarks=known.remarks,
+        annotators=[_row(each, times.get(each.key, []), found.get(each.key, [])) for each in known.annotators],
     )
+
+
+def _forecast(campaign: Campaign, words: float | None) -> float | None:
+    judgements = campaign.wanted / (1 - campaign.spec.controls)
+    return None if words is None else forecast_hours(judgements, words)
 
 
 def habits(kept: Sequence[StoredJudgement], axis: str) -> Mapping[str, Sequence[str]]:

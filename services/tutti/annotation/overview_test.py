@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.annotation.overview import ALPHA_NEEDS, overview, scores_by_pair
+from tutti.annotation.overview import ALPHA_NEEDS, Overview, overview, scores_by_pair
 from tutti.annotation.rows import StoredJudgement
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_ACTIVE,
@@ -48,9 +48,9 @@ def test_annotators_who_say_the_same_of_turned_pairs_agree_fully() -> None:
         for number, score in enumerate([-2, -1, 1, 2] * 3)
         for name in "ab"
     ]
-    view = overview(campaign(), every, [], last_hour=10)
+    view = overview(Overview(campaign(), every, [], last_hour=10))
     assert (view.agreement, view.compared, view.axis) == (1.0, 12, "helpful")
-    assert overview(campaign(), every[: 2 * ALPHA_NEEDS - 2], [], last_hour=0).agreement is None
+    assert overview(Overview(campaign(), every[: 2 * ALPHA_NEEDS - 2], [])).agreement is None
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_annotators_who_say_the_same_of_turned_pairs_agree_fully() -> None:
     [(CAMPAIGN_STATE_OPEN, 10, 3.0), (CAMPAIGN_STATE_OPEN, 0, None), (CAMPAIGN_STATE_PAUSED, 10, None)],
 )
 def test_the_time_that_is_left_follows_from_the_last_hour(state: int, pace: int, hours: float | None) -> None:
-    assert overview(campaign(state=state), [], [], last_hour=pace).hours == hours
+    assert overview(Overview(campaign(state=state), [], [], last_hour=pace)).hours == hours
 
 
 def test_habits_are_told_in_words() -> None:
     careful = [kept(number, key, score) for key in "ade" for number, score in enumerate([-2, -1, 1, 2] * 25)]
     fading = [kept(number, "b", score if number < 50 else -score) for number, score in enumerate([-1, -2, 2, 1] * 25)]
     straight = [kept(number, "c", 1) for number in range(100)]
-    view = overview(campaign(), [*careful, *fading, *straight], [Annotator(key=key) for key in "abcde"], last_hour=0)
+    view = overview(Overview(campaign(), [*careful, *fading, *straight], [Annotator(key=key) for key in "abcde"]))
     told = {each.key: each.habits for each in view.annotators}
     assert [told[key] for key in "ade"] == [[], [], []]
     assert told["b"] == ["agreed with others in 100%, then in 0%"]
@@ -76,7 +76,7 @@ def test_estimates_have_intervals_and_are_missing_before_a_fit() -> None:
     fitted = Annotator(
         key="a000", state=ANNOTATOR_STATE_ACTIVE, judged=3, sharpness=Estimate(value=1.0, error=0.5), weight=0.7
     )
-    view = overview(campaign(), [kept(number, "a000", 1) for number in (1, 2, 9)], [fitted], last_hour=0)
+    view = overview(Overview(campaign(), [kept(number, "a000", 1) for number in (1, 2, 9)], [fitted]))
     (row,) = view.annotators
     assert (row.key, row.state, row.judged, row.seconds, row.position) == ("a000", "active", 3, 2.0, None)
     assert row.sharpness is not None

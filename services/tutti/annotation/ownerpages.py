@@ -1,13 +1,17 @@
-"""The pages of campaign owners: all campaigns, and the overview of one, live.
+"""The pages of campaign owners: all campaigns, the overview of one, live, and a preview of it.
 
 Promises: read-only; a campaign of another tenant does not exist for a visitor.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from sqlalchemy import func, select
 
 from tutti.annotation import listing, preferring
-from tutti.annotation.overview import overview
-from tutti.annotation.rows import Rows, StoredJudgement
+from tutti.annotation.overview import Overview, overview
+from tutti.annotation.pairs import Pair
+from tutti.annotation.rows import Rows
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.auth import Role
@@ -15,12 +19,33 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.work import Work
-from tutti.contracts.annotation.v1 import Annotator, Campaign, Preferences
+from tutti.contracts.annotation.v1 import Campaign, Preferences
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.web.pages import Get, Page, Visit
 
 OWNERS = frozenset({Role.ENGINEER, Role.OPERATOR})
 HOUR = 3_600_000_000
+PREVIEWED, MEASURED, REMARKS = 5, 100, 100
+
+
+@dataclass(frozen=True)
+class PreviewedPair:
+    """`prompt` as (role, text), and the two answers."""
+
+    prompt: Sequence[tuple[str, str]]
+    answers: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class PreviewView:
+    """`axes` as (name, question), `qualification` as (pairs that count, right answers that are needed)."""
+
+    campaign: str
+    guideline: str
+    warning: str
+    axes: Sequence[tuple[str, str]]
+    qualification: tuple[int, int]
+    pairs: Sequence[PreviewedPair]
 
 
 class OwnerPages:
@@ -30,7 +55,10 @@ class OwnerPages:
 
     @property
     def routes(self) -> list[Get]:
-        return [Get("/annotation/{campaign}/overview", self.overview, OWNERS, version=self.version)]
+        return [
+            Get("/annotation/{campaign}/overview", self.overview, OWNERS, version=self.version),
+            Get("/annotation/{campaign}/preview", self.preview, OWNERS),
+        ]
 
     def owned(self, unit: Unit, visit: Visit) -> list[Campaign]:
         """The campaigns that the visitor owns with others, by name; none for annotators."""
@@ -38,31 +66,51 @@ class OwnerPages:
             return []
         return [each for each in self._tables.campaigns.select(unit) if each.tenant == visit.principal.tenant]
 
-    def overview(self, visit: Visit) -> Page:
-        def look(unit: Unit) -> tuple[Campaign, list[StoredJudgement], list[Annotator], int, list[Preferences]]:
+    def preview(self, visit: Visit) -> Page:
+        """The guideline, the questions and the first pairs, as annotators will read them; nothing can be judged."""
+
+        def look(unit: Unit) -> PreviewView:
             campaign = self._found(unit, visit)
-            kept = list(self._rows.kept(unit, campaign.name))
+            pairs = self._rows.first_pairs(unit, campaign.name, PREVIEWED)
+            return PreviewView(
+                campaign=campaign.name.removeprefix("campaigns/"),
+                guideline=self._rows.guideline(unit, campaign.name, campaign.guideline) or "",
+                warning=campaign.spec.warning,
+                axes=[(axis.name, axis.rule) for axis in campaign.spec.axes],
+                qualification=(campaign.spec.qualification.pairs, campaign.spec.qualification.right),
+                pairs=[
+                    PreviewedPair([(each.role, each.content) for each in pair.prompt], pair.answers) for pair in pairs
+                ],
+            )
+
+        view = self._units.run(look)
+        return Page("preview.html", f"Preview of {view.campaign}", view)
+
+    def overview(self, visit: Visit) -> Page:
+        def look(unit: Unit) -> tuple[Overview, list[Preferences]]:
+            campaign = self._found(unit, visit)
             fits = [
                 each
                 for each in self._preferences.resource.select(unit, state=STATE_DONE)
                 if preferring.fits(each, campaign.name)
             ]
-            return (
+            return Overview(
                 campaign,
-                kept,
+                list(self._rows.kept(unit, campaign.name)),
                 listing.listed(self._rows, unit, campaign.name),
-                self._last_hour(unit, campaign),
-                fits,
-            )
+                last_hour=self._last_hour(unit, campaign),
+                remarks=self._rows.remarks(unit, campaign.name, REMARKS),
+                words=_mean_words(self._rows.first_pairs(unit, campaign.name, MEASURED)),
+            ), fits
 
-        campaign, kept, annotators, last_hour, fits = self._units.run(look)
+        found, fits = self._units.run(look)
         if fits:
             newest = max(fits, key=lambda each: (each.ended_at.ToNanoseconds(), each.name))
-            estimates = preferring.estimates(self._blobs, newest, campaign.name)
-            for each in annotators:
-                if (found := estimates.get(each.key)) is not None:
-                    each.MergeFrom(found)
-        view = overview(campaign, kept, annotators, last_hour=last_hour)
+            estimates = preferring.estimates(self._blobs, newest, found.campaign.name)
+            for each in found.annotators:
+                if (estimate := estimates.get(each.key)) is not None:
+                    each.MergeFrom(estimate)
+        view = overview(found)
         return Page("overview.html", view.campaign, view)
 
     def version(self, visit: Visit) -> str:
@@ -89,3 +137,11 @@ class OwnerPages:
         since = micros(unit.now) - HOUR
         newest = (table.c.campaign == campaign.name, table.c.received_at >= since, table.c.kind == "ordinary")
         return int(unit.tx.execute(select(func.count()).select_from(table).where(*newest)).scalar_one())
+
+
+def _mean_words(pairs: Sequence[Pair]) -> float | None:
+    """Words to read for a pair, its prompt and both answers."""
+    if not pairs:
+        return None
+    texts = [text for pair in pairs for text in (*(each.content for each in pair.prompt), *pair.answers)]
+    return sum(len(text.split()) for text in texts) / len(pairs)

@@ -187,7 +187,7 @@ def _qualifying(ordinary: Sequence[PairDraft], brought: Sequence[Line], needed: 
             (of.sources[0], of.sources[0]),
             Kind.QUALIFYING,
             better=Better.EQUAL,
-            explanation="Both answers are the same text, so neither is better.",
+            explanation="Both answers are the same text.",
         )
 
 

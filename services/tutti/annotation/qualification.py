@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from tutti.annotation.pairs import Better
+from tutti.corpus.judgementset import BOTH_BAD
 
 
 class Answered(Enum):
@@ -18,9 +19,11 @@ class Answered(Enum):
 
 
 def is_right(better: str, score: int | str | None, *, flipped: bool) -> bool:
-    """True if a score as displayed names the better answer of a pair; skipped pairs and both bad are wrong."""
+    """True if a score as displayed names the better answer of a pair; both bad is right where neither is better, and
+    skipped pairs are wrong.
+    """
     if not isinstance(score, int):
-        return False
+        return score == BOTH_BAD and better == Better.EQUAL
     own = -score if flipped else score
     if better == Better.EQUAL:
         return own == 0
@@ -37,7 +40,7 @@ def verdict(right: Sequence[bool], *, pairs: int, right_needed: int, left: int) 
 def words(better: str, explanation: str, *, flipped: bool) -> str:
     """The explanation of a pair as it was displayed."""
     if better == Better.EQUAL:
-        said = "Neither answer is better."
+        said = "Neither answer is better: press 3 for equal."
     else:
         said = f"The answer on the {'left' if (better == Better.FIRST) != flipped else 'right'} is better."
     return f"{said} {explanation}".strip()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import and_, case, func, insert, select, update
+from sqlalchemy import and_, case, func, insert, or_, select, update
 
 from tutti.annotation.judgements import Judgement
 from tutti.annotation.pairs import Kind, Pair
@@ -51,6 +51,17 @@ class Assigned:
     state: str
     place: int
     judgement: str
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A pair that was skipped or flagged, or commented on: `reason` is a word of the page, `comment` may be empty."""
+
+    annotator: str
+    pair: str
+    said: str
+    reason: str
+    comment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +282,28 @@ class Rows:
                 row.guideline,
                 row.shown_ms,
             )
+
+    def remarks(self, unit: Unit, campaign: str, most: int) -> list[Remark]:
+        """What annotators said beside scores, the newest first."""
+        table, comments = self.tables.judgements, self.tables.comments
+        statement = (
+            select(table, comments.c.words)
+            .outerjoin(comments, comments.c.judgement == table.c.id)
+            .where(table.c.campaign == campaign, or_(table.c.reason != "", comments.c.words != ""))
+            .order_by(table.c.received_at.desc(), table.c.id)
+            .limit(most)
+        )
+        return [
+            Remark(row.annotator, row.pair, row.said, row.reason, row.words or "")
+            for row in unit.tx.execute(statement).all()
+        ]
+
+    def first_pairs(self, unit: Unit, campaign: str, most: int) -> list[Pair]:
+        """The first ordinary pairs, by their places."""
+        table = self.tables.pairs
+        among = (table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
+        statement = select(table).where(*among).order_by(table.c.number).limit(most)
+        return [_pair(row) for row in unit.tx.execute(statement).all()]
 
     def own(self, unit: Unit, annotator: Annotator) -> list[dict[str, object]]:
         """All that is stored of an annotator's judgements, superseded ones too, by arrival, but nothing of controls."""

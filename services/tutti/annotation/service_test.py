@@ -308,7 +308,7 @@ def test_nobody_is_given_ordinary_pairs_before_the_qualification(desks: Desks) -
         {
             "pair": pairs[0]["id"],
             "right": False,
-            "words": "Neither answer is better. Both answers are the same text, so neither is better.",
+            "words": "Neither answer is better: press 3 for equal. Both answers are the same text.",
         }
     ]
     assert desks.state("ada")["qualification"] == {"answered": 1, "right": 0, "needed": 3, "of": 3}

@@ -27,15 +27,20 @@ def extend(group: click.Group) -> None:
     @group.command("export", short_help="Write preferences as JSON lines for other tools.")
     @click.argument("name")
     @click.option("--format", "wanted", type=click.Choice([JSONL, TRL]), default=JSONL, show_default=True)
+    @click.option(
+        "--margin", type=click.FloatRange(0, 0.5, max_open=True), default=0.05, show_default=True,
+        help="Distance from one half up to which a pair is a tie in `trl`.",
+    )  # fmt: skip
     @click.option("--to", "path", type=click.Path(path_type=Path), required=True, help="File to create.")
     @output_option
     @connection_options
-    def export(name: str, wanted: str, path: Path, output: str, **where: Any) -> None:
+    def export(name: str, wanted: str, margin: float, path: Path, output: str, **where: Any) -> None:
         """Write preferences NAME to a file of JSON lines.
 
         jsonl has `prompt`, `answers`, `first` (the probability that the first answer is the better one) and `weight`.
         trl has `prompt`, `chosen` and `rejected`, each a list of messages, as datasets.load_dataset("json", …) and TRL
-        read them; ties are left out and counted.
+        read them; ties are left out and counted: pairs of which the first answer is better with a probability within
+        --margin of one half.
 
         \b
         tutti preferences export x --format trl --to preferences.jsonl
@@ -45,7 +50,7 @@ def extend(group: click.Group) -> None:
         with served(**where) as client:
             full = resolved(client, "preferences", name)
             found = list(from_lines(Preference, b"".join(_read(client, full))))
-        kept = found if wanted == JSONL else [each for each in found if each.first != 0.5]
+        kept = found if wanted == JSONL else [each for each in found if abs(each.first - 0.5) > margin]
         data = to_lines(kept) if wanted == JSONL else "".join(map(_trl, kept)).encode()
         with written_to(path, "--to"):
             publish(RealFiles(), path.with_name(f".{path.name}.partial"), path, [data])

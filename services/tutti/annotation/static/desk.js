@@ -7,7 +7,7 @@ import { Drafts } from "./drafts.js";
 import { Keymap, keysTable, listenToKeys } from "./keys.js";
 import { element } from "./markdown.js";
 import { Outbox, newId } from "./outbox.js";
-import { changedGuideline, guidelineText, introduction, ownData, waiting } from "./panels.js";
+import { changedGuideline, explanation, guidelineText, introduction, ownData, waiting } from "./panels.js";
 import { DIGITS, SCORES, Scores } from "./scores.js";
 import { scrollTogether } from "./scrolling.js";
 import { Sender } from "./sender.js";
@@ -94,8 +94,8 @@ class Desk {
 
   // ---- what the server says
 
-  // Asks how the annotator stands; then shows the next pair, or why there is none.
-  async look({ first = false } = {}) {
+  // Asks how the annotator stands; then shows the next pair, or why there is none. `empty`: no pair was given just now.
+  async look({ first = false, empty = false } = {}) {
     clearTimeout(this.timer);
     try {
       const before = this.standing;
@@ -114,6 +114,7 @@ class Desk {
     const { state, done, qualification } = this.standing;
     const isNew = state === "qualifying" ? !qualification?.answered : !done;
     if (first && isNew && !this.pair && ["qualifying", "active"].includes(state)) this.introduce();
+    else if (empty && !this.queue.length) await this.wait();
     else await this.next();
   }
 
@@ -170,7 +171,7 @@ class Desk {
       this.shelve();
       if (this.standing) this.standing.state = state;
       if (!this.pair && this.queue.length && !this.asksToRead) this.showNext();
-      else if (!this.pair && !this.queue.length && !this.asksToRead) await this.wait();
+      else if (!this.pair && !this.queue.length && !this.asksToRead) await this.look({ empty: true });
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
       if (!this.pair) this.panelOf(failure);
@@ -195,6 +196,7 @@ class Desk {
     if (explained) this.explain(explained);
     else if (["OLD_GUIDELINE", "CLOSED", "SUSPENDED", "RETRACTED"].some((each) => reasons.has(each))) this.again();
     else if (this.waitsFor && batch.some((each) => each.pair === this.waitsFor)) this.again();
+    else if (!this.pair && !this.queue.length && !this.outbox.size && !this.asksToRead) this.look();
     this.line();
   }
 
@@ -301,7 +303,7 @@ class Desk {
     this.waitsFor = "";
     this.queue = [];
     this.pair = null;
-    const body = element("p", { dir: "auto" }, words);
+    const body = explanation(words, this.qualifying);
     this.panel(say(right ? "rightAnswer" : "wrongAnswer"), body, say("goOn"), async () => {
       $("panel-go").hidden = true;
       await this.look();
@@ -316,13 +318,18 @@ class Desk {
 
   // Shows why there is no pair, and looks again where there may be one later.
   async wait() {
-    const { state, guideline } = this.standing;
+    const { state, guideline, code } = this.standing;
     if (state === "guideline_changed") {
       if (!guideline.before) return this.look();
       return this.panel(say("guidelineChanged"), changedGuideline(guideline), say("read"), () => this.accept(guideline.version));
     }
-    const titles = { no_pairs: "noPairs", paused: "paused", closed: "closed", suspended: "suspended" };
-    this.panel(say(titles[state] ?? state), waiting(this.standing));
+    const titles = { no_pairs: code ? "finished" : "noPairs", paused: "paused", closed: "closed", suspended: "suspended" };
+    if (state in titles) {
+      this.panel(say(titles[state]), waiting(this.standing));
+      this.notice("");
+    } else {
+      this.panel("", say("loading"));
+    }
     clearTimeout(this.timer);
     if (["no_pairs", "paused", "active", "qualifying"].includes(state)) {
       this.timer = setTimeout(() => this.look(), state in titles ? LOOK_MILLISECONDS : 1000);
@@ -397,9 +404,18 @@ class Desk {
     return true;
   }
 
-  submit() {
+  async submit() {
     const answers = this.pair && !$("pair").hidden ? this.scores.answers() : null;
-    if (answers) this.judge({ kind: "judged", answers });
+    if (answers && (await this.finishesTexts())) this.judge({ kind: "judged", answers });
+  }
+
+  // Shows a text again that was begun and neither confirmed nor cancelled; whether the pair can be judged.
+  async finishesTexts() {
+    const { pair } = this;
+    const { typed } = this.draft;
+    if (typed.comment?.trim()) await this.askComment();
+    if (this.pair === pair && typed.write?.trim()) await this.askAnswer();
+    return this.pair === pair && !Object.values(this.draft.typed).some((each) => each.trim());
   }
 
   // What was selected and written for the pair that is shown, and is not submitted.
@@ -420,20 +436,24 @@ class Desk {
     if (written) this.notice(this.draft.write ? say("written") : "");
   }
 
-  // Asks for words that are sent with the judgement; whether they were given. A text that is not confirmed is kept until
-  // the dialog is cancelled.
+  // Asks for words that are sent with the judgement; whether they were given. Escape keeps what was typed, Cancel does not.
   async askText(what, { title, about, longest }) {
     const { pair, draft } = this;
     const typed = (words) => this.note({ typed: { [what]: words } }, pair);
     const words = await askWords(title, about, draft.typed[what] ?? draft[what], { longest, typed });
     if (this.pair !== pair) return false;
     this.notice("");
+    if (words === undefined) {
+      if (this.draft.typed[what]?.trim()) this.notice(say("unfinished", { key: this.keymap.keyOf(what) }));
+      return false;
+    }
     this.note({ typed: {}, ...(words === null ? {} : { [what]: words.trim() }) });
     return words !== null;
   }
 
   async pass(what) {
     const { pair } = this;
+    if (!(await this.finishesTexts())) return;
     const isSkip = what === "skip";
     const found = await askReason(say(isSkip ? "skipTitle" : "flagTitle"), isSkip ? SKIPS : FLAGS);
     if (!found || this.pair !== pair) return;
@@ -456,6 +476,7 @@ class Desk {
     this.notice(isStored ? "" : say("unstored"));
     if (this.standing.state === "qualifying") {
       this.waitsFor = pair.id;
+      this.qualifying = pair;
       this.panel("", say("loading"));
     } else {
       this.past.push({ pair, id: judgement.id, write });

@@ -5,7 +5,7 @@ import { say } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 
-// Resolves with what `read` returns when the dialog is confirmed, and with null when it is not.
+// Resolves with what `read` returns when the dialog is confirmed, with null for Cancel, and with undefined for Escape.
 function open(title, body, confirm, read, focused) {
   const dialog = $("dialog");
   $("dialog-title").textContent = title;
@@ -28,13 +28,13 @@ function open(title, body, confirm, read, focused) {
     $("dialog-cancel").onclick = () => end(null);
     dialog.oncancel = (event) => {
       event.preventDefault();
-      end(null);
+      end(undefined);
     };
-    dialog.onclose = () => dialog.open || end(null); // the event may be that of the dialog before
+    dialog.onclose = () => dialog.open || end(undefined); // the event may be that of the dialog before
   });
 }
 
-// Resolves with true when the dialog is confirmed, and with null when it is not.
+// Resolves with true when the dialog is confirmed.
 export function ask(title, body, confirm) {
   return open(title, body, confirm, () => true);
 }
@@ -53,13 +53,13 @@ export function askWords(title, about, written, { longest = 4000, typed }) {
 
 // Asks for one of `reasons`, with words where there are any.
 export function askReason(title, reasons) {
-  const chosen = reasons.map((reason, at) => {
+  const chosen = reasons.map((reason) => {
     const input = element("input", { type: "radio", name: "reason", value: reason, required: "" });
-    input.checked = at === 0;
     return element("label", {}, input, say(reason));
   });
   const list = element("div", { class: "reasons", role: "radiogroup", "aria-label": say("reason") }, ...chosen);
-  const text = element("textarea", { "aria-label": say("comment"), dir: "auto", maxlength: "4000" });
+  const text = element("textarea", { dir: "auto", maxlength: "4000" });
+  const about = element("label", {}, say("commentTitle"), text);
   const read = () => ({ reason: list.querySelector(":checked").value, comment: text.value });
-  return open(title, element("div", {}, list, text), say("goOn"), read, list.querySelector("input"));
+  return open(title, element("div", {}, list, about), title, read, list.querySelector("input"));
 }

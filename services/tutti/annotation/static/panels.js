@@ -1,7 +1,7 @@
 // Texts that are shown in place of a pair: before the first one, when there is none, and what is stored of an annotator.
 
 import { element, markdown } from "./markdown.js";
-import { showChange } from "./textview.js";
+import { showChange, showText } from "./textview.js";
 import { say } from "./words.js";
 
 const paragraph = (text) => element("p", { dir: "auto" }, text);
@@ -14,7 +14,8 @@ export function guidelineText(standing) {
 
 // The guideline and the content warning; `leave` is called by its button.
 export function introduction(standing, leave) {
-  const body = element("div", {}, paragraph(say(standing.state === "qualifying" ? "beginWords" : "beginPlain")));
+  const words = standing.state === "qualifying" ? say("beginWords", standing.qualification) : say("beginPlain");
+  const body = element("div", {}, paragraph(words));
   if (standing.warning) {
     const button = element("button", { type: "button" }, say("leave"));
     button.addEventListener("click", leave);
@@ -31,16 +32,28 @@ export function changedGuideline({ before, text }) {
   return element("div", {}, paragraph(say("guidelineChangedWords")), change);
 }
 
+// The right answer of a qualifying pair, above the pair.
+export function explanation(words, pair) {
+  const body = element("div", {}, paragraph(words));
+  ["left", "right"].forEach((side, at) => {
+    const text = element("div", { class: "answer" });
+    showText(text, pair?.answers[at] ?? "");
+    body.append(element("h3", {}, say(side)), text);
+  });
+  return body;
+}
+
 // Why there is no pair, and when there may be one.
 export function waiting({ state, reason, done, agreement, code }) {
   const body = element("div");
   const add = (text) => text && body.append(paragraph(text));
-  add(reason);
+  if (state === "no_pairs" && code) add(say("closedWords", { done }));
+  else if (state !== "closed") add(reason);
   if (state === "closed") add(say("closedWords", { done }));
   if (state === "no_pairs") add(say("noPairsWhen"));
   if (state === "paused") add(say("pausedWhen"));
   if (agreement) add(say("agreement", agreement));
-  if (code) add(say("code", { code }));
+  if (code) body.append(element("p", { dir: "auto" }, element("strong", {}, say("code", { code }))));
   return body;
 }
 
