@@ -20,6 +20,7 @@ from tests.browser.campaign import CampaignServer, campaign_server, pair_lines
 from tests.browser.chromium import chromium
 from tests.browser.pages_test import Tab
 from tests.browser.reader import LETTERS, NARROW, SMALLEST_PIXELS, WIDE
+from tests.faults.processes import until
 from tests.scale import scale
 from tutti.client import connect
 from tutti.contracts.annotation.v1 import (
@@ -237,7 +238,7 @@ def test_a_text_that_was_begun_is_shown_again_before_the_pair_is_judged(
     ada.page.get_by_role("button", name="Go on").click()
     expect(ada.page.locator("#dialog")).to_be_hidden()
     ada.saved()
-    rows = stored(server, "SELECT * FROM demonstrations WHERE campaign = ?", "begun")
+    rows = stored(server, "SELECT * FROM written_demonstrations WHERE campaign = ?", "begun")
     assert [json.loads(each["words"]) for each in rows] == ["A whole sentence."]
 
 
@@ -255,7 +256,7 @@ def test_a_better_answer_is_written_by_key_and_kept_when_its_judgement_is_undone
     ada.page.keyboard.press("z")
     ada.judge("2")
     ada.saved()
-    rows = stored(server, "SELECT * FROM demonstrations WHERE campaign = ?", "better")
+    rows = stored(server, "SELECT * FROM written_demonstrations WHERE campaign = ?", "better")
     assert {json.loads(each["words"]) for each in rows} == {"One that is true."}
     assert sorted(each["state"] for each in rows) == ["withdrawn", "written"]
 
@@ -554,6 +555,18 @@ def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     ada.judge("2")
     ada.saved()
     expect(owner.page.locator("progress")).to_have_js_property("value", 2, timeout=20_000)
+    ada.page.keyboard.press("s")
+    ada.page.get_by_label("I lack the knowledge").check()
+    ada.page.locator("#dialog textarea").fill("I never saw the sea.")
+    ada.page.get_by_role("button", name="Skip this pair").click()
+    until(lambda: len(judgements(server, campaign)) == 3, seconds=20, what="the skipped pair")
+    owner.page.reload()
+    expect(owner.page.get_by_role("region", name="Remarks")).to_contain_text("I never saw the sea.")
+    expect(owner.page.get_by_text("of one person in all")).to_be_visible()
+    assert owner.violations() == []
+    assert owner.page.evaluate("document.documentElement.scrollWidth") == width
+    owner.page.get_by_role("link", name="Preview as an annotator").click()
+    expect(owner.page.get_by_role("article", name="Pair 1")).to_be_visible()
     assert owner.violations() == []
     assert owner.page.evaluate("document.documentElement.scrollWidth") == width
     assert owner.heard == []
@@ -701,7 +714,8 @@ def test_drafts_survive_a_reload_and_are_not_sent_by_themselves(
     ada.page.keyboard.press("e")
     ada.page.get_by_role("textbox").fill("A better answer that is not fin")
     assert reload() == first
-    expect(ada.page.locator("#notice")).to_have_text("Your text about this pair is kept and not sent yet. Press E to finish it.")
+    kept = "Your text about this pair is kept and not sent yet. Press E to finish it."
+    expect(ada.page.locator("#notice")).to_have_text(kept)
     expect(ada.page.get_by_role("group", name="helpful").get_by_label("Right better")).to_be_checked()
     ada.page.keyboard.press("e")
     expect(ada.page.get_by_role("textbox")).to_have_value("A better answer that is not fin")
@@ -715,7 +729,7 @@ def test_drafts_survive_a_reload_and_are_not_sent_by_themselves(
     assert json.loads(found["scores"]) == {"helpful": 1, "true": 2}
     (comment,) = stored(server, "SELECT * FROM comments WHERE campaign = ?", "drafts")
     assert "A comment." in comment["words"]
-    (better,) = stored(server, "SELECT * FROM demonstrations WHERE campaign = ?", "drafts")
+    (better,) = stored(server, "SELECT * FROM written_demonstrations WHERE campaign = ?", "drafts")
     assert json.loads(better["words"]) == "A better answer."
 
 

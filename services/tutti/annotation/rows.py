@@ -284,7 +284,7 @@ class Rows:
             )
 
     def remarks(self, unit: Unit, campaign: str, most: int) -> list[Remark]:
-        """What annotators said beside scores, the newest first."""
+        """Everything that annotators said beside scores, the newest first."""
         table, comments = self.tables.judgements, self.tables.comments
         statement = (
             select(table, comments.c.words)
