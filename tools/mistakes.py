@@ -29,8 +29,9 @@ PAGE = ROOT / "docs" / "mistakes.md"
 HEAD = """# Common mistakes and their error messages
 
 Every error is one line on standard error: the actual value, the expected value, and what to do. Exit codes: 1 failure,
-2 wrong usage, 3 platform not reachable. For a full disk, see [operations.md](operations.md). `tools/mistakes.py`
-generates this page from the output of the commands, and a test compares them.
+2 wrong usage, 3 platform not reachable. For a full disk, see [When the disk is
+full](operations/disaster.md#when-the-disk-is-full). `tools/mistakes.py` generates this page from the output of the
+commands, and a test compares them.
 """
 FILES = {
     "good.yaml": "name: good\nsize: tiny\ninput: {path: texts}\ntrain: {steps: 20, ranks: 2, microbatches: 8}\n",

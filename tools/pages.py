@@ -121,7 +121,7 @@ Generated from `protos/` by `tools/pages.py`; do not edit.
 - **Address.** A platform writes the `host:port` of its gRPC port into the file `endpoint` of its data directory
   (`.tutti` by default); after a kill the file may be stale. `tutti up --port 7000` sets the port. A service that runs
   alone has its own file, `endpoints/SERVICE`. The port is on loopback, in plain text unless
-  [TLS](operations.md#tls) is set.
+  [TLS](operations/access.md#tls) is set.
 - **Token.** The file `tokens` of the data directory has a line `role token` for each role. Send the token as the header
   `authorization: Bearer TOKEN`. Health and reflection need none.
 - **Without code.** Reflection is enabled, so [grpcurl](https://github.com/fullstorydev/grpcurl) needs no protos:

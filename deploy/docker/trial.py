@@ -28,7 +28,7 @@ from tutti.chassis.config.settings import installed_services
 NO_ENGINE = 77
 # One of each kind: the stores, a service of each room, an agent, the front door.
 KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
-OPERATIONS = ROOT / "docs" / "operations.md"
+CONTAINERS = ROOT / "docs" / "operations" / "containers.md"
 BEGIN, END = "<!-- figures of make compose-test: begin -->", "<!-- end -->"
 RECIPE = ROOT / "recipes" / "tiny.yaml"
 REST_SECONDS = 10.0
@@ -56,7 +56,7 @@ def trial(given: argparse.Namespace) -> int:
         try:
             code = _carried_out(project, pages, given, figures)
             if given.record:
-                figures.write(OPERATIONS)
+                figures.write(CONTAINERS)
             return code
         except TrialError:
             print(project.compose("ps", "--all"), file=sys.stderr)
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choices=["tls"],
         help="a file of deploy/compose; may be repeated",
     )
-    parser.add_argument("--record", action="store_true", help="write the figures into docs/operations.md")
+    parser.add_argument("--record", action="store_true", help="write the figures into docs/operations/containers.md")
     parser.add_argument("--no-faults", action="store_true", help="only the cold start and one run")
     given = parser.parse_args(arguments)
     began = time.monotonic()

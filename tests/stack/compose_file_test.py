@@ -161,8 +161,8 @@ def test_alerts_say_what_to_do() -> None:
 def test_each_alert_has_a_runbook_and_fires_when_its_condition_holds() -> None:
     folder = ROOT / "deploy" / "docker" / "prometheus"
     (group,) = yaml.safe_load((folder / "rules.yml").read_text())["groups"]
-    titles = re.findall(r"^### (.*)$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
-    sections = {f"docs/operations.md#{title.lower().replace(' ', '-')}" for title in titles}
+    titles = re.findall(r"^### (.*)$", (ROOT / "docs" / "operations" / "alerts.md").read_text(), re.MULTILINE)
+    sections = {f"docs/operations/alerts.md#{title.lower().replace(' ', '-')}" for title in titles}
     assert {rule["annotations"]["runbook"] for rule in group["rules"]} <= sections
     cases = yaml.safe_load((folder / "rules_test.yml").read_text())["tests"]
     fired = {test["alertname"] for case in cases for test in case["alert_rule_test"] if test["exp_alerts"]}

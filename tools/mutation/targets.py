@@ -47,6 +47,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "services/tutti/scheduler/decisions.py": (
         "services/tutti/scheduler/decisions_test.py",
         "services/tutti/scheduler/topology_test.py",
+        "services/tutti/scheduler/rollouts_test.py",
         "services/tutti/scheduler/jobs_test.py",
     ),
     "services/tutti/scheduler/gangs.py": ("services/tutti/scheduler/gangs_test.py",),

@@ -10,6 +10,7 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_DONE,
     JOB_STATE_QUEUED,
     JOB_STATE_RUNNING,
+    JOB_STATE_STARTING,
     RANK_ROLE_ACTOR,
     RANK_ROLE_ROLLOUT,
     JobSpec,
@@ -18,6 +19,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction
 from tutti.model.training import Training
+from tutti.scheduler.decisions_test import lose
 from tutti.scheduler.trainings import completed
 from tutti.scheduler.world_test import CALL, Agent, World, request, training
 
@@ -56,6 +58,26 @@ def test_workers_take_slots_beside_the_ranks_of_the_shape(world: World) -> None:
     assert [(list(each.ranks), each.rollouts) for each in agent.assignments] == [([0, 1, 2], 2)]
     assert [(list(each.ranks), each.rollouts) for each in other.assignments] == [([3], 2)]
     assert world.job().shape.data_parallel == 2
+
+
+def test_a_job_whose_workers_no_node_can_hold_keeps_no_other_waiting(world: World) -> None:
+    Agent(world, slots=4)
+    create(world, ranks=2, rollouts=3)
+    world.create("jobs/b", ranks=1)
+    assert world.job().state == JOB_STATE_QUEUED
+    assert world.job("jobs/b").state == JOB_STATE_STARTING
+
+
+def test_a_job_shrinks_to_the_slots_beside_its_workers(world: World) -> None:
+    stays = Agent(world, "a", slots=2)
+    goes = Agent(world, "b", slots=1)
+    create(world, ranks=2, rollouts=1, shrink=True)
+    stays.run()
+    goes.ready()
+    lose(world, goes)
+    stays.release()
+    assert (world.job().state, world.job().shape.data_parallel) == (JOB_STATE_STARTING, 1)
+    assert (list(stays.assignments[-1].ranks), stays.assignments[-1].rollouts) == ([0, 1], 1)
 
 
 def test_a_lost_worker_ends_the_epoch_and_is_named(world: World) -> None:
