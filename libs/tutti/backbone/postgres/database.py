@@ -44,7 +44,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
 _TOO_SLOW = "57014"
 _IDLE = "25P03"
-_NOBODY_THERE = ("57P01", "57P02", "57P03", "53300", _IDLE)
+_NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
 
 
 class _ConnectionLost(DatabaseUnavailable):
@@ -196,8 +196,7 @@ class PostgresDatabase:
                 transaction.commit()
             except DBAPIError as error:
                 translated = self._translate(error)
-                ended = getattr(error.orig, "sqlstate", None) == _IDLE  # before the commit arrived
-                if isinstance(error.orig, NoAnswer) or (isinstance(translated, _ConnectionLost) and not ended):
+                if isinstance(error.orig, NoAnswer) or isinstance(translated, _ConnectionLost):
                     translated = DatabaseUnavailable(
                         f"{self._where}: the connection broke during the commit, its outcome is unknown: {error.orig}"
                     )
@@ -212,7 +211,7 @@ class PostgresDatabase:
             return DatabaseUnavailable(
                 f"{self._where}: a statement took more than {self._deadline_seconds:g} s; nothing was written"
             )
-        if state in _SERIALIZATION:
+        if state in (*_SERIALIZATION, _IDLE):  # an idle transaction was ended before its commit arrived: run it again
             return SerializationFailure(str(error.orig))
         if state.startswith("23"):
             return Conflict(str(error.orig))
