@@ -12,7 +12,7 @@ from tutti.model.policy import ClippedPolicy, PolicyLeaf, Valued, fitted_values
 class Spy:
     """Keeps what the objective gives the head."""
 
-    vector = torch.zeros(1)
+    device, dtype = torch.device("cpu"), torch.float32
 
     def answer_losses(self, placed: Placed, weigh: object) -> tuple[Tensor, Tensor]:
         self.weigh = weigh

@@ -7,6 +7,9 @@ import hashlib
 import hmac
 import secrets
 
+ID_DIGITS = 16
+"""The first hexadecimal digits of a digest, which name a token where it is listed."""
+
 
 def new_token() -> str:
     return secrets.token_urlsafe(32)

@@ -16,9 +16,9 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import NAME, declare, from_micros, micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.access.v1 import TokenKind, User
+from tutti.web.tokens import ID_DIGITS
 
 VALID, USED, REVOKED, EXPIRED = "valid", "used", "revoked", "expired"
-ID_DIGITS = 16
 TIMES = ("opened_at", "seen_at", "rotated_at", "confirmed_at")
 
 

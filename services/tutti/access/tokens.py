@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.access.sessions import Reason
-from tutti.access.tables import EXPIRED, ID_DIGITS, REVOKED, USED, VALID, Tables, Token
+from tutti.access.tables import EXPIRED, REVOKED, USED, VALID, Tables, Token
 from tutti.chassis.errors import InvalidField, NotFound, PermissionDenied, Refused, declare
 from tutti.chassis.identity.auth import NODE, Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT
@@ -44,6 +44,7 @@ from tutti.contracts.access.v1 import (
 from tutti.contracts.access.v1 import Token as WireToken
 from tutti.contracts.options.v1 import ROLE_AGENT, ROLE_JOINER
 from tutti.contracts.options.v1 import Role as WireRole
+from tutti.web.tokens import ID_DIGITS
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")

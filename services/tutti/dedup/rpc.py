@@ -1,5 +1,6 @@
 """The calls that dedup answers."""
 
+from tutti.backbone.blobs import BadKey, check_key
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
@@ -65,6 +66,11 @@ class DedupApi:
     def FindContaminated(self, request: FindContaminatedRequest, call: Call) -> FindContaminatedResponse:
         required(request, "blob", "held_out.manifest_key", "held_out.content_digest")
         blobs, held_out = self._host.blobs, request.held_out
+        for field, key in (("blob", request.blob), ("held_out.manifest_key", held_out.manifest_key)):
+            try:
+                check_key(key)
+            except BadKey as error:
+                raise InvalidField(field, seen=key, expected="the key of a blob") from error
         try:
             manifest = staging.manifest(blobs, held_out.manifest_key, held_out.content_digest, Kind.CONVERSATIONS)
             others = [

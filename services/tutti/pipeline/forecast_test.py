@@ -115,4 +115,12 @@ def test_every_stage_but_the_crawl_has_an_amount_of_work(recipe: Recipe) -> None
         assert node.stage.amount(node.recipe, 3)
     others = [each for each in definitions().values() if not isinstance(each, FinetuningStage)]
     unmeasured = {each.name for each in others if each.measured is None}
-    assert unmeasured <= {"campaign", "comparison", "conversations", "crawl", "preferences", "release"}
+    assert unmeasured <= {
+        "campaign",
+        "comparison",
+        "conversations",
+        "crawl",
+        "demonstrations",
+        "preferences",
+        "release",
+    }

@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from tutti.access.tables import ID_DIGITS
 from tutti.cli.connection import connected
 from tutti.cli.output import JSON, print_json, say
 from tutti.client import Client
-from tutti.web.tokens import digest, new_token
+from tutti.web.tokens import ID_DIGITS, digest, new_token
 
 
 @dataclass(frozen=True)
