@@ -72,7 +72,7 @@ def up(data_dir: Path) -> Iterator[Platform]:
             serving = time.perf_counter() - started
             await_found(lambda: _ready(client), what=f"{NODE} ready")
             healthy = time.perf_counter() - started
-            yield Platform(process, client, data_dir, serving, healthy, _core_seconds(process.pid))
+            yield Platform(process, client, data_dir, serving, healthy, core_seconds(process.pid))
         finally:
             client.close()
     finally:
@@ -112,7 +112,8 @@ def _family(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _core_seconds(pid: int) -> float:
+def core_seconds(pid: int) -> float:
+    """CPU time of a process and of all that it started."""
     return sum(sum(each.cpu_times()[:2]) for each in _family(pid))
 
 

@@ -11,23 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import grpc
 import psutil
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
-    TraceServiceServicer,
-    add_TraceServiceServicer_to_server,
-)
 from opentelemetry.trace import INVALID_SPAN, Span
+from tests.e2e.collector import Collector
 
 from benchmarks.pairs import alternate, median
+from benchmarks.platforms import core_seconds
 from benchmarks.program import WentWrong, main, scratch
 from benchmarks.table import Row, at_most
 from tutti.chassis.identity.auth import Role
@@ -45,26 +37,6 @@ GOAL = at_most(150.0)
 CALLS = 400
 PAIRS, QUICK_PAIRS = 30, 8
 START_SECONDS = 60.0
-
-
-class Collector(TraceServiceServicer):
-    """Takes every span and counts."""
-
-    def __init__(self) -> None:
-        self.spans = 0
-        self._server = grpc.server(ThreadPoolExecutor(2))
-        add_TraceServiceServicer_to_server(self, self._server)  # type: ignore[no-untyped-call]
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
-        self._server.start()
-
-    def Export(self, request: ExportTraceServiceRequest, context: Any) -> ExportTraceServiceResponse:
-        """As the protocol names it."""
-        self.spans += sum(len(scope.spans) for each in request.resource_spans for scope in each.scope_spans)
-        return ExportTraceServiceResponse()
-
-    def close(self) -> None:
-        """Stop at once."""
-        self._server.stop(None).wait(5)
 
 
 def bare(host: Host) -> Service:
@@ -102,15 +74,16 @@ def served(folder: Path, build: str, environment: dict[str, str]) -> Iterator[tu
 
 def microseconds(process: psutil.Process, stub: Any) -> float:
     """CPU time of the server for a call, over CALLS of them."""
-    before = sum(process.cpu_times()[:2])
+    before = core_seconds(process.pid)
     for _ in range(CALLS):
         stub.ListTokenizations(ListRequest(page_size=1))
-    return 1e6 * (sum(process.cpu_times()[:2]) - before) / CALLS
+    return 1e6 * (core_seconds(process.pid) - before) / CALLS
 
 
 def measure(quick: bool) -> list[Row]:
     """Raises WentWrong where spans are not exported."""
     collector = Collector()
+    collector.answer()
     exporting = {ENDPOINT_VARIABLE: f"http://{collector.address}", "OTEL_EXPORTER_OTLP_INSECURE": "true"}
     with scratch("stack-calls") as name:
         folder = Path(name)
@@ -121,11 +94,11 @@ def measure(quick: bool) -> list[Row]:
             pairs = QUICK_PAIRS if quick else PAIRS
             found = alternate(lambda: microseconds(*full), lambda: microseconds(*plain), pairs=pairs, warmups=2)
     collector.close()
-    if not collector.spans:
+    if not collector.count:
         raise WentWrong("the collector got no span")
     added = median([ours - peer for ours, peer in zip(found.ours, found.peer, strict=True)])
     note = f"a call costs {median(found.ours):,.0f} µs with both, {median(found.peer):,.0f} µs without; "
-    note += f"{collector.spans:,} spans were exported"
+    note += f"{collector.count:,} spans were exported"
     return [Row("authentication and tracing of a call", "µs CPU", ours=added, goal=GOAL, note=note)]
 
 

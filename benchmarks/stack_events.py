@@ -17,6 +17,7 @@ import psutil
 import psycopg
 from sqlalchemy import Column, Integer, String, Table
 
+from benchmarks.platforms import core_seconds
 from benchmarks.program import WentWrong, main, scratch
 from benchmarks.realservers import real_servers
 from benchmarks.table import Row, at_least
@@ -125,10 +126,10 @@ def measure(quick: bool) -> list[Row]:
     ):
         _await_effects(connection, running)
         time.sleep(WARMUP_SECONDS)
-        first, started, used = _count(connection), time.perf_counter(), _core_seconds(running)
+        first, started, used = _count(connection), time.perf_counter(), sum(core_seconds(each.pid) for each in running)
         time.sleep(seconds)
         last, ended = _count(connection), time.perf_counter()
-        cores = (_core_seconds(running) - used) / (ended - started)
+        cores = (sum(core_seconds(each.pid) for each in running) - used) / (ended - started)
         waiting = _count(connection, "SELECT count(*) FROM scheduler.outbox WHERE sent_at IS NULL")
     rate = (last - first) / (ended - started)
     note = f"{last - first:,} events in {ended - started:.0f} s, {waiting:,} wait in the outbox at the end; "
@@ -151,10 +152,6 @@ def _count(
 ) -> int:
     (found,) = connection.execute(query).fetchone() or (0,)
     return int(found)
-
-
-def _core_seconds(running: Sequence[psutil.Process]) -> float:
-    return sum(sum(each.cpu_times()[:2]) for each in running)
 
 
 if __name__ == "__main__":

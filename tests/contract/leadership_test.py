@@ -16,7 +16,7 @@ HOUR = 3600
 
 
 class Process:
-    """A replica (tests.contract.leading) that does what it is told."""
+    """A replica process (tests.contract.leading) that carries out commands."""
 
     def __init__(self, url: str, schema: str, holder: str) -> None:
         self.child = subprocess.Popen(

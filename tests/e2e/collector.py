@@ -61,6 +61,12 @@ class Collector(TraceServiceServicer):
             self._changed.notify_all()
         return ExportTraceServiceResponse()
 
+    @property
+    def count(self) -> int:
+        """The number of spans so far."""
+        with self._changed:
+            return len(self._spans)
+
     def await_names(self, wanted: Iterable[str], *, seconds: float) -> dict[str, set[str]]:
         """The beginnings of names that each trace has, once one trace has them all or the time is over."""
         names = list(wanted)

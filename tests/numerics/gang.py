@@ -116,7 +116,7 @@ class Trained:
     leaves: list[int]
     chunks: list[int]
     parameter_bytes: list[int]
-    """Of each rank the most bytes of parameters to compute with that it had at once."""
+    """For each rank, the maximum number of bytes of parameters for computing that it held at once."""
     state_bytes: list[int]
 
     @property

@@ -202,7 +202,7 @@ class Replicated(World):
         raise AssertionError(f"nobody leads after {MOST_SECONDS} s")
 
     def recover(self) -> None:
-        """What was killed is started again, another leads, and looks at every job."""
+        """Restart killed processes; another replica leads and looks at every job."""
         self.start()
         self.await_leader()
         for name in JOBS:

@@ -139,7 +139,7 @@ class Leadership:
         return Leader(lease.holder.rpartition(AT)[2], lease.epoch, late, here=lease.holder == self._holder)
 
     def forward(self, loop: str, names: dict[str, Cause]) -> None:
-        """Leave names for the leader, whoever that is."""
+        """Forward names to the current leader."""
         self._units.run(lambda unit: wakes.put(unit, loop, names), isolation=Isolation.READ_COMMITTED)
 
     def release(self) -> None:

@@ -42,7 +42,7 @@ class Desk {
     this.past = []; // pairs that can be judged again, with the id of their judgement
     this.pair = null;
     this.compares = false;
-    this.waitsFor = ""; // the qualifying pair whose right answer is shown next
+    this.waitsFor = null; // the qualifying pair whose right answer is shown next
     this.isLeasing = false;
   }
 
@@ -192,10 +192,10 @@ class Desk {
     }
     if (this.standing) this.standing.done = receipt.done;
     const reasons = new Set(receipt.refused.map((each) => each.reason));
-    const explained = (receipt.explained ?? []).find((each) => each.pair === this.waitsFor);
+    const explained = (receipt.explained ?? []).find((each) => each.pair === this.waitsFor?.id);
     if (explained) this.explain(explained);
     else if (["OLD_GUIDELINE", "CLOSED", "SUSPENDED", "RETRACTED"].some((each) => reasons.has(each))) this.again();
-    else if (this.waitsFor && batch.some((each) => each.pair === this.waitsFor)) this.again();
+    else if (this.waitsFor && batch.some((each) => each.pair === this.waitsFor.id)) this.again();
     else if (!this.pair && !this.queue.length && !this.outbox.size && !this.asksToRead) this.look();
     this.line();
   }
@@ -205,7 +205,7 @@ class Desk {
     $("panel-go").hidden = true;
     this.queue = this.undone;
     this.pair = null;
-    this.waitsFor = "";
+    this.waitsFor = null;
     this.look();
   }
 
@@ -300,10 +300,10 @@ class Desk {
   }
 
   explain({ right, words }) {
-    this.waitsFor = "";
+    const body = explanation(words, this.waitsFor);
+    this.waitsFor = null;
     this.queue = [];
     this.pair = null;
-    const body = explanation(words, this.qualifying);
     this.panel(say(right ? "rightAnswer" : "wrongAnswer"), body, say("goOn"), async () => {
       $("panel-go").hidden = true;
       await this.look();
@@ -475,8 +475,7 @@ class Desk {
     const isStored = await this.outbox.add(judgement);
     this.notice(isStored ? "" : say("unstored"));
     if (this.standing.state === "qualifying") {
-      this.waitsFor = pair.id;
-      this.qualifying = pair;
+      this.waitsFor = pair;
       this.panel("", say("loading"));
     } else {
       this.past.push({ pair, id: judgement.id, write });

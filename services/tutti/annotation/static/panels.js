@@ -37,7 +37,7 @@ export function explanation(words, pair) {
   const body = element("div", {}, paragraph(words));
   ["left", "right"].forEach((side, at) => {
     const text = element("div", { class: "answer" });
-    showText(text, pair?.answers[at] ?? "");
+    showText(text, pair.answers[at]);
     body.append(element("h3", {}, say(side)), text);
   });
   return body;
