@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,7 +32,7 @@ MOST_CONNECTIONS = 80
 log = logging.getLogger(__name__)
 
 
-def keep(path: Path, *, agents: int, copies: int) -> int:
+def keep(path: Path, *, agents: int, copies: int, copied: Sequence[str]) -> int:
     """Run the stack of a data directory until SIGTERM or SIGINT; the exit code."""
     try:
         data_dir = DataDir(path)
@@ -43,7 +43,7 @@ def keep(path: Path, *, agents: int, copies: int) -> int:
         servers = KeptServers(data_dir)
         try:
             servers.start()
-            supervisor = Supervisor(data_dir, children(data_dir, servers.urls, agents, copies), settings)
+            supervisor = Supervisor(data_dir, children(data_dir, servers.urls, agents, copies, copied), settings)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: supervisor.stop())
             servers.watch(on_moved=supervisor.stop)
@@ -58,14 +58,23 @@ def keep(path: Path, *, agents: int, copies: int) -> int:
         return say(str(error), FAILED)
 
 
-def children(data_dir: DataDir, urls: Mapping[str, str], agents: int, copies: int = 1) -> list[ChildSpec]:
-    """`copies` processes a service with credentials of its own, then agents, which are given blobs alone."""
+def replicas(copies: int, copied: Sequence[str]) -> list[tuple[str, int]]:
+    """Each process of a service with its number: `copies` of those in `copied` (empty: of all), one of others."""
+    services = installed_services()
+    several = set(copied) or set(services)
+    return [(service, copy) for copy in range(1, copies + 1) for service in services if copy == 1 or service in several]
+
+
+def children(
+    data_dir: DataDir, urls: Mapping[str, str], agents: int, copies: int = 1, copied: Sequence[str] = ()
+) -> list[ChildSpec]:
+    """The replicas of services, with the credentials of their service, then agents, which are given blobs alone."""
     services = installed_services()
     databases = roles(urls["postgres"], services, data_dir.path / "servers" / "roles.json")
     logs_of = users(urls["kafka"], services, data_dir.path / "servers" / "users.json")
     blobs = {"TUTTI_BLOBS__URL": urls["s3"]}
     connections = (
-        {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // (copies * len(services)))}
+        {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // len(replicas(copies, copied)))}
     )
     specs = [
         ChildSpec(
@@ -78,8 +87,7 @@ def children(data_dir: DataDir, urls: Mapping[str, str], agents: int, copies: in
                 "TUTTI_DATABASE__URL": databases[service],
             },
         )
-        for copy in range(1, copies + 1)
-        for service in services
+        for service, copy in replicas(copies, copied)
     ]
     for node in (chr(ord("a") + index) for index in range(agents)):
         command = (sys.executable, "-m", "tutti.trainer", "--data-dir", str(data_dir.path), "--node", node)

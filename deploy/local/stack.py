@@ -23,7 +23,7 @@ from pathlib import Path
 
 import psutil
 from accounts import roles, users
-from keeper import children, keep
+from keeper import children, keep, replicas
 from kills import Kill, Killer
 from processes import ServerError, wait_until
 from rolling import rolled
@@ -89,7 +89,7 @@ def up(given: argparse.Namespace) -> int:
     """Start the stack and leave it running."""
     if keeper_of(given.data_dir) is None:
         keeper = _start(given)
-        _await_ready(given.data_dir, keeper, given.copies)
+        _await_ready(given, keeper)
     return ps(given)
 
 
@@ -166,7 +166,7 @@ def _serving(given: argparse.Namespace) -> Iterator[None]:
         return
     keeper = _start(given)
     try:
-        _await_ready(data_dir, keeper, given.copies)
+        _await_ready(given, keeper)
         yield
     finally:
         _stop(data_dir)
@@ -207,32 +207,33 @@ def _start(given: argparse.Namespace) -> subprocess.Popen[bytes]:
     _say("starts Kafka, Postgres, S3, every service and the agents")
     with open(data_dir / "logs" / "keeper.out", "wb") as output:
         command = [sys.executable, str(Path(__file__).resolve()), "keep", "--data-dir", str(data_dir), "--agents",
-                   str(given.agents), "--copies", str(given.copies)]  # fmt: skip
+                   str(given.agents), "--copies", str(given.copies),
+                   *(part for each in given.copies_of for part in ("--copies-of", each))]  # fmt: skip
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
 
 
-def _await_ready(data_dir: Path, keeper: subprocess.Popen[bytes], copies: int) -> None:
+def _await_ready(given: argparse.Namespace, keeper: subprocess.Popen[bytes]) -> None:
     """Every replica of every service answers. Raises ServerError."""
-    wait_until(lambda: keeper.poll() is not None or not _missing(data_dir, copies), READY_SECONDS)
+    data_dir: Path = given.data_dir
+    parts = [part_of(service, copy) or "" for service, copy in replicas(given.copies, given.copies_of)]
+    wait_until(lambda: keeper.poll() is not None or not _missing(data_dir, parts), READY_SECONDS)
     if keeper.poll() is not None:
         words = (data_dir / "logs" / "keeper.out").read_text(errors="replace").strip().splitlines()
         raise ServerError((words or [f"the keeper ended with {keeper.returncode}"])[-1].removeprefix(PREFIX))
-    if missing := _missing(data_dir, copies):
+    if missing := _missing(data_dir, parts):
         _stop(data_dir)
         raise ServerError(
             f"{', '.join(missing)} did not answer within {READY_SECONDS:.0f} s; look into {data_dir / 'logs'}"
         )
 
 
-def _missing(data_dir: Path, copies: int) -> list[str]:
+def _missing(data_dir: Path, parts: Sequence[str]) -> list[str]:
     """Replicas that have not announced themselves, and services that do not answer."""
-    services = installed_services()
-    parts = [part_of(service, copy) or "" for copy in range(1, copies + 1) for service in services]
     if missing := [each for each in parts if not (data_dir / "endpoints" / each).exists()]:
         return missing
     with contextlib.suppress(Problem), connect(data_dir) as client:
-        return sorted(set(services) - _answering(client))
-    return services
+        return sorted(set(installed_services()) - _answering(client))
+    return installed_services()
 
 
 def _answering(client: Client) -> set[str]:
@@ -280,6 +281,8 @@ def _parser() -> argparse.ArgumentParser:
         if command in (run, up, _keep):
             made.add_argument("--agents", type=int, choices=range(1, 9), default=2)
             made.add_argument("--copies", type=int, choices=(1, 2, 3), default=1, help="replicas of each service")
+            made.add_argument("--copies-of", action="append", default=[], choices=installed_services(),
+                              metavar="SERVICE", help="copies of these alone; may be repeated")  # fmt: skip
         if command is roll:
             made.add_argument("--only", action="append", default=[], metavar="SERVICE", help="may be repeated")
         if command is adopt:
@@ -304,7 +307,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _keep(given: argparse.Namespace) -> int:
     """Run the stack in the foreground; what `up` and `run` start."""
-    return keep(given.data_dir, agents=given.agents, copies=given.copies)
+    return keep(given.data_dir, agents=given.agents, copies=given.copies, copied=given.copies_of)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

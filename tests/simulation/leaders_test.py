@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import Executable, SelectBase, select
 
+from tests.scale import scale
 from tutti.backbone import Database, Isolation, ManualClock, Transaction
 from tutti.chassis.events.event import Event
 from tutti.chassis.service import Loop
@@ -282,8 +283,8 @@ def harm(least: int, tmp_path: Path) -> None:
     assert placed > walks * len(JOBS)
 
 
-def test_no_gang_is_placed_twice_by_a_thousand_leaders_that_are_killed_or_stopped(tmp_path: Path) -> None:
-    harm(1000, tmp_path)
+def test_no_gang_is_placed_twice_by_leaders_that_are_killed_or_stopped(tmp_path: Path) -> None:
+    harm(scale(test=250, soak=1000), tmp_path)
 
 
 def test_slots_that_are_given_away_before_they_are_released_are_found(

@@ -15,11 +15,15 @@ from tests.e2e.command import ROOT, Result, environment, start, tiny, tutti
 from tests.e2e.conftest import pages
 from tests.faults.processes import until
 from tests.lacking import lacking
+from tests.scale import SOAK
 
 __all__ = ["pages"]
 LOCAL = ROOT / "deploy" / "local"
 # A killed holder is waited for so long; what the platform does is the same with any number.
 LEASES = {"TUTTI_LEASE__TTL_SECONDS": "3", "TUTTI_LEASE__RENEW_SECONDS": "1"}
+LEADING = ("scheduler", "committer", "pipeline")
+# Two replicas of each service in a soak; else of those that lead.
+REPLICAS = ("--copies", "2", *([] if SOAK else [part for each in LEADING for part in ("--copies-of", each)]))
 
 
 def local(script: str, *arguments: str | Path, seconds: float = 240.0) -> Result:
@@ -51,7 +55,7 @@ def programs() -> None:
 @pytest.fixture(scope="module")
 def stack(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory of a stack that is up."""
-    with brought_up(tmp_path_factory.mktemp("stack") / "data") as data_dir:
+    with brought_up(tmp_path_factory.mktemp("stack") / "data", *REPLICAS) as data_dir:
         yield data_dir
 
 

@@ -1,10 +1,16 @@
-"""Every service a process of its own, on Kafka, Postgres and S3: the same states and the same canonical export as
-embedded, also when servers or everything is killed on the way.
+"""Every service a process of its own, two of those that lead, on Kafka, Postgres and S3: the same states and the same
+canonical export as embedded, also when servers, leaders or everything is killed on the way, or replicas are restarted
+one after another.
 """
 
 import contextlib
 import json
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,21 +23,26 @@ from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.faults.moments import Moment
 from tests.faults.processes import kill_all, until
 from tests.promtool import promtool
+from tests.scale import SOAK
 from tests.stack.clients import grpcurl, psql, said
-from tests.stack.conftest import local, processes
+from tests.stack.conftest import LEADING, REPLICAS, local, processes
+from tests.stack.observed import Observed, job_of, leaders, leads_after, trains
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import NotFound
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 SERVERS = ("kafka", "postgres", "s3")
 PLAIN = ("input.limit=19", "train.steps=10")
 # Shares all but training with the plain one; three ranks need both agents where there are two cores.
 SERVERS_KILLED = ("input.limit=19", "train.steps=20", "train.ranks=3")
 STEPS = 20
 ALL_KILLED = ("input.limit=20", f"train.steps={STEPS}")
+# Long enough for every restart of a replica to fall into it.
+ROLLED = ("input.limit=19", f"train.steps={1500 if SOAK else 120}", "train.checkpoint_every=40")
+MOST_CONNECTIONS = 80
 # All is killed twice on the way of one run: when a stage has begun, and between two checkpoints.
 MOMENTS = (Moment("tokenization", 1, 1), Moment("train", 3, 1))
 Embedded = Callable[..., Any]
@@ -61,7 +72,7 @@ def with_all_killed(stack: Path, pages: Path) -> Any:
     run = detached.out.strip()
     for moment in MOMENTS:
         kill_all_at(moment, stack, run)
-        again = local("stack.py", "up", "--data-dir", stack)
+        again = local("stack.py", "up", "--data-dir", stack, *REPLICAS)
         assert again.code == 0, again.err
     result = tutti("runs", "follow", run, "--data-dir", stack, "-o", "json")
     assert result.code == 0, result.err
@@ -98,7 +109,8 @@ def test_every_process_is_listed_with_its_parent(undisturbed: Any, stack: Path) 
     found = processes(stack)
     keeper = next(each["pid"] for each in found if each["what"] == "keeper")
     kept = {each["what"]: each for each in found if each["restarts"] is not None}
-    assert set(kept) == {*SERVERS, *installed_services(), "agent-a", "agent-b"}
+    second = {f"{service}-2" for service in (installed_services() if SOAK else LEADING)}
+    assert set(kept) == {*SERVERS, *installed_services(), *second, "agent-a", "agent-b"}
     assert all(each["parent"] == keeper for each in kept.values())
     assert len({each["pid"] for each in found}) == len(found)
 
@@ -121,18 +133,87 @@ def test_a_run_survives_the_death_of_broker_database_and_blob_store(
     with_servers_killed: Any, embedded: Embedded, stack: Path
 ) -> None:
     assert checkpoints(with_servers_killed) == checkpoints(embedded(*SERVERS_KILLED))
-    restarts = {each["what"]: each["restarts"] for each in processes(stack)}
-    assert {name: restarts[name] for name in SERVERS} == dict.fromkeys(SERVERS, 1)
+
+    def are_back() -> bool:  # a run may end while a server is still being started again
+        restarts = {each["what"]: each["restarts"] for each in processes(stack)}
+        return all(restarts.get(name, 0) >= 1 for name in SERVERS)
+
+    until(are_back, seconds=120, what=f"{SERVERS} to be started again after they were killed")
 
 
 def test_everything_killed_goes_on_where_it_was(with_all_killed: Any, embedded: Embedded) -> None:
     assert checkpoints(with_all_killed) == checkpoints(embedded(*ALL_KILLED))
 
 
-def test_the_canonical_export_is_that_of_the_embedded_platform(
-    undisturbed: Any, with_servers_killed: Any, with_all_killed: Any, embedded: Embedded, stack: Path
+@dataclass(frozen=True)
+class Endured:
+    result: Any
+    observed: Observed
+    before: dict[str, tuple[int, int]]
+    after: dict[str, tuple[int, int]]
+    job: Job
+
+
+@pytest.fixture(scope="module")
+def endured(stack: Path, pages: Path) -> Endured:
+    """A run while leaders are killed and stopped, and replicas restarted one after another."""
+    detached = tutti(*tiny(stack, pages, *ROLLED, output=("--detach",)))
+    assert detached.code == 0, detached.err
+    run = detached.out.strip()
+    until(lambda: trains(stack, run, 2), seconds=180, what="the training")
+    observed = Observed(stack, job_of(stack, run).name)
+    thread = threading.Thread(target=observed.look)
+    thread.start()
+    before = leaders(stack)
+    try:
+        rolled = local("stack.py", "roll", "--data-dir", stack, *only(), seconds=1800)
+        assert rolled.code == 0, rolled.err
+        print(rolled.out)
+        os.kill(leaders(stack)["committer"][0], signal.SIGKILL)
+        stopped = leaders(stack)["scheduler"]
+        os.kill(stopped[0], signal.SIGSTOP)
+        began = time.monotonic()
+        until(lambda: leads_after(stack, stopped[1]), seconds=60, what="another scheduler")
+        print(f"another scheduler leads {time.monotonic() - began:.1f} s after a SIGSTOP")
+        os.kill(stopped[0], signal.SIGCONT)
+        result = tutti("runs", "follow", run, "--data-dir", stack, "-o", "json")
+        assert result.code == 0, result.err
+    finally:
+        observed.over.set()
+        thread.join()
+    return Endured(result.json(), observed, before, leaders(stack), job_of(stack, run))
+
+
+def only() -> list[str]:
+    """All services in a soak; else those that lead."""
+    return [] if SOAK else [part for each in LEADING for part in ("--only", each)]
+
+
+def test_a_training_does_not_notice_that_its_services_are_restarted_killed_and_stopped(
+    endured: Endured, embedded: Embedded
 ) -> None:
-    for overrides in (PLAIN, SERVERS_KILLED, ALL_KILLED):
+    assert checkpoints(endured.result) == checkpoints(embedded(*ROLLED))
+    assert endured.job.epoch == 1  # its ranks were never started again
+    steps = endured.observed.steps
+    usual = (steps[-1][0] - steps[0][0]) / max(1, steps[-1][1] - steps[0][1])
+    print(f"a step took {usual:.2f} s; the longest time without one {endured.observed.longest_gap:.1f} s")
+
+
+def test_every_new_leader_has_a_higher_term(endured: Endured) -> None:
+    for service in LEADING:
+        assert endured.after[service][1] >= endured.before[service][1] + 1
+        assert endured.after[service][0] != 0
+
+
+def test_replicas_open_80_connections_at_most(endured: Endured) -> None:
+    print(f"{max(endured.observed.connections)} connections to Postgres at most")
+    assert 0 < max(endured.observed.connections) <= MOST_CONNECTIONS
+
+
+def test_the_canonical_export_is_that_of_the_embedded_platform(
+    undisturbed: Any, with_servers_killed: Any, with_all_killed: Any, endured: Endured, embedded: Embedded, stack: Path
+) -> None:
+    for overrides in (PLAIN, SERVERS_KILLED, ALL_KILLED, ROLLED):
         embedded(*overrides)
     theirs = tutti("export", "--canonical", "--data-dir", embedded.data_dir)  # type: ignore[attr-defined]
     ours = tutti("export", "--canonical", "--data-dir", stack)
