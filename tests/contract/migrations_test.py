@@ -29,6 +29,17 @@ def upgrade(op):
     op.create_table("t{number}", sa.Column("id", sa.Integer(), primary_key=True), if_not_exists=True)
     {then}
 """
+OPENED = """import sys
+from pathlib import Path
+from sqlalchemy import MetaData
+from tutti.backbone.connect import open_database
+
+url, name, history = sys.argv[1:]
+database = open_database(url, name)
+database.create(MetaData(), Path(history))
+database.close()
+print([each for each in sys.modules if each.startswith("alembic")])
+"""
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
@@ -92,6 +103,19 @@ def test_the_history_of_every_service_makes_its_tables(
             assert found.as_diffs() == [], service
             connection.rollback()
         engine.dispose()
+
+
+def test_the_newest_revision_of_every_service_is_known_without_alembic() -> None:
+    for service, _ in migration.tables():
+        history = migration.history(service)
+        assert migrations.newest(history) == migrations.directory(history).get_current_head()
+
+
+def test_tables_that_are_current_are_opened_without_alembic(url: str, history: Path, unique: str) -> None:
+    create(url, unique, history)
+    words = [sys.executable, "-c", OPENED, url, unique, str(history)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_table_without_a_revision_is_seen() -> None:

@@ -72,7 +72,7 @@ def tallies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_platform_comes_to_the_same_end_under_any_seed(
     part: int, stage: Stage, tallies: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    seeds, mine = scale(test=36, soak=SEEDS_OF_SOAK), tallies / f"{part}.json"
+    seeds, mine = scale(test=24, soak=SEEDS_OF_SOAK), tallies / f"{part}.json"
     known = mine.exists()
     if not known:
         play(range(part, seeds, PARTS), stage).write(mine)

@@ -1,10 +1,11 @@
 """Migrations: the revisions that bring the tables of one service to those of this version (Alembic).
 
-A history is a folder of revisions, each a module with `revision`, `down_revision` and `upgrade(op)`. The database
-records its revision in `alembic_version`.
+A history is a folder of revisions, each a module `REVISION_what_changes.py` with `revision`, `down_revision` and
+`upgrade(op)`. The database records its revision in `alembic_version`.
 
-Promises: all revisions that are due run in the transaction of the caller, so a process that is killed between two
-statements leaves the tables as they were; a database of a newer version is refused.
+Promises: Alembic, which is slow to import, is only loaded where the database lacks a revision; all revisions that are
+due run in the transaction of the caller, so a process that is killed between two statements leaves the tables as they
+were; a database of a newer version is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlalchemy import inspect, text
+
 from tutti.backbone.database import DatabaseError
 
 if TYPE_CHECKING:
     from alembic.script import Script, ScriptDirectory
     from sqlalchemy import Connection, MetaData
+
+VERSIONS = "alembic_version"
+"""Alembic's table with the revision of a database."""
 
 
 class NewerSchema(DatabaseError):
@@ -37,6 +43,8 @@ def upgrade(connection: Connection, history: Path) -> None:
 
 def is_due(connection: Connection, history: Path) -> bool:
     """True if the database lacks revisions of `history`. Raises NewerSchema."""
+    if _is_current(connection, history):
+        return False
     from alembic.migration import MigrationContext
 
     return bool(due(directory(history), MigrationContext.configure(connection).get_current_heads(), history))
@@ -46,8 +54,20 @@ def bring_up(connection: Connection, metadata: MetaData, history: Path | None) -
     """Upgrade the tables by their history; without one, create those that are missing. Raises NewerSchema."""
     if history is None:
         metadata.create_all(connection)
-    else:
+    elif not _is_current(connection, history):
         upgrade(connection, history)
+
+
+def newest(history: Path) -> str:
+    """Return the newest revision of a history, by the names of its modules."""
+    return max((path.stem.partition("_")[0] for path in history.glob("[0-9]*.py")), default="")
+
+
+def _is_current(connection: Connection, history: Path) -> bool:
+    if not inspect(connection).has_table(VERSIONS):
+        return False
+    recorded = connection.execute(text(f"SELECT version_num FROM {VERSIONS}")).scalars().all()  # noqa: S608
+    return list(recorded) == [newest(history)]
 
 
 def due(revisions: ScriptDirectory, current: tuple[str, ...], history: Path) -> list[Script]:
