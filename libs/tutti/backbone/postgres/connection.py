@@ -6,9 +6,11 @@ kernel of a stopped server still answers them.
 """
 
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.abc import PQGen
+from sqlalchemy.engine import URL, make_url
 
 RV = TypeVar("RV")
 
@@ -35,3 +37,20 @@ class BoundedConnection(psycopg.Connection[Any]):
 def bounded(seconds: float) -> type[BoundedConnection]:
     """Connections with this deadline."""
     return type("Bounded", (BoundedConnection,), {"answer_seconds": seconds})
+
+
+def engine_url(url: str) -> URL:
+    """Return the URL as SQLAlchemy reads it, which names several hosts by parameters."""
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," in hosts:
+        named = [*([parts.query] if parts.query else []), *(f"host={host}" for host in hosts.split(","))]
+        url = parts._replace(netloc=user + at, query="&".join(named)).geturl()
+    return make_url(url).set(drivername="postgresql+psycopg")
+
+
+def place(url: str) -> str:
+    """Return the hosts and the database of a URL, for messages."""
+    parts = urlsplit(url)
+    hosts = parts.netloc.rpartition("@")[2]
+    return f"{','.join(host if ':' in host else f'{host}:5432' for host in hosts.split(','))}{parts.path}"

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import IsolationLevel, sql
 
 from tutti.backbone.database import DatabaseError, DatabaseUnavailable
-from tutti.backbone.postgres.connection import BoundedConnection, bounded
+from tutti.backbone.postgres.connection import BoundedConnection, bounded, place
 
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 120.0  # of the server, for one batch or one index
@@ -154,21 +154,20 @@ def _columns_of_file(file: sqlite3.Connection) -> Columns:
 @contextmanager
 def _connected(url: str) -> Iterator[BoundedConnection]:
     """Raises DatabaseUnavailable, DatabaseError."""
-    where = psycopg.conninfo.conninfo_to_dict(url)
-    place = f"{where.get('host')}:{where.get('port', 5432)}/{where.get('dbname')}"
+    where = place(url)
     try:
         connection = bounded(ANSWER_SECONDS).connect(url, connect_timeout=CONNECT_SECONDS)
     except psycopg.OperationalError as error:
-        raise DatabaseUnavailable(f"{place} cannot be reached: {str(error).strip()}") from None
+        raise DatabaseUnavailable(f"{where} cannot be reached: {str(error).strip()}") from None
     with closing(connection):
         try:
             yield connection  # what was not committed is undone
         except psycopg.errors.InsufficientPrivilege as error:
             raise DatabaseError(
-                f"{place}: {_first_line(error)}; expected a role that is a member of every service's role"
+                f"{where}: {_first_line(error)}; expected a role that is a member of every service's role"
             ) from error
         except psycopg.Error as error:
-            raise DatabaseError(f"{place}: {_first_line(error)}") from error
+            raise DatabaseError(f"{where}: {_first_line(error)}") from error
 
 
 def _first_line(error: psycopg.Error) -> str:

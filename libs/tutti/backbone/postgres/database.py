@@ -16,7 +16,6 @@ from zlib import crc32
 
 import psycopg
 from sqlalchemy import Connection, Engine, MetaData, RootTransaction, create_engine, event, text
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -32,13 +31,15 @@ from tutti.backbone.database import (
     Transaction,
 )
 from tutti.backbone.postgres import views
-from tutti.backbone.postgres.connection import NoAnswer, bounded
+from tutti.backbone.postgres.connection import NoAnswer, bounded, engine_url, place
 from tutti.backbone.randomness import Randomness, SystemRandomness
 from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
 
 T = TypeVar("T")
 MAX_RUNS = 40
 GRACE_SECONDS = 2.0
+HOST_SECONDS = 2
+"""To connect to one of several hosts, because one that hangs must leave time for the others."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.1
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
@@ -52,7 +53,9 @@ class _ConnectionLost(DatabaseUnavailable):
 
 
 class PostgresDatabase:
-    """`url` is `postgresql://user:password@host:port/database`.
+    """`url` is `postgresql://user:password@host:port[,host:port]/database`.
+
+    With several hosts, `?target_session_attrs=read-write` finds the one that is the primary.
 
     `deadline_seconds` bounds each wait: for an absent server, for a statement, for a lock, for a free connection. The
     server has `GRACE_SECONDS` more to report a statement or lock that took too long, before it counts as hung. A client
@@ -71,8 +74,8 @@ class PostgresDatabase:
         self._schema = schema.replace("-", "_")
         if not _NAME.fullmatch(self._schema):
             raise DatabaseError(f"{schema!r} cannot name a schema: lower case letters, digits and _ are accepted")
-        target = make_url(url).set(drivername="postgresql+psycopg")
-        self._where = f"{target.host}:{target.port or 5432}/{target.database}, schema {self._schema}"
+        target = engine_url(url)
+        self._where = f"{place(url)}, schema {self._schema}"
         self._deadline_seconds = deadline_seconds
         self._randomness = randomness or SystemRandomness()
         self._inside = threading.local()
@@ -85,7 +88,7 @@ class PostgresDatabase:
             max_overflow=0,
             pool_timeout=deadline_seconds,
             connect_args={
-                "connect_timeout": max(2, int(deadline_seconds)),
+                "connect_timeout": max(2, int(deadline_seconds)) if place(url).count(":") == 1 else HOST_SECONDS,
                 "options": f"-c search_path={self._schema} -c timezone=UTC -c lock_timeout={milliseconds} "
                 f"-c statement_timeout={milliseconds} "
                 f"-c idle_in_transaction_session_timeout={milliseconds} {options}",
