@@ -40,8 +40,9 @@ def users(admin_url: str, services: Sequence[str], record: Path) -> dict[str, st
 
 def _urls(admin_url: str, passwords: Mapping[str, str]) -> dict[str, str]:
     parts = urlsplit(admin_url)
+    addresses = parts.netloc.rpartition("@")[2]
     return {
-        service: parts._replace(netloc=f"{service}:{password}@{parts.hostname}:{parts.port}").geturl()
+        service: parts._replace(netloc=f"{service}:{password}@{addresses}").geturl()
         for service, password in passwords.items()
     }
 

@@ -1,7 +1,8 @@
-"""A Kafka broker from its published jars: one node in KRaft mode.
+"""A Kafka broker from its published jars: one node in KRaft mode, or one of three, each a broker and a controller.
 
-Promises: loopback only; every record is synced before it is acknowledged, since one node has no replicas; nobody is
-served without a password, and the user of the URL has all rights.
+Promises: loopback only; every record is synced before it is acknowledged, since all replicas share one machine; of
+three nodes two have each record before it is acknowledged; nobody is served without a password, and the user of the URL
+has all rights.
 """
 
 import secrets
@@ -11,6 +12,7 @@ import socket
 import struct
 from pathlib import Path
 
+from layout import BROKERS, Layout
 from processes import Process, ServerError, free_port, is_free, run, start, tell, write_secret
 
 VERSION = "4.1.0"
@@ -31,11 +33,14 @@ _JAVA = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:aut
 
 
 class Broker:
-    name = "kafka"
+    """The node `number`, from 0, of a layout; without a layout it is alone."""
+
     stop_signal = signal.SIGTERM
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, layout: Layout | None = None, number: int = 0) -> None:
         self._jars = cache / "kafka" / VERSION
+        self._layout, self._number = layout, number
+        self.name = BROKERS[number]
 
     def obtain(self, *, install: bool) -> None:
         del install
@@ -53,6 +58,15 @@ class Broker:
         (self._jars / ".complete").touch()
 
     def settings(self, old: dict[str, str]) -> dict[str, str]:
+        if self._layout is not None:
+            brokers, controllers = self._layout.brokers, self._layout.controllers
+            return {
+                "port": str(brokers[self._number]),
+                "controller": str(controllers[self._number]),
+                "password": self._layout.broker_password,
+                "brokers": ",".join(f"127.0.0.1:{port}" for port in brokers),
+                "voters": ",".join(f"{id}@127.0.0.1:{port}" for id, port in enumerate(controllers, 1)),
+            }
         password = old.get("password") or secrets.token_hex(24)
         ports = [int(old[name]) for name in ("port", "controller") if name in old]
         if len(ports) == 2 and all(is_free(port) for port in ports):
@@ -61,7 +75,7 @@ class Broker:
 
     def start(self, folder: Path, settings: dict[str, str]) -> Process:
         properties = folder / "server.properties"
-        write_secret(properties, _properties(folder / "data", settings))
+        write_secret(properties, self._properties(folder / "data", settings))
         java = ["java", *_JAVA, "-cp", f"{self._jars}/*"]
         made = folder / "user"
         if not (folder / "data" / "meta.properties").exists():
@@ -88,10 +102,65 @@ class Broker:
             return False
 
     def url(self, settings: dict[str, str]) -> str:
-        return f"kafka://{USER}:{settings['password']}@127.0.0.1:{settings['port']}"
+        return f"kafka://{USER}:{settings['password']}@{_brokers(settings)}"
 
     def wipe(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
+
+    def _properties(self, data: Path, settings: dict[str, str]) -> str:
+        """One node alone has no replicas; of three, all are in sync and two must be."""
+        port, controller = settings["port"], settings["controller"]
+        voters = settings.get("voters", f"1@127.0.0.1:{controller}")
+        replicas, in_sync = (1, 1) if self._layout is None else (3, 2)
+        # A killed broker may register again only when the controller has given up its last session. Of three, one that
+        # is slow for a moment must not lose its partitions.
+        session = 1500 if self._layout is None else 3000
+        return "\n".join(
+            [
+                "process.roles=broker,controller",
+                f"node.id={self._number + 1}",
+                f"controller.quorum.voters={voters}",
+                f"listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+                f"advertised.listeners=CLIENTS://127.0.0.1:{port}",
+                "listener.security.protocol.map=CLIENTS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+                "controller.listener.names=CONTROLLER",
+                "inter.broker.listener.name=CLIENTS",
+                "sasl.enabled.mechanisms=SCRAM-SHA-512",
+                "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
+                f"listener.name.clients.scram-sha-512.sasl.jaas.config={_login(settings)}",
+                # SCRAM passwords are in the log that controllers share, so controllers use PLAIN among themselves.
+                "sasl.mechanism.controller.protocol=PLAIN",
+                "listener.name.controller.sasl.enabled.mechanisms=PLAIN",
+                f"listener.name.controller.plain.sasl.jaas.config={_login(settings, plain=True)}",
+                "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                f"super.users=User:{USER}",
+                f"log.dirs={data}",
+                "auto.create.topics.enable=false",
+                f"default.replication.factor={replicas}",
+                f"min.insync.replicas={in_sync}",
+                f"offsets.topic.replication.factor={replicas}",
+                "offsets.topic.num.partitions=8",
+                f"transaction.state.log.replication.factor={replicas}",
+                f"transaction.state.log.min.isr={in_sync}",
+                f"broker.session.timeout.ms={session}",
+                "broker.heartbeat.interval.ms=300",
+                "group.initial.rebalance.delay.ms=0",
+                "group.min.session.timeout.ms=500",
+                "log.flush.interval.messages=1",
+                "log.cleaner.backoff.ms=500",
+                "log.cleaner.dedupe.buffer.size=8388608",
+                "log.retention.check.interval.ms=1000",
+                "log.initial.task.delay.ms=1000",
+                "num.network.threads=2",
+                "num.io.threads=4",
+                "",
+            ]
+        )
+
+
+def _brokers(settings: dict[str, str]) -> str:
+    """The addresses for clients."""
+    return settings.get("brokers", f"127.0.0.1:{settings['port']}")
 
 
 def _login(settings: dict[str, str], *, plain: bool = False) -> str:
@@ -100,47 +169,3 @@ def _login(settings: dict[str, str], *, plain: bool = False) -> str:
     password = settings["password"]
     users = f' user_{USER}="{password}"' if plain else ""
     return f'org.apache.kafka.common.security.{module} required username="{USER}" password="{password}"{users};'
-
-
-def _properties(data: Path, settings: dict[str, str]) -> str:
-    port, controller = settings["port"], settings["controller"]
-    return "\n".join(
-        [
-            "process.roles=broker,controller",
-            "node.id=1",
-            f"controller.quorum.voters=1@127.0.0.1:{controller}",
-            f"listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            f"advertised.listeners=CLIENTS://127.0.0.1:{port}",
-            "listener.security.protocol.map=CLIENTS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-            "controller.listener.names=CONTROLLER",
-            "inter.broker.listener.name=CLIENTS",
-            "sasl.enabled.mechanisms=SCRAM-SHA-512",
-            "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
-            f"listener.name.clients.scram-sha-512.sasl.jaas.config={_login(settings)}",
-            # SCRAM passwords are in the log that controllers share, so controllers use PLAIN among themselves.
-            "sasl.mechanism.controller.protocol=PLAIN",
-            "listener.name.controller.sasl.enabled.mechanisms=PLAIN",
-            f"listener.name.controller.plain.sasl.jaas.config={_login(settings, plain=True)}",
-            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            f"super.users=User:{USER}",
-            f"log.dirs={data}",
-            "auto.create.topics.enable=false",
-            "offsets.topic.replication.factor=1",
-            "offsets.topic.num.partitions=8",
-            "transaction.state.log.replication.factor=1",
-            "transaction.state.log.min.isr=1",
-            # A killed broker may register again only when the controller has given up its last session.
-            "broker.session.timeout.ms=1500",
-            "broker.heartbeat.interval.ms=300",
-            "group.initial.rebalance.delay.ms=0",
-            "group.min.session.timeout.ms=500",
-            "log.flush.interval.messages=1",
-            "log.cleaner.backoff.ms=500",
-            "log.cleaner.dedupe.buffer.size=8388608",
-            "log.retention.check.interval.ms=1000",
-            "log.initial.task.delay.ms=1000",
-            "num.network.threads=2",
-            "num.io.threads=4",
-            "",
-        ]
-    )

@@ -1,4 +1,4 @@
-"""The keeper: one process whose children are the three servers, every service and the agents of a data directory.
+"""The keeper: one process whose children are the servers, every service and the agents of a data directory.
 
 Promises: what dies is started again (a server within about a second, at its old address); SIGTERM stops agents, then
 services, then servers, each by its pid; no secret stands in a command line.
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from accounts import roles, users
-from processes import ServerError
+from processes import Process, ServerError
 from roster import Kept, write_kept
 from servers import Stack
 
@@ -106,6 +106,7 @@ class KeptServers:
         self._recording = threading.Lock()
         self._restarts = dict.fromkeys(self._stack.names, 0)
         self._since: dict[str, str] = {}
+        self._noticed: dict[str, Process] = {}
         self.urls: dict[str, str] = {}
         self.moved = ""
 
@@ -132,10 +133,22 @@ class KeptServers:
 
     def _watch(self, name: str, on_moved: Callable[[], None]) -> None:
         while not self._stop.wait(LOOK_SECONDS) and not self.moved:
-            if not self._stack.is_alive(name):
+            if name in self._stack.promoted:
+                self._notice(name)
+            elif not self._stack.is_alive(name):
                 self._restart(name)
                 if self.moved:
                     on_moved()
+
+    def _notice(self, name: str) -> None:
+        """The promoter started a database."""
+        process = self._stack.process(name)
+        if process is not None and process != self._noticed.get(name):
+            if name in self._noticed:
+                self._restarts[name] += 1
+            self._noticed[name] = process
+            self._since[name] = _now()
+            self._record()
 
     def _restart(self, name: str) -> None:
         began = time.monotonic()

@@ -4,6 +4,7 @@ Promises: `up` is idempotent and returns when every server answers; data and sec
 `down`, `restart` and kill -9; `down` signals only processes that it started.
 
     python deploy/local/servers.py obtain|up|down|status|wipe [NAME ...] [--dir DIR] [-o json]
+    python deploy/local/servers.py up --replicated [--dir DIR]
     python deploy/local/servers.py restart NAME ... [--dir DIR]
 """
 
@@ -23,8 +24,10 @@ from typing import Protocol
 import processes
 from broker import Broker
 from gateway import Gateway
+from layout import BROKERS, DATABASES, Layout, replicate
 from postgres import Postgres
 from processes import Process, ServerError, wait_until, write_secret
+from promoted import Promoter
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "servers"
@@ -69,14 +72,24 @@ class Status:
 
 
 class Stack:
-    """The servers whose data lie below one folder."""
+    """The servers whose data lie below one folder. The promoter alone starts the databases of a replicated folder."""
 
     def __init__(self, folder: Path, *, cache: Path = CACHE) -> None:
         self._folder = folder.resolve()
         self._cache = cache
-        self._servers: dict[str, Server] = {
-            server.name: server for server in (Broker(cache), Postgres(cache), Gateway(cache))
-        }
+        self._layout = Layout.read(self._folder)
+        self._servers: dict[str, Server] = {server.name: server for server in self._made()}
+        self.promoted: list[str] = [] if self._layout is None else list(DATABASES)
+
+    def _made(self) -> Iterator[Server]:
+        """In the order in which they are stopped: nobody promotes a standby whose primary is stopped."""
+        if self._layout is None:
+            yield from (Broker(self._cache), Postgres())
+        else:
+            yield from (Broker(self._cache, self._layout, number) for number in range(len(BROKERS)))
+            yield Promoter(self._folder, self._layout)
+            yield from (Postgres(self._layout, number) for number in range(len(DATABASES)))
+        yield Gateway(self._cache)
 
     @property
     def names(self) -> list[str]:
@@ -90,12 +103,26 @@ class Stack:
 
     def up(self, names: Sequence[str], *, install: bool) -> None:
         self.obtain(names, install=install)
+        self._start([name for name in names if name not in self.promoted])
+
+    def promote(self, name: str) -> None:
+        """Start a database of a pair in the role that the pair's record gives it. Raises ServerError."""
+        self._start([name])
+
+    def process(self, name: str) -> Process | None:
+        """The process that was started last."""
+        return processes.load(self._folder / name / "pid.json")
+
+    def _start(self, names: Sequence[str]) -> None:
         with self._mine(names):
             starting = {name: self._begin(name) for name in names if not self._is_up(name)}
             for name, process in starting.items():
                 self._settle(name, process)
 
     def down(self, names: Sequence[str]) -> None:
+        if Promoter.name in names and self.promoted:  # it may be in the middle of a base backup
+            with self._mine([Promoter.name]):
+                self._stop(Promoter.name)
         with self._mine(names):
             for name in names:
                 self._stop(name)
@@ -113,7 +140,7 @@ class Stack:
 
     def is_alive(self, name: str) -> bool:
         """Whether its process runs; whether it answers is for `status`."""
-        process = processes.load(self._folder / name / "pid.json")
+        process = self.process(name)
         return process is not None and process.is_alive()
 
     def kill(self, name: str) -> int:
@@ -175,7 +202,7 @@ class Stack:
             name=name,
             state=state,
             pid=process.pid if process is not None and alive else None,
-            url=server.url(settings) if alive else None,
+            url=server.url(settings) if alive or (settings and self._layout) else None,  # a layout's ports stay
             log=str(self._folder / name / "log"),
         )
 
@@ -214,7 +241,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", type=Path, default=CACHE / "stack", help="where data and secrets live")
     parser.add_argument("--install", action="store_true", help="as root, install system packages that are missing")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    parser.add_argument(
+        "--replicated", action="store_true", help="three brokers, and Postgres with a standby, in a new folder"
+    )
     given = parser.parse_intermixed_args(arguments)
+    try:
+        if given.replicated:
+            replicate(given.dir.resolve())
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
     stack = Stack(given.dir)
     names = given.names or stack.names
     if unknown := set(names) - set(stack.names):

@@ -4,7 +4,7 @@ Promises: servers, data and secrets of a stack lie in its data directory; what d
 started is stopped by its pid.
 
     python deploy/local/stack.py run RECIPE [--data-dir D] [--set KEY=VALUE] [--kill NAME@MOMENT]
-    python deploy/local/stack.py up [--copies 2] | down | ps | roll | adopt [--data-dir D]
+    python deploy/local/stack.py up [--copies 2] [--replicated] | down | ps | roll | adopt [--data-dir D]
     python deploy/local/stack.py backup|restore FOLDER [--data-dir D]
     python deploy/local/stack.py reader [--data-dir D]
 """
@@ -25,6 +25,7 @@ import psutil
 from accounts import roles, users
 from keeper import children, keep, replicas
 from kills import Kill, Killer
+from layout import replicate
 from processes import ServerError, wait_until
 from rolling import rolled
 from roster import Row, keeper_of, kept, roster
@@ -202,6 +203,8 @@ def _start(given: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Raises DataDirError, ServerError."""
     data_dir: Path = given.data_dir
     DataDir(data_dir)
+    if given.replicated:
+        replicate(data_dir / "servers")
     servers = Stack(data_dir / "servers")
     servers.obtain(servers.names, install=bool(os.environ.get("CI")))  # what takes minutes the first time
     _say("starts Kafka, Postgres, S3, every service and the agents")
@@ -278,6 +281,10 @@ def _parser() -> argparse.ArgumentParser:
         made = commands.add_parser(name, description=command.__doc__)
         made.set_defaults(command=command)
         made.add_argument("--data-dir", type=Path, default=DEFAULT)
+        if command in (run, up):
+            made.add_argument(
+                "--replicated", action="store_true", help="a new stack has three brokers, and Postgres with a standby"
+            )
         if command in (run, up, _keep):
             made.add_argument("--agents", type=int, choices=range(1, 9), default=2)
             made.add_argument("--copies", type=int, choices=(1, 2, 3), default=1, help="replicas of each service")
