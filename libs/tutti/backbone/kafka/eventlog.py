@@ -5,6 +5,7 @@ order of each partition; a broker that is away is waited for until the deadline,
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -38,6 +39,7 @@ from tutti.backbone.kafka.subscription import KafkaSubscription, as_record
 METADATA_MILLISECONDS = 3000
 BATCH_BYTES, LINGER_MILLISECONDS = 512 << 10, 100
 """A broker syncs once a batch. One waits until it is full, or until all records of an append are in batches."""
+LOOK_SECONDS = 0.05
 CLOSE_SECONDS = 1.0  # every append has been answered, so nothing is on its way
 _AWAY = (errors.KafkaTimeoutError, errors.KafkaConnectionError)
 _POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
@@ -217,9 +219,16 @@ class KafkaEventLog:
         admin.wait_for_topics([topic.name], timeout_ms=int(self._deadline * 1000))
 
     def _check_shape(self, admin: Any, topic: Topic) -> None:
-        count = self._find(admin, topic.name)
         resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, ["cleanup.policy", "retention.ms"])
-        found = admin.describe_configs([resource], config_filter="all")["topic"][topic.name]
+        deadline = time.monotonic() + self._deadline
+        while True:  # a topic is made by one broker, and known to the others a moment later
+            count = self._find(admin, topic.name)
+            found = admin.describe_configs([resource], config_filter="all")["topic"].get(topic.name, {})
+            if count is not None and "cleanup.policy" in found:
+                break
+            if time.monotonic() > deadline:
+                raise errors.KafkaTimeoutError(f"topic {topic.name} was made, and is not known to every broker")
+            time.sleep(LOOK_SECONDS)
         policy, retention = found["cleanup.policy"]["value"], found["retention.ms"]["value"]
         if (count, policy) != (topic.partitions, _POLICY[topic.kind]):
             raise TopicMismatch(
