@@ -18,6 +18,7 @@ from tutti.corpus.sampler import DatasetShare
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Outcome, StepResult
+from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.initial import initial_of
@@ -85,8 +86,10 @@ def trained(world: World, training: Training, dp: int, *, shift: int = 0) -> Tra
         for step in range(1, training.steps + 1):
             data.prepare(me, step)
             results.append(me.run(step, data.leaves(ledger, step, me.leaves_needed(step))))
+            decided = program.finish(me, data) if step == training.steps else {}
             measured = program.measure(me, data)
             assert measured is not None
+            measured = replace(measured, named={**measured.named, **decided})
             metrics.append(measured)
         return snapshot(me), results, metrics, [len(me.plan.leaves_of(rank))]
 
@@ -128,7 +131,32 @@ def test_a_reward_model_begins_undecided_and_learns_what_is_preferred(world: Wor
     assert results[0].loss == pytest.approx(np.log(2) * weights, rel=0.2)
     assert metrics[-1].named["accuracy"] == 1.0
     assert metrics[-1].named["calibration_error"] < 0.3
-    assert set(metrics[-1].named) == {"accuracy", "calibration_error"}
+    assert set(metrics[-1].named) == {"accuracy", "calibration_error", "temperature"}
+
+
+def test_the_head_is_divided_by_a_temperature_after_the_last_step_alone(world: World) -> None:
+    training = world.training("reward")
+    staged, initial = world.staged(training)
+    program, me = PROGRAMS["reward"], started(training, initial, 1, 0, None)
+    data: Any = program.read(staged, training)
+    for step in range(1, training.steps + 1):
+        me.run(step, data.leaves(data.first_ledger(), step, me.leaves_needed(step)))
+    before = {key: np.frombuffer(bytes(tensor), "<f4") for key, tensor in snapshot(me).items()}
+    loss = program.measure(me, data)
+    found = program.finish(me, data)["temperature"]
+    assert found != 1.0
+    units = {chunk.index: chunk.unit for chunk in me.plan.layout.chunks}
+    for (chunk, kind), tensor in snapshot(me).items():
+        scaled = (units[chunk], kind) == ("scalar", "parameter")
+        factor = np.float32(1.0 / found) if scaled else np.float32(1.0)
+        assert np.array_equal(np.frombuffer(bytes(tensor), "<f4"), before[chunk, kind] * factor)
+    after = program.measure(me, data)
+    assert loss is not None
+    assert after is not None
+    assert after.nats < loss.nats
+    assert after.named["accuracy"] == loss.named["accuracy"]
+    with pytest.raises(SpecError, match="the model has no unit valuer"):
+        me.scale("valuer", 2.0)
 
 
 def test_a_policy_begins_at_its_reference_to_the_bit_and_learns_what_is_preferred(world: World) -> None:

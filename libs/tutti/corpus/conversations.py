@@ -131,21 +131,24 @@ class Answer:
 class Preference:
     """Two answers to a prompt, the probability that the first is the better one, and how much the pair counts.
 
-    `first` is a posterior probability, 0 … 1: .5 for a tie. `weight` is above 0, 1 for an ordinary pair.
+    `first` is a posterior probability, 0 … 1: .5 for a tie. `weight` is above 0, 1 for an ordinary pair. `judged` is
+    the share of the judgements that preferred the first answer, a tie counted half; None where it is not known.
     """
 
     prompt: Messages
     answers: tuple[str, str]
     first: float
     weight: float = 1.0
+    judged: float | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {
+        found: dict[str, JsonValue] = {
             "prompt": [each.to_json() for each in self.prompt],
             "answers": list(self.answers),
             "first": self.first,
             "weight": self.weight,
         }
+        return found if self.judged is None else {**found, "judged": self.judged}
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -156,7 +159,10 @@ class Preference:
             raise InvalidConversation(f"first: {first:g}; expected a probability, 0 … 1")
         if not 0 < weight < float("inf"):
             raise InvalidConversation(f"weight: {weight:g}; expected a positive number")
-        return cls(messages_of(fields, "prompt"), (answers[0], answers[1]), first, weight)
+        judged = fields.number("judged") if fields.has("judged") else None
+        if judged is not None and not 0 <= judged <= 1:
+            raise InvalidConversation(f"judged: {judged:g}; expected a share, 0 … 1")
+        return cls(messages_of(fields, "prompt"), (answers[0], answers[1]), first, weight, judged)
 
 
 def prompt_digest(messages: Sequence[Message]) -> str:

@@ -1,6 +1,7 @@
 """Conversations: records survive their lines, and a wrong line is named."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -69,6 +70,7 @@ def test_a_wrong_line_is_named(kind: type[Conversation], line: bytes, words: str
     [
         ({"first": 1.5}, "first: 1.5; expected a probability"),
         ({"weight": 0}, "weight: 0; expected a positive number"),
+        ({"judged": -0.1}, "judged: -0.1; expected a share"),
         ({"answers": ["x"]}, "answers: 1 of them; expected 2"),
     ],
 )
@@ -76,3 +78,10 @@ def test_an_impossible_preference_is_refused(change: dict[str, object], words: s
     right = Preference((Message(Role.USER, "hello"),), ("a", "b"), 0.5).to_json()
     with pytest.raises(InvalidConversation, match=words):
         list(from_lines(Preference, json.dumps({**right, **change}).encode()))
+
+
+def test_a_preference_without_a_share_of_judgements_is_written_as_before() -> None:
+    plain = Preference((Message(Role.USER, "hello"),), ("a", "b"), 0.5)
+    assert "judged" not in plain.to_json()
+    both = [plain, replace(plain, judged=0.25)]
+    assert list(from_lines(Preference, to_lines(both))) == both

@@ -285,6 +285,18 @@ class RankStep:
         shared = self._exchange.share(torch.from_numpy(np.ascontiguousarray(values)).to(self.device), lengths)
         return [part.cpu().numpy() for part in shared]
 
+    def scale(self, unit: str, factor: float) -> None:
+        """Collective. Multiply the parameters of a unit by a factor, the same on all ranks; moments stay.
+
+        Raises SpecError where the model has no such unit.
+        """
+        if unit not in {chunk.unit for chunk in self.plan.layout.chunks}:
+            raise SpecError(f"the model has no unit {unit}")
+        for chunk, at in zip(self._chunks, self._starts(), strict=True):
+            if chunk.unit == unit:
+                self._state[0, at : at + chunk.length].mul_(factor)
+        self._gather()
+
     def worked(self) -> None:
         """Count something that this rank computed outside of a step: a token of a rollout, a scored answer."""
         self.work += 1

@@ -15,7 +15,7 @@ from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements.fit import Fit, Observations, fit
 from tutti.records.canonical import JsonValue
 
-LOGIC_VERSION = "preferences-1"
+LOGIC_VERSION = "preferences-2"
 RELIABILITY, PLAIN = "reliability@1", "plain@1"
 FITS = (RELIABILITY, PLAIN)
 DIGITS = 6
@@ -80,8 +80,15 @@ def fitted(
     )
     found = fit(observed, alike=version == PLAIN)
     ordinary = np.isnan(known)
+    votes = np.bincount(observed.pair, minlength=len(pairs))
+    shares = np.bincount(observed.pair, observed.first, minlength=len(pairs)) / np.maximum(votes, 1)
     lines = [
-        Preference(pair.prompt, pair.answers, _chance(float(found.chance[place])))
+        Preference(
+            pair.prompt,
+            pair.answers,
+            _chance(float(found.chance[place])),
+            judged=round(float(shares[place]), DIGITS) if votes[place] else None,
+        )
         for place, pair in enumerate(pairs)
         if ordinary[place]
     ]

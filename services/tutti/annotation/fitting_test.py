@@ -101,6 +101,16 @@ def test_both_bad_and_equal_are_ties() -> None:
         assert fitted(lines, said, AXIS).preferences[0].first == pytest.approx(0.5, abs=0.05)
 
 
+def test_a_preference_has_the_share_of_its_judgements_beside_the_posterior() -> None:
+    lines = [pair(number, np.random.default_rng(number), control=False) for number in range(2)]
+    said = [JudgementLine(0, key, "g", True, {AXIS: score}) for key, score in (("a", -2), ("b", -1), ("c", 1))]
+    said += [JudgementLine(1, "a", "g", False, {AXIS: 0})]
+    first, second = fitted(lines, said, AXIS).preferences
+    assert first.judged == pytest.approx(2 / 3, abs=1e-6)
+    assert second.judged == 0.5
+    assert fitted(lines, said[:3], AXIS).preferences[1].judged is None
+
+
 @pytest.mark.parametrize(
     ("text", "units"), [("", 0), ("two words", 2), ("a, b;  c", 3), ("日本語だ", 4), ("ab 日本", 3)]
 )

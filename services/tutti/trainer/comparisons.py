@@ -18,12 +18,16 @@ ROWS = 2
 
 @dataclass(frozen=True)
 class Comparison:
-    """A pair as it is trained on; `key` is the digest of its prompt, so that pairs of a prompt stay together."""
+    """A pair as it is trained on; `key` is the digest of its prompt, so that pairs of a prompt stay together.
+
+    `judged` is the share of judgements that preferred the first answer, or `first` where that is not known.
+    """
 
     key: str
     answers: tuple[Rendered, Rendered]
     first: float
     weight: float
+    judged: float
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ def _read(staged: Staged, training: Training, room: int) -> Reading[Comparison]:
             reading.leave_out("of an answer and itself", line)
         else:
             key = prompt_digest(each.prompt)
-            reading.samples.append(Comparison(key, (first, second), each.first, each.weight))
+            judged = each.first if each.judged is None else each.judged
+            reading.samples.append(Comparison(key, (first, second), each.first, each.weight, judged))
     reading.require()
     if all(each.first == 0.5 for each in reading.samples):
         raise refused(

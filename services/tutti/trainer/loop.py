@@ -70,7 +70,10 @@ class Loop:
             crossed = time.monotonic() - started
             lifeline.phase = "validating"
             due = self._program.measure_due(training, step)
+            decided = self._program.finish(self._step, self._data) if step == training.steps else {}
             metrics = self._program.measure(self._step, self._data) if due else None
+            if metrics is not None and decided:
+                metrics = dataclasses.replace(metrics, named={**metrics.named, **decided})
             scalars = self._step.scalars()
             lifeline.send(RankMessage(progress=_progress(result, scalars, metrics, seconds=crossed, read=read)))
             if self._program.checkpoint_due(training, step):

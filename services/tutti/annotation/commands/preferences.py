@@ -37,7 +37,8 @@ def extend(group: click.Group) -> None:
     def export(name: str, wanted: str, margin: float, path: Path, output: str, **where: Any) -> None:
         """Write preferences NAME to a file of JSON lines.
 
-        jsonl has `prompt`, `answers`, `first` (the probability that the first answer is the better one) and `weight`.
+        jsonl has `prompt`, `answers`, `first` (the probability that the first answer is the better one), `weight`
+        and `judged` (the share of judgements that preferred the first answer).
         trl has `prompt`, `chosen` and `rejected`, each a list of messages, as datasets.load_dataset("json", …) and TRL
         read them; ties are left out and counted: pairs of which the first answer is better with a probability within
         --margin of one half.

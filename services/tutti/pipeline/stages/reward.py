@@ -1,7 +1,8 @@
 """The stage `reward`: a checkpoint with a scalar head learns which of two answers is preferred."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,7 +26,8 @@ class RewardStage(FinetuningStage):
     roles = (Role(INITIAL, Checkpoint), Role("preferences", Preferences))
     data, reads, rows_of_sample = "preferences", Kind.PREFERENCES, 2
     epochs = 3
-    figures = CALIBRATION
+    figures: ClassVar[Mapping[str, str]] = {**CALIBRATION, "temperature": "temperature {:.2f}"}
+    version = "reward-2"
 
     def model(self, begun: ModelSpec) -> ModelSpec:
         return replace(super().model(begun), scalar_head=True)

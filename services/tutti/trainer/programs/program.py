@@ -49,8 +49,9 @@ class Program(Generic[B]):
     """`read(staged, training)` opens what was staged; `measure(step, batches)` is collective; `objective(training)` is
     what the ranks minimise.
 
-    `measure_due` and `checkpoint_due` say after which steps; a checkpoint is due after the last one. `experience` is
-    what `prepare` rolled out for the step at hand, the same on every rank.
+    `finish` changes the state after the last step, before it is measured and kept; it is collective and returns what
+    it decided, by name. `measure_due` and `checkpoint_due` say after which steps; a checkpoint is due after the last
+    one. `experience` is what `prepare` rolled out for the step at hand, the same on every rank.
     """
 
     name: str
@@ -59,4 +60,5 @@ class Program(Generic[B]):
     measure: Callable[[RankStep, B], Metrics | None]
     measure_due: Callable[[Training, int], bool]
     checkpoint_due: Callable[[Training, int], bool]
+    finish: Callable[[RankStep, B], Mapping[str, float]] = lambda step, batches: {}
     experience: Callable[[B], Experience | None] = lambda batches: None

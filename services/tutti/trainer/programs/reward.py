@@ -1,10 +1,13 @@
 """Reward learning: a scalar head over the mean of an answer's hidden states, fitted to preferences.
 
-The answer with the higher score is the one that is promised to be preferred.
+The answer with the higher score is the one that is promised to be preferred. After the last step the head is divided
+by a temperature, so that the sigmoid of a margin is the share of judgements that prefer the first answer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from tutti.model.batch import CheckedBatch
@@ -14,7 +17,7 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
-from tutti.trainer.calibration import measured
+from tutti.trainer.calibration import measured, temperature
 from tutti.trainer.comparisons import ROWS, Comparisons
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs.program import Program
@@ -42,10 +45,22 @@ def margins(transformer: Transformer, batch: CheckedBatch) -> Iterable[float]:
 
 def measure(step: RankStep, data: Comparisons) -> Metrics | None:
     """Loss, accuracy and calibration on the pairs that are held out; None where there are none."""
-    if data.held_out_leaves == 0:
-        return None
+    return measured(_held_out(step, data), data.held_out) if data.held_out else None
+
+
+def calibrate(step: RankStep, data: Comparisons) -> Mapping[str, float]:
+    """Divide the head by the temperature that the pairs which are held out call for; nothing where there are none."""
+    if not data.held_out:
+        return {}
+    found = temperature(_held_out(step, data), data.held_out)
+    step.scale("scalar", 1.0 / found)
+    return {"temperature": found}
+
+
+def _held_out(step: RankStep, data: Comparisons) -> npt.NDArray[np.float64]:
+    """The margins of the pairs that are held out, float64[pairs]."""
     found = step.scores(data.held_out_leaves, data.held_out_leaf, margins, step.step_spec.rows // ROWS)
-    return measured(found.flatten()[: len(data.held_out)], data.held_out)
+    return found.flatten()[: len(data.held_out)]
 
 
 PROGRAM = Program(
@@ -53,6 +68,7 @@ PROGRAM = Program(
     objective=lambda training: RewardPairs(),
     read=read,
     measure=measure,
+    finish=calibrate,
     measure_due=Training.validation_due,
     checkpoint_due=Training.checkpoint_due,
 )
