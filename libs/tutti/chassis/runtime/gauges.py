@@ -1,6 +1,6 @@
 """Gauges of waiting rows in the database of each service, read when they are scraped.
 
-Promises: one small read a service and scrape; a database that is away gives no numbers, not old ones.
+Promises: two small reads a service and scrape; a database that is away gives no numbers, not old ones.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Waiting(Collector):
-    """Outbox depth, tasks by kind and state, dead letters, and how far the consumer is behind."""
+    """Outbox depth, tasks by kind and state, dead letters, how far the consumer is behind, and whether nobody leads."""
 
     def __init__(self, services: Mapping[str, tuple[Units, Machinery]], events: EventLog) -> None:
         self._services, self._events = services, events
@@ -30,20 +30,26 @@ class Waiting(Collector):
         tasks = GaugeMetricFamily("tasks", "Tasks by kind and state", labels=["service", "kind", "state"])
         dead = GaugeMetricFamily("dead_letters", "Events that wait for a person, or behind one", labels=["service"])
         lag = GaugeMetricFamily("consumer_lag_records", "Records not yet handled", labels=["service", "topic"])
+        missing = GaugeMetricFamily(
+            "leader_missing", "1 while no replica leads the service, else 0", labels=["service"]
+        )
         for name, (units, machinery) in self._services.items():
             try:
                 depth, kinds, letters = units.run(_count, isolation=Isolation.READ_COMMITTED)
+                leads = _leads(units, machinery)
                 behind = _lag(self._events, machinery)
             except Exception as error:
                 log.warning("%s has no metrics: %s", name, error)
                 continue
             unsent.add_metric([name], depth)
             dead.add_metric([name], letters)
+            if leads is not None:
+                missing.add_metric([name], 0 if leads else 1)
             for (kind, state), count in sorted(kinds.items()):
                 tasks.add_metric([name, kind, state], count)
             for topic, count in sorted(behind.items()):
                 lag.add_metric([name, topic], count)
-        return [unsent, tasks, dead, lag]
+        return [unsent, tasks, dead, lag, missing]
 
 
 class Cached(Collector):
@@ -64,6 +70,12 @@ def _count(unit: Unit) -> tuple[int, dict[tuple[str, str], int], int]:
     kinds = {(kind, state): int(count) for kind, state, count in rows.all()}
     letters = int(unit.tx.execute(select(func.count()).select_from(dead)).scalar_one())
     return outbox.count_unsent(unit), kinds, letters
+
+
+def _leads(units: Units, machinery: Machinery) -> bool | None:
+    """True while a replica leads; None for a service without a leader."""
+    leadership = machinery.leadership
+    return None if leadership is None else units.run(leadership.leader, isolation=Isolation.READ_COMMITTED).works
 
 
 def _lag(events: EventLog, machinery: Machinery) -> dict[str, int]:

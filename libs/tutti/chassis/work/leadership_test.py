@@ -13,7 +13,7 @@ from tutti.chassis.store import wakes
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.terms import Deposed, under
 from tutti.chassis.store.unit import Unit, Units
-from tutti.chassis.work.leadership import LEADER, Leadership
+from tutti.chassis.work.leadership import LATE_SECONDS, LEADER, Leadership
 from tutti.chassis.work.reconciler import Reconciler
 
 TTL = 5.0
@@ -119,6 +119,21 @@ def test_a_leader_that_is_gone_is_succeeded_after_its_lease_in_a_higher_term(ben
     assert terms(bench)[1] is None
     bench.turns(bench.b, seconds=2)
     assert terms(bench)[1] == 2
+
+
+def test_nobody_leads_once_a_lease_lapsed_long_ago(bench: Bench) -> None:
+    def leads() -> bool:
+        return bench.b.units.run(bench.b.leadership.leader).works
+
+    assert not leads()
+    bench.turns(bench.a, seconds=1)
+    assert leads()
+    bench.clock.advance(TTL + LATE_SECONDS - 2)
+    assert leads()  # another one has time to take over
+    bench.clock.advance(3)
+    assert not leads()
+    bench.turns(bench.b, seconds=2 * TTL)
+    assert leads()
 
 
 def test_a_leader_that_ends_in_order_is_succeeded_at_once(bench: Bench) -> None:
