@@ -1,10 +1,22 @@
 """Prometheus of this machine and its promtool, installed where that can be done without asking."""
 
+import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
+import psutil
+import yaml
+
+from tests.faults.processes import until
 from tests.lacking import lacking
+
+Asked = Callable[[str], Any]
 
 HINT = "this tests the alert rules, and needs Prometheus: apt-get install prometheus"
 
@@ -24,3 +36,44 @@ def program(name: str) -> str:
     if found is None:
         lacking(HINT)
     return found
+
+
+@contextmanager
+def scraping(folder: Path, rules: Sequence[Mapping[str, Any]], addresses: Mapping[str, str]) -> Iterator[Asked]:
+    """Ask a real Prometheus with these rules, which scrapes twice a second the address of each container.
+
+    Yields a function from a path of its API, such as `rules`, to the data of the answer.
+    """
+    binary = program("prometheus")
+    targets = [{"targets": [address], "labels": {"container": name}} for name, address in addresses.items()]
+    configuration = {
+        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms", "scrape_timeout": "500ms"},
+        "rule_files": ["rules.yml"],
+        "scrape_configs": [{"job_name": "tutti", "static_configs": targets}],
+    }
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "tutti", "rules": list(rules)}]}))
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
+    with open(folder / "log", "w") as log:
+        process = subprocess.Popen(
+            [binary, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
+             "--web.listen-address=127.0.0.1:0"], stdout=log, stderr=log)  # fmt: skip
+    try:
+        port: list[int] = []
+
+        def listens() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()
+            port[:] = [
+                each.laddr.port for each in psutil.Process(process.pid).net_connections() if each.status == "LISTEN"
+            ]
+            return bool(port)
+
+        until(listens, seconds=30.0, what="Prometheus")
+
+        def asked(path: str) -> Any:
+            with urlopen(f"http://127.0.0.1:{port[0]}/api/v1/{path}", timeout=10) as answer:
+                return json.load(answer)["data"]
+
+        yield asked
+    finally:
+        process.terminate()
+        process.wait(30)

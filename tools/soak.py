@@ -85,6 +85,9 @@ ROWS = {
         "policies and reward models of five seeds beside their goals and controls",
         (benchmark("benchmarks.assistant"), benchmark("benchmarks.reward")),
     ),
+    19: Row(
+        "alerts that fire when their condition is caused on real services", (campaign("tests/stack/alerts_test.py"),)
+    ),
 }
 
 

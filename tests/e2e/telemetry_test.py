@@ -21,7 +21,7 @@ from tools.dashboards import expressions
 
 from tests.e2e.collector import Collector
 from tests.e2e.command import start, tiny, tutti
-from tests.promtool import program
+from tests.promtool import scraping
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "docker" / "prometheus" / "rules.yml"
@@ -129,43 +129,12 @@ def test_every_metric_of_dashboards_and_rules_is_shown_by_the_platform(observed:
 @pytest.fixture(scope="module")
 def prometheus(observed: Observed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
     """Asks a real Prometheus that scrapes the platform, with one rule of ours, for two containers and one second."""
-    binary, folder = program("prometheus"), tmp_path_factory.mktemp("prometheus")
     (group,) = yaml.safe_load(RULES.read_text())["groups"]
     (rule,) = [each for each in group["rules"] if each["alert"] == "ContainerMissing"]
     assert "< 13 or" in rule["expr"]
     ours = {**rule, "expr": rule["expr"].replace("< 13 or", "< 2 or"), "for": "1s"}
-    targets = [{"targets": [address], "labels": {"container": name}} for name, address in observed.addresses().items()]
-    configuration = {
-        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms", "scrape_timeout": "500ms"},
-        "rule_files": ["rules.yml"],
-        "scrape_configs": [{"job_name": "tutti", "static_configs": targets}],
-    }
-    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "tutti", "rules": [ours]}]}))
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-    with open(folder / "log", "w") as log:
-        process = subprocess.Popen(
-            [binary, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
-             "--web.listen-address=127.0.0.1:0"], stdout=log, stderr=log)  # fmt: skip
-    try:
-        port: list[int] = []
-
-        def listens() -> bool:
-            assert process.poll() is None, (folder / "log").read_text()
-            port[:] = [
-                each.laddr.port for each in psutil.Process(process.pid).net_connections() if each.status == "LISTEN"
-            ]
-            return bool(port)
-
-        awaited(listens, 30.0)
-
-        def asked(path: str) -> Any:
-            with urlopen(f"http://127.0.0.1:{port[0]}/api/v1/{path}", timeout=10) as answer:
-                return json.load(answer)["data"]
-
+    with scraping(tmp_path_factory.mktemp("prometheus"), [ours], observed.addresses()) as asked:
         yield asked
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def test_a_live_prometheus_answers_every_expression(prometheus: Callable[[str], Any]) -> None:
