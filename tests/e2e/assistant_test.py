@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,17 @@ import pytest
 import yaml
 from tools.letters import write
 
-from tests.e2e.command import ROOT, Result, tutti
+from tests.e2e.command import ROOT, Result, platform, tutti
 from tests.faults.processes import until
 from tutti.annotation.fitting import fitted
 from tutti.annotation.merging import merged
+from tutti.annotation.sets import LINES
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.work import linefiles
+from tutti.chassis.work.work import publish
+from tutti.client import connect
+from tutti.contracts.annotation.v1 import CreatePreferencesRequest, JudgedCampaign, Preferences, PreferencesSpec
+from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest
 from tutti.corpus.conversations import to_lines
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
@@ -48,26 +54,27 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-KEPT = ("prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "dpo", "tuned-final")
-"""The stages of the recipe that the first round has."""
+Judged = tuple[Sequence[PairLine], Sequence[JudgementLine]]
+SHARED = ("prompts", "demonstrations", "tuned", "tuned-final")
+FIRST = ("answers", "judged", "preferences", "reward", "grpo", "grpo-final", "grpo-compared", "grpo-release")
+"""The stages of the recipe that two rounds share, and those of the first round."""
+ROUNDS, TRAINED = ("judged", "judged-2"), ("reward", "grpo")
+"""The campaigns, and the stages of either round that train."""
 SECOND = {
-    "answers-2": {
-        "kind": "sample",
-        "from": {"checkpoint": "dpo", "prompts": "prompts.campaign"},
-        "each": 2,
-        "tokens": 14,
-    },
+    "answers-2": {"like": "answers", "from": {"checkpoint": "grpo", "prompts": "prompts.campaign"}},
     "judged-2": {"like": "judged", "from": "answers-2"},
     "preferences-2": {"kind": "preferences", "from": {"judged": ["judged", "judged-2"]}},
-    "dpo-2": {"like": "dpo", "from": {"initial": "tuned", "preferences": "preferences-2"}},
-    "final-2": {"like": "tuned-final", "from": {"checkpoint": "dpo-2", "prompts": "prompts.final"}},
+    "reward-2": {"like": "reward", "from": {"initial": "tuned", "preferences": "preferences-2"}},
+    "grpo-2": {"like": "grpo", "from": {"initial": "tuned", "prompts": "prompts.train", "reward": "reward-2"}},
+    "final-2": {"like": "grpo-final", "from": {"checkpoint": "grpo-2", "prompts": "prompts.final"}},
     "compared-2": {
-        "kind": "comparison",
-        "from": {"baseline": "tuned-final", "candidate": "final-2"},
-        "crowd": {"simulated": str(ROOT / "datasets" / "letters" / "crowd.yaml"), "annotators": 5},
+        "like": "grpo-compared",
+        "from": {"baseline": "tuned-final", "candidate": "final-2", "reward": "reward-2"},
     },
-    "release-2": {"kind": "release", "from": "compared-2", "rules": ["win"], "win": 0},
+    "release-2": {"like": "grpo-release", "from": {"compared": "compared-2"}},
 }
+SHAPED = {"preferences", "reward", "grpo", "grpo-final", "grpo-compared", "grpo-release"}
+"""The stages of the first round that the judgements shaped, but not the answers that were judged afterwards."""
 
 
 def assistant(files: Path, served: Path, *output: str, recipe: Path = ROOT / "recipes" / "assistant.yaml") -> Result:
@@ -155,41 +162,59 @@ def test_after_a_retraction_only_what_the_judgements_shaped_is_made_again(files:
     assert STAGES - made == {"prompts", "demonstrations", "tuned", "answers", "judged", "tuned-final"}
 
 
+def whole() -> dict[str, Any]:
+    """The recipe of the assistant."""
+    found: dict[str, Any] = yaml.safe_load((ROOT / "recipes" / "assistant.yaml").read_text())
+    return found
+
+
+def written(folder: Path, *names: str, **added: Any) -> Path:
+    """A recipe with these stages of the assistant's and others."""
+    recipe = whole()
+    stages = {name: recipe["stages"][name] for name in names} | added
+    for stage in stages.values():
+        if "guideline" in stage:
+            stage["guideline"] = str(ROOT / "datasets" / "letters" / "guideline.md")
+        if "crowd" in stage:
+            stage["crowd"] = {**stage["crowd"], "simulated": str(ROOT / "datasets" / "letters" / "crowd.yaml")}
+    path = folder / "recipes" / "rounds.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(yaml.safe_dump({**recipe, "stages": stages}))
+    return path
+
+
 def test_two_rounds_and_a_retraction_in_the_first(files: Path, served: Path, tmp_path: Path) -> None:
-    """The judgements of what the first policy answered stay; what the retracted ones shaped is made again or stale."""
-    recipe = tmp_path / "recipes" / "rounds.yaml"
-    recipe.parent.mkdir()
-    written = yaml.safe_load((ROOT / "recipes" / "assistant.yaml").read_text())
-    first = {name: written["stages"][name] for name in KEPT}
-    for place, key in ((first["judged"], "guideline"), (first["judged"]["crowd"], "simulated")):
-        place[key] = str((ROOT / "recipes" / place[key]).resolve())
-    recipe.write_text(yaml.safe_dump({**written, "stages": {**first, **SECOND}}))
+    """The judgements of what the first policy answered stay; what the retracted ones shaped is made again or stale.
+
+    The models are those of a data directory where only the judgements of the others were ever fitted.
+    """
+    recipe = written(tmp_path / "here", *SHARED, *FIRST, **SECOND)
 
     def rounds() -> dict[str, Any]:
         result = assistant(files, served, "-o", "json", recipe=recipe)
         assert result.code == 0, result.err
         return {stage["name"]: stage for stage in result.json()["run"]["stages"]}
 
+    def standing(kind: str, stage: dict[str, Any]) -> str:
+        shown = tutti(kind, "show", stage["resource"], "-o", "json", "--data-dir", served)
+        return str(shown.json()["standing"])
+
     before = rounds()
-    assert {name for name in before if not before[name]["reused"]} >= {"answers-2", "judged-2", "dpo-2", "release-2"}
-    sets = [judged(served, before[name]) for name in ("judged", "judged-2")]
+    assert {name for name in before if not before[name]["reused"]} >= set(SECOND)
+    sets = [judged(served, before[name]) for name in ROUNDS]
     who = min(Counter(each.annotator for each in sets[0][1]).items(), key=lambda each: (each[1], each[0]))[0]
     retracted = tutti(
         "annotators", "retract", before["judged"]["resource"], who, "--reason", "to see it", "--data-dir", served
     )
     assert retracted.code == 0, retracted.err
-
-    def standing() -> str:
-        shown = tutti("releases", "show", before["release-2"]["resource"], "-o", "json", "--data-dir", served)
-        return str(shown.json()["standing"])
-
-    until(lambda: standing() == "stale", seconds=60, what="a stale release")
+    for kind, name in (("releases", "release-2"), ("releases", "grpo-release"), ("comparisons", "compared-2")):
+        until(lambda: standing(kind, before[name]) == "stale", seconds=60, what=f"a stale {name}")  # noqa: B023
 
     after = rounds()
     made = {name for name, stage in after.items() if not stage["reused"]}
-    assert made == {"preferences", "dpo", "preferences-2", "dpo-2", "final-2", "compared-2", "release-2"}
+    assert made == SHAPED | set(SECOND) - {"answers-2", "judged-2"}
     assert after["judged-2"]["content_digest"] == before["judged-2"]["content_digest"]
-    assert after["dpo-2"]["content_digest"] != before["dpo-2"]["content_digest"]
+    assert after["grpo-2"]["content_digest"] != before["grpo-2"]["content_digest"]
     sets[0] = (sets[0][0], [each for each in sets[0][1] if each.annotator != who])
     judged_still = {each.pair for each in sets[0][1]}
     sets[0] = ([pair for pair in sets[0][0] if pair.number in judged_still], sets[0][1])
@@ -197,13 +222,59 @@ def test_two_rounds_and_a_retraction_in_the_first(files: Path, served: Path, tmp
     lines = tmp_path / "preferences.jsonl"
     exported = tutti("preferences", "export", after["preferences-2"]["resource"], "--to", lines, "--data-dir", served)
     assert exported.code == 0, exported.err
-    expected = fitted(*merged(sets), "helpful").preferences
-    assert lines.read_bytes() == to_lines(expected)
-    shown = tutti("releases", "show", after["release-2"]["resource"], "-o", "json", "--data-dir", served)
-    assert shown.json()["standing"] == "active"
+    assert lines.read_bytes() == to_lines(fitted(*merged(sets), "helpful").preferences)
+    assert standing("releases", after["release-2"]) == "active"
+
+    elsewhere = tmp_path / "elsewhere"
+    with platform(elsewhere):
+        fit = preferences(
+            elsewhere,
+            [published(elsewhere, served, before[name], each) for name, each in zip(ROUNDS, sets, strict=True)],
+        )
+        assert fit.result.content_digest == after["preferences-2"]["content_digest"]
+        reward = {**whole()["stages"]["reward"], "from": {"initial": "tuned", "preferences": fit.name}}
+        recipe = written(tmp_path / "never", "prompts", "demonstrations", "tuned", "grpo", reward=reward)
+        result = assistant(files, elsewhere, "-o", "json", recipe=recipe)
+        assert result.code == 0, result.err
+        never = {stage["name"]: stage["content_digest"] for stage in result.json()["run"]["stages"]}
+    assert {name: never[name] for name in TRAINED} == {name: after[f"{name}-2"]["content_digest"] for name in TRAINED}
 
 
-def judged(served: Path, stage: dict[str, Any]) -> tuple[Sequence[PairLine], Sequence[JudgementLine]]:
+def published(elsewhere: Path, served: Path, stage: dict[str, Any], lines: Judged) -> Artifact:
+    """A set of judgements in another data directory, as its campaign would have published it."""
+    manifest = Manifest.decode(EmbeddedBlobs(served / "blobs").get(stage["manifest_key"]), expected=Kind.JUDGEMENTS)
+    blobs = EmbeddedBlobs(elsewhere / "blobs")
+    body = {
+        **manifest.body,
+        "pairs": linefiles.write(blobs, LINES, lines[0]).to_json(),
+        "lines": linefiles.write(blobs, LINES, lines[1]).to_json(),
+    }
+    return publish(blobs, "annotation", replace(manifest, body=body), data_bytes=0)
+
+
+def preferences(data_dir: Path, sets: Sequence[Artifact]) -> Preferences:
+    """What is fitted to published sets of judgements."""
+    first, *others = [
+        JudgedCampaign(
+            campaign=f"campaigns/{place}", manifest_key=each.manifest_key, content_digest=each.content_digest
+        )
+        for place, each in enumerate(sets)
+    ]
+    spec = PreferencesSpec(
+        campaign=first.campaign, manifest_key=first.manifest_key, content_digest=first.content_digest, others=others
+    )
+    name = "preferences/others"
+    with connect(data_dir) as client:
+        client.annotation.CreatePreferences(CreatePreferencesRequest(request_id="others", name=name, spec=spec))
+        until(
+            lambda: client.annotation.GetPreferences(GetRequest(name=name)).state >= STATE_DONE, seconds=60, what=name
+        )
+        found = client.annotation.GetPreferences(GetRequest(name=name))
+    assert found.state == STATE_DONE, found.reason
+    return found
+
+
+def judged(served: Path, stage: dict[str, Any]) -> Judged:
     """The pairs and judgements that a campaign has published."""
     blobs = EmbeddedBlobs(served / "blobs")
     manifest = Manifest.decode(blobs.get(stage["manifest_key"]), expected=Kind.JUDGEMENTS)
