@@ -20,15 +20,16 @@ from tests.browser.campaign import CampaignServer, campaign_server, pair_lines
 from tests.browser.chromium import chromium
 from tests.browser.pages_test import Tab
 from tests.browser.reader import LETTERS, NARROW, SMALLEST_PIXELS, WIDE
-from tests.faults.processes import until
 from tests.scale import scale
 from tutti.client import connect
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_RETRACTED,
     Axis,
+    CloseCampaignRequest,
     ListAnnotatorsRequest,
     PauseCampaignRequest,
     Qualification,
+    RequalifyAnnotatorRequest,
     UpdateGuidelineRequest,
 )
 
@@ -302,6 +303,29 @@ def test_the_qualification_explains_each_answer_and_then_pairs_follow(
     expect(ada.page.locator("#progress")).to_contain_text("1 of ")
 
 
+def test_who_did_not_qualify_is_told_and_takes_the_qualification_again_when_the_owner_allows_it(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("failed", "ada", pairs=pair_lines(4), qualification=Qualification(pairs=1, right=1))
+    ada = annotate("ada", "failed")
+    ada.begin()
+    for _ in range(4):
+        ada.judge("1")
+        expect(ada.page.get_by_role("heading", name="That was not right")).to_be_visible()
+        ada.page.keyboard.press("Enter")
+        ada.page.wait_for_function("() => document.getElementById('panel-go').hidden")
+    expect(ada.page.get_by_role("heading", name="You get no more pairs")).to_be_visible()
+    expect(ada.page.get_by_text("the owner of the campaign can let you take it again")).to_be_visible()
+    with connect(server.data_dir) as client:
+        request = RequalifyAnnotatorRequest(request_id="r", campaign="campaigns/failed", key="a000")
+        client.annotation.RequalifyAnnotator(request)
+    ada.page.reload()
+    ada.begin()
+    expect(ada.page.locator("#progress")).to_have_text("Qualification: 0 of 1")
+    ada.judge("3")
+    expect(ada.page.get_by_role("heading", name="That was right")).to_be_visible()
+
+
 def test_a_changed_guideline_is_shown_before_the_next_pair_and_nothing_is_lost(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
@@ -311,11 +335,19 @@ def test_a_changed_guideline_is_shown_before_the_next_pair_and_nothing_is_lost(
     ada.judge("1")
     ada.saved()
     with connect(server.data_dir) as client:
-        text = "# What helps\n\nPrefer the answer that is *true*.\n"
+        text = "# What helps\n\nPrefer the answer that *explains* more.\n\n- It is short.\n- It is kind.\n"
         client.annotation.UpdateGuideline(UpdateGuidelineRequest(request_id="u", name="campaigns/changed", text=text))
     ada.judge("2")
     expect(ada.page.get_by_role("heading", name="The guideline has changed")).to_be_visible()
-    expect(ada.page.locator("#panel mark")).not_to_have_count(0)
+    panel = ada.page.locator("#panel-body")
+    expect(panel.locator(".heading")).to_have_text("What helps")
+    expect(panel.locator("em mark")).to_have_text("explains")
+    assert panel.locator("mark").all_text_contents() == ["explains", "It is kind."]
+    assert panel.locator("em del").all_text_contents() == ["helps"]
+    assert panel.locator("li del").all_text_contents() == ["It is true."]
+    assert panel.locator("li").all_text_contents() == ["It is true.", "It is short.", "It is kind."]
+    assert not {"#", "*"} & set(str(panel.text_content()))
+    assert ada.tab.violations() == []
     ada.page.keyboard.press("Enter")
     for _ in range(4):
         ada.judge("2")
@@ -351,6 +383,10 @@ def test_the_page_is_accessible_and_fits_in_both_directions(
         assert left is not None
         assert right is not None
         assert left["y"] < right["y"] if width == NARROW else left["x"] < right["x"]
+        question, scores = (ada.page.locator(each).bounding_box() for each in ("#rule", "#axes"))
+        assert question is not None
+        assert scores is not None
+        assert question["y"] + question["height"] <= scores["y"]
         ada.page.keyboard.press("?")
         expect(ada.page.locator("#dialog")).to_be_visible()
         assert ada.tab.violations() == []
@@ -559,9 +595,10 @@ def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     ada.page.get_by_label("I lack the knowledge").check()
     ada.page.locator("#dialog textarea").fill("I never saw the sea.")
     ada.page.get_by_role("button", name="Skip this pair").click()
-    until(lambda: len(judgements(server, campaign)) == 3, seconds=20, what="the skipped pair")
-    owner.page.reload()
-    expect(owner.page.get_by_role("region", name="Remarks")).to_contain_text("I never saw the sea.")
+    remarks = owner.page.get_by_role("region", name="Remarks")
+    expect(remarks).to_contain_text("I never saw the sea.", timeout=20_000)
+    expect(owner.page.get_by_text("0 of control pairs, 1 skipped or flagged")).to_be_visible()
+    expect(ada.page.locator("#progress")).to_have_text("3 of 4")
     expect(owner.page.get_by_text("of one person in all")).to_be_visible()
     assert owner.violations() == []
     assert owner.page.evaluate("document.documentElement.scrollWidth") == width
@@ -687,6 +724,30 @@ def test_who_is_done_is_shown_a_code_that_the_owner_knows(
     with connect(server.data_dir) as client:
         [listed] = client.annotation.ListAnnotators(ListAnnotatorsRequest(campaign="campaigns/done")).annotators
     assert str(shown.text_content()).endswith(listed.completion_code)
+
+
+def test_the_last_judgement_is_undone_before_the_campaign_closes(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("last", "ada", pairs=pair_lines(2))
+    ada = annotate("ada", "last", width=NARROW)
+    ada.begin()
+    ada.judge("1")
+    last = ada.judge("1")
+    ada.saved()
+    ada.page.get_by_role("button", name="Undo the last judgement").click()
+    assert ada.judge("5") == last
+    ada.saved()
+    expect(ada.page.get_by_role("button", name="Undo the last judgement")).to_be_visible()
+    assert ada.tab.violations() == []
+    current = [json.loads(each["scores"])["helpful"] for each in judgements(server, "last") if each["current"]]
+    assert sorted(current) == [-2, 2]
+    with connect(server.data_dir) as client:
+        client.annotation.CloseCampaign(CloseCampaignRequest(request_id="c", name="campaigns/last"))
+    ada.page.reload()
+    expect(ada.page.get_by_role("heading", name="The campaign has ended")).to_be_visible()
+    ada.page.keyboard.press("z")
+    expect(ada.page.locator("#notice")).to_have_text("The campaign has ended: judgements cannot be changed any more.")
 
 
 def test_drafts_survive_a_reload_and_are_not_sent_by_themselves(

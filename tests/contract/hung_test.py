@@ -97,7 +97,10 @@ def test_what_is_judged_while_event_log_and_blob_store_hang_is_published_once(
     kafka, s3 = own_server("kafka"), own_server("s3")
     stores = (f"log.url={kafka.up()}", f"blobs.url={s3.up()}")
     folder = tmp_path / "platform"
-    with hosted(folder, *stores, builds={"annotation": build}) as platform, connect(folder) as client:
+    with (
+        hosted(folder, *stores, "annotation.undo_seconds=0.2", builds={"annotation": build}) as platform,
+        connect(folder) as client,
+    ):
         owner = CampaignServer(folder, 0)
         owner.campaign("hung", "ada", pairs=pair_lines(6))
         ada = Annotator(Visitor(platform.url), campaign="hung")

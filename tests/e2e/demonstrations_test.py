@@ -94,6 +94,7 @@ def annotate(data_dir: Path, files: Path) -> None:
     for pair in pairs:
         answer = ANSWERS[pair["prompt"][0]["content"]]
         assert ada.judge(pair, demonstration=answer).json["refused"] == []
+    command("campaigns", "close", "trial")
 
     with connect(data_dir) as client:
         name = GetRequest(name="campaigns/trial")

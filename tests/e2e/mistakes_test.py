@@ -194,5 +194,5 @@ def test_what_does_not_exist_is_named_with_the_way_to_see_what_does(served: Path
 
 
 def test_help_teaches_and_version_is_one_line() -> None:
-    assert "tutti run recipes/tiny.yaml" in tutti("--help").out
+    assert "tutti run --data FOLDER" in tutti("--help").out
     assert len(tutti("version").out.splitlines()) == 1

@@ -21,7 +21,9 @@ from tutti.corpus.conversations import Conversation, Message, Role, from_lines
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
-    with hosted(tmp_path_factory.mktemp("platform"), builds={"annotation": build_annotation}) as found:
+    with hosted(
+        tmp_path_factory.mktemp("platform"), "annotation.undo_seconds=0.2", builds={"annotation": build_annotation}
+    ) as found:
         yield found
 
 

@@ -37,7 +37,7 @@ def tutti() -> None:
     """Train language models: crawl, filter, deduplicate, tokenize, train, tune, evaluate, trace.
 
     \b
-    tutti run recipes/tiny.yaml      run a recipe; starts and stops the platform if needed
+    tutti run --data FOLDER          train on your texts; starts and stops the platform if needed
     tutti up                         start the platform, until Ctrl-C; --detach leaves it running
     tutti status                     running and waiting work, and problems
     tutti checkpoints ls             committed checkpoints

@@ -21,6 +21,13 @@ def test_no_command_waits_for_what_only_others_need() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_help_runs_no_recipe_whose_pages_are_missing() -> None:
+    found = [line for command in (tutti, build().commands["run"]) for line in (command.help or "").splitlines()]
+    runs = [line for line in found if "tutti run recipes/" in line]
+    assert runs
+    assert [line for line in runs if "--set input.path=" not in line] == []
+
+
 def test_the_version_is_an_option_and_a_command() -> None:
     for way in ("--version", "version"):
         assert CliRunner().invoke(tutti, [way]).output == f"{VERSION}\n"

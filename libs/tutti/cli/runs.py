@@ -97,10 +97,10 @@ def run(
     """Run RECIPE, or with --data or --site the one that `tutti recipes new` prints for it.
 
     \b
-    tutti run recipes/tiny.yaml
     tutti run --data ./folder                          # HTML, Markdown, text, JSON lines, Parquet, WARC
     tutti run --site https://docs.example/ --contact me@a.example
-    tutti run mine.yaml --set train.steps=1000 --detach
+    tutti recipes new --data ./folder > mine.yaml; tutti run mine.yaml
+    tutti run recipes/tiny.yaml --set input.path=./folder --detach
 
     `tutti recipes plan` estimates time, disk and memory. At its end, the command prints a summary and the path of the
     report.

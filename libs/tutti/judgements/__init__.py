@@ -2,3 +2,6 @@
 
 Pure functions of numpy arrays. Equal judgements in equal order give equal results.
 """
+
+LEAST_CONTROLS = 10
+"""Control pairs of an annotator, below which biases are not identified."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tutti.judgements import LEAST_CONTROLS
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
@@ -24,8 +26,6 @@ ROUNDS = 300
 TOLERANCE = 1e-6
 NEWTON_STEPS = 2
 LONGEST_STEP = 2.0
-LEAST_CONTROLS = 10
-"""Judgements of control pairs that an annotator needs so that the leanings count as estimated."""
 PRIOR_MEAN = np.array([1.5, 0.0, 0.0])
 PRIOR_DEVIATION = np.array([1.0, 1.0, 1.0])
 

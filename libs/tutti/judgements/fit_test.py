@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.judgements.fit import LEAST_CONTROLS, Fit, Observations, fit
+from tutti.judgements import LEAST_CONTROLS
+from tutti.judgements.fit import Fit, Observations, fit
 
 ANNOTATORS, FAIR, LEFT, LONG = 20, 12, 15, 18  # the rest press keys at random
 

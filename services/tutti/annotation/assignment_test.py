@@ -145,6 +145,33 @@ def test_a_later_round_asks_for_the_pairs_that_are_least_decided() -> None:
     assert rounds.chosen(pairs, said[::-1], "helpful", most=3, lacking=2) == ["b", "c"]
 
 
+def test_a_pair_that_was_skipped_does_not_return_as_a_control(desks: Desks) -> None:
+    desks.create(spec(pairs=30, overlap=Overlap(least=1, most=1), controls=0.4))
+    desks.invite("ada")
+    kinds = desks.world.peek("annotation", lambda unit: dict(pair_kinds(unit, desks)))
+    skipped, given = list[str](), list[str]()
+    while pairs := desks.lease("ada", 1):
+        (pair,) = pairs
+        prompt, kind = pair["prompt"][0]["content"], kinds[pair["id"]]
+        given.append(kind)
+        assert kind == "ordinary" or prompt not in skipped
+        if kind == "ordinary" and len(given) % 2:
+            skipped.append(prompt)
+            said = desks.said("ada", pair["id"], kind="skipped", answers={}, reason="unclear")
+        else:
+            said = desks.said("ada", pair["id"])
+        assert desks.deliver("ada", said)["refused"] == []
+        desks.world.clock.advance(2)
+    assert len(skipped) >= 10
+    assert len([kind for kind in given if kind != "ordinary"]) >= 5
+
+
+def pair_kinds(unit, desks: Desks) -> list[tuple[str, str]]:  # type: ignore[no-untyped-def]
+    """Id and kind of every pair."""
+    table = desks.world.lives["annotation"][0].parts.host.metadata.tables["pairs"]
+    return [(row.id, row.kind) for row in unit.tx.execute(table.select()).all()]
+
+
 def test_a_swapped_control_is_shown_in_the_other_order(desks: Desks) -> None:
     desks.create(spec(pairs=30, overlap=Overlap(least=1, most=1), controls=0.4, qualification=Qualification()))
     desks.invite("ada")

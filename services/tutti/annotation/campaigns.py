@@ -1,7 +1,8 @@
 """The life of a campaign: its pairs are made, it is open until it has its judgements, its judgements are published.
 
 Promises: a round follows from the judgements of the rounds before it; a campaign ends at its deadline with what it has,
-and says so; what was published follows from the set of judgements alone.
+and says so; people can undo a last judgement before it is published; what was published follows from the set of
+judgements alone.
 """
 
 from collections.abc import Iterable
@@ -47,8 +48,9 @@ QUALIFYING_TRIES = 4
 
 
 class Campaigns:
-    def __init__(self, host: Host, tables: Tables, rows: Rows, look_seconds: float) -> None:
-        self._host, self._tables, self._rows, self._look_seconds = host, tables, rows, look_seconds
+    def __init__(self, host: Host, tables: Tables, rows: Rows, look_seconds: float, undo_seconds: float) -> None:
+        self._host, self._tables, self._rows = host, tables, rows
+        self._look_seconds, self._undo_seconds = look_seconds, undo_seconds
         self._producer = version.producer("annotation")
 
         def open_(unit: Unit) -> Iterable[str]:
@@ -94,7 +96,13 @@ class Campaigns:
             judged, needed, lacking = self._rows.judged(unit, name)
             deadline = self._deadline(campaign)
             late = deadline is not None and unit.now >= deadline
-            if late or (not lacking and needed >= campaign.wanted):
+            complete = not lacking and needed >= campaign.wanted
+            if complete and not late and (undoable := self._undoable(unit, campaign)) > 0:
+                campaign.judgements = judged
+                campaign.reason = f"has its judgements; closes {self._undo_seconds:g} s after the last one"
+                self._tables.campaigns.put(unit, campaign)
+                return undoable
+            if late or complete:
                 reason = ""
                 if judged < campaign.wanted:
                     reason = f"closed at its deadline with {judged:,} of {campaign.wanted:,} judgements"
@@ -118,6 +126,11 @@ class Campaigns:
         chosen = rounds.chosen(self._rows.needs(unit, campaign.name), said, axis, campaign.spec.overlap.most, lacking)
         self._rows.need_more(unit, campaign.name, chosen)
         campaign.round += 1
+
+    def _undoable(self, unit: Unit, campaign: Campaign) -> float:
+        """Return the seconds for which the last judgement of people can still be undone."""
+        newest = 0 if campaign.spec.crowd == CROWD_SIMULATED else self._rows.newest(unit, campaign.name)
+        return newest / 1e6 + self._undo_seconds - unit.now.timestamp() if newest else 0.0
 
     def _deadline(self, campaign: Campaign) -> datetime | None:
         seconds = campaign.spec.deadline_seconds

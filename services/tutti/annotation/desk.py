@@ -43,6 +43,7 @@ MOST_LEASED = 8
 AGGREGATE = 5
 """Annotators see their agreement with controls in steps of so many, never of a single one."""
 FOREVER = (1 << 53) - 1
+NOT_PASSED = "the qualification was not passed; the owner of the campaign can let you take it again"
 LETTERS, CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 10
 
 
@@ -232,7 +233,9 @@ class Desk:
         seed, share = campaign.spec.seed, campaign.spec.controls
         start = drawing.start(seed, annotator.key, campaign.pairs)
         ordinary = self.rows.free(unit, annotator, [Kind.ORDINARY], count, start=start)
-        controls = self.rows.free(unit, annotator, CONTROLS, 2 * count, start=start)
+        passed = self.rows.passed(unit, annotator)
+        controls = self.rows.free(unit, annotator, CONTROLS, 2 * count + len(passed), start=start)
+        controls = [each for each in controls if each.prompt not in passed]  # a skipped prompt that returns is noticed
         chosen = list[Pair]()
         while ordinary and len(chosen) < count:
             taken = open | {each.number for each in chosen}
@@ -299,7 +302,7 @@ class Desk:
         )
         if verdict is not Answered.GOES_ON and annotator.state == QUALIFYING:
             state = ACTIVE if verdict is Answered.QUALIFIED else SUSPENDED
-            reason = "" if state == ACTIVE else "the qualification was not passed; ask the owner of the campaign"
+            reason = "" if state == ACTIVE else NOT_PASSED
             for each in self.rows.open(unit, annotator):
                 self.rows.settle(unit, annotator, each, PASSED)
             self.rows.change_annotator(unit, annotator, state=state, reason=reason)

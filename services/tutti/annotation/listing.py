@@ -22,13 +22,17 @@ def wire(annotator: Annotator) -> WireAnnotator:
 
 
 def listed(rows: Rows, unit: Unit, campaign: str) -> list[WireAnnotator]:
-    """Every annotator, by key, with counts of judgements."""
+    """Every annotator, by key, with counts of judgements: judged, controls and skipped are all pairs but those of the
+    qualification.
+    """
     counts: dict[str, Counter[str]] = {}
     for each in rows.kept(unit, campaign):
+        if each.kind == Kind.QUALIFYING:
+            continue
         mine = counts.setdefault(each.annotator, Counter())
         if each.said != JudgementKind.JUDGED:
             mine["skipped"] += 1
-        elif each.kind != Kind.QUALIFYING:
+        else:
             mine["judged" if each.kind == Kind.ORDINARY else "controls"] += 1
             mine["fast"] += each.shown_ms < FASTEST_MS
     found = []

@@ -10,7 +10,8 @@ from datetime import datetime
 
 from tutti.annotation.judgements import JudgementKind, canonical
 from tutti.annotation.pairs import Kind
-from tutti.annotation.rows import Remark, StoredJudgement
+from tutti.annotation.remarks import Remark
+from tutti.annotation.rows import StoredJudgement
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CROWD_SIMULATED,
@@ -19,6 +20,7 @@ from tutti.contracts.annotation.v1 import (
     Campaign,
     CampaignState,
 )
+from tutti.judgements import LEAST_CONTROLS
 from tutti.judgements.agreement import alpha
 from tutti.judgements.habits import drift, straight
 
@@ -46,7 +48,7 @@ class Estimated:
 @dataclass(frozen=True)
 class AnnotatorRow:
     """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one;
-    `habits` are reasons in words to look at what the annotator does.
+    `lacking` control pairs would identify its biases; `habits` are reasons in words to look at what the annotator does.
     """
 
     key: str
@@ -61,6 +63,7 @@ class AnnotatorRow:
     position: Estimated | None
     length: Estimated | None
     weight: float | None
+    lacking: int
     habits: Sequence[str]
 
 
@@ -68,6 +71,7 @@ class AnnotatorRow:
 class OverviewView:
     """`pace` counts the judgements of the last hour, `hours` is what is left at this pace, None where nobody judges.
 
+    `controls` and `skipped` pairs were answered too, and do not count as judgements.
     `agreement` is Krippendorff's alpha of the first axis over `compared` pairs. `forecast` is the hours of one person
     for all judgements and controls, from the length of the texts; None before there are pairs.
     """
@@ -77,6 +81,8 @@ class OverviewView:
     reason: str
     simulated: bool
     judgements: int
+    controls: int
+    skipped: int
     wanted: int
     pairs: int
     left_out: int
@@ -125,6 +131,8 @@ def overview(known: Overview) -> OverviewView:
         reason=campaign.reason,
         simulated=campaign.spec.crowd == CROWD_SIMULATED,
         judgements=campaign.judgements,
+        controls=sum(each.controls for each in known.annotators),
+        skipped=sum(each.skipped for each in known.annotators),
         wanted=campaign.wanted,
         pairs=campaign.pairs,
         left_out=campaign.left_out,
@@ -216,6 +224,7 @@ def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> Annota
         position=estimated("position"),
         length=estimated("length"),
         weight=annotator.weight if annotator.HasField("weight") else None,
+        lacking=max(0, LEAST_CONTROLS - annotator.controls),
         habits=found,
     )
 

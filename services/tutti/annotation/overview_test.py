@@ -15,6 +15,7 @@ from tutti.contracts.annotation.v1 import (
     CampaignSpec,
     Estimate,
 )
+from tutti.judgements import LEAST_CONTROLS
 
 
 def campaign(**changes: object) -> Campaign:
@@ -82,3 +83,11 @@ def test_estimates_have_intervals_and_are_missing_before_a_fit() -> None:
     assert row.sharpness is not None
     assert (row.sharpness.value, row.sharpness.low, row.sharpness.high) == pytest.approx((1.0, 0.02, 1.98))
     assert row.weight == pytest.approx(0.7)
+
+
+def test_biases_lack_controls_and_pairs_beside_judgements_are_counted() -> None:
+    few = Annotator(key="a000", judged=7, controls=2, skipped=3, position=Estimate(value=1.0, error=0.5))
+    enough = Annotator(key="a001", judged=7, controls=LEAST_CONTROLS)
+    view = overview(Overview(campaign(), [], [few, enough]))
+    assert [each.lacking for each in view.annotators] == [LEAST_CONTROLS - 2, 0]
+    assert (view.controls, view.skipped) == (2 + LEAST_CONTROLS, 3)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from tutti.annotation import listing, preferring
+from tutti.annotation import listing, preferring, remarks
 from tutti.annotation.overview import Overview, overview
 from tutti.annotation.pairs import Pair
 from tutti.annotation.rows import Rows
@@ -99,7 +99,7 @@ class OwnerPages:
                 list(self._rows.kept(unit, campaign.name)),
                 listing.listed(self._rows, unit, campaign.name),
                 last_hour=self._last_hour(unit, campaign),
-                remarks=self._rows.remarks(unit, campaign.name, REMARKS),
+                remarks=remarks.remarks(self._tables, unit, campaign.name, REMARKS),
                 words=_mean_words(self._rows.first_pairs(unit, campaign.name, MEASURED)),
             ), fits
 
@@ -114,12 +114,12 @@ class OwnerPages:
         return Page("overview.html", view.campaign, view)
 
     def version(self, visit: Visit) -> str:
-        """The campaign's revision, which counts its judgements too, and the number of its fits."""
+        """The campaign's revision, the number of its fits, and that of its judgements, skips and flags."""
 
         def look(unit: Unit) -> str:
             campaign = self._found(unit, visit)
             fits = self._preferences.resource.select(unit, state=STATE_DONE)
-            return f"{campaign.revision}.{len(fits)}"
+            return f"{campaign.revision}.{len(fits)}.{remarks.count(self._tables, unit, campaign.name)}"
 
         return self._units.run(look)
 

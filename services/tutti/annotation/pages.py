@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tutti.annotation import remarks
 from tutti.annotation.campaigns import Campaigns
 from tutti.annotation.desk import MOST_LEASED, Desk, Lease, Receipt, Standing
 from tutti.annotation.judgements import MOST
@@ -145,7 +146,7 @@ class AnnotationPages:
             campaign, annotator = self._found(unit, visit, name)
             told = {"campaign": campaign.name, "annotator": annotator.key, "user": annotator.user}
             standing = {"state": annotator.state, "reason": annotator.reason, "completion_code": annotator.code}
-            return {**told, **standing, "judgements": self._desk.rows.own(unit, annotator)}
+            return {**told, **standing, "judgements": remarks.own(self._tables, unit, annotator)}
 
         return self._units.run(look)
 

@@ -6,17 +6,16 @@ Promises: counters of a pair are changed in the transaction of the assignment th
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import and_, case, func, insert, or_, select, update
+from sqlalchemy import and_, case, delete, func, insert, select, update
 
 from tutti.annotation.judgements import Judgement
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.corpus.conversations import InvalidConversation, messages_of
+from tutti.corpus.conversations import InvalidConversation, Messages, messages_of
 from tutti.records.fields import Fields
 
 LEASED, JUDGED, PASSED, LAPSED = "leased", "judged", "passed", "lapsed"
@@ -51,17 +50,6 @@ class Assigned:
     state: str
     place: int
     judgement: str
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A pair that was skipped or flagged, or commented on: `reason` is a word of the page, `comment` may be empty."""
-
-    annotator: str
-    pair: str
-    said: str
-    reason: str
-    comment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +153,29 @@ class Rows:
             .order_by(own.c.place)
         )
         return [Assigned(_pair(row), row.state, row.place, row.judgement) for row in unit.tx.execute(statement).all()]
+
+    def passed(self, unit: Unit, annotator: Annotator) -> set[Messages]:
+        """The prompts of the pairs that the annotator skipped or flagged, without those of the qualification."""
+        own, table = self.tables.assignments, self.tables.pairs
+        statement = (
+            select(table)
+            .join(own, and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair))
+            .where(own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.state == PASSED)
+            .where(table.c.kind != str(Kind.QUALIFYING))
+        )
+        return {_pair(row).prompt for row in unit.tx.execute(statement).all()}
+
+    def qualify_again(self, unit: Unit, annotator: Annotator) -> None:
+        """Begin the qualification anew: its pairs are free again, and their judgements do not count."""
+        own, table, pairs = self.tables.assignments, self.tables.judgements, self.tables.pairs
+        qualifying = select(pairs.c.id).where(
+            pairs.c.campaign == annotator.campaign, pairs.c.kind == str(Kind.QUALIFYING)
+        )
+        mine = (own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.pair.in_(qualifying))
+        unit.tx.execute(delete(own).where(*mine))
+        said = (table.c.campaign == annotator.campaign, table.c.annotator == annotator.key)
+        unit.tx.execute(update(table).where(*said, table.c.kind == str(Kind.QUALIFYING)).values(current=False))
+        self.change_annotator(unit, annotator, state=INVITED, reason="")
 
     def holders(self, unit: Unit, campaign: str) -> set[str]:
         """The keys of the annotators who were given pairs that they have not answered."""
@@ -283,54 +294,12 @@ class Rows:
                 row.shown_ms,
             )
 
-    def remarks(self, unit: Unit, campaign: str, most: int) -> list[Remark]:
-        """Everything that annotators said beside scores, the newest first."""
-        table, comments = self.tables.judgements, self.tables.comments
-        statement = (
-            select(table, comments.c.words)
-            .outerjoin(comments, comments.c.judgement == table.c.id)
-            .where(table.c.campaign == campaign, or_(table.c.reason != "", comments.c.words != ""))
-            .order_by(table.c.received_at.desc(), table.c.id)
-            .limit(most)
-        )
-        return [
-            Remark(row.annotator, row.pair, row.said, row.reason, row.words or "")
-            for row in unit.tx.execute(statement).all()
-        ]
-
     def first_pairs(self, unit: Unit, campaign: str, most: int) -> list[Pair]:
         """The first ordinary pairs, by their places."""
         table = self.tables.pairs
         among = (table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
         statement = select(table).where(*among).order_by(table.c.number).limit(most)
         return [_pair(row) for row in unit.tx.execute(statement).all()]
-
-    def own(self, unit: Unit, annotator: Annotator) -> list[dict[str, object]]:
-        """All that is stored of an annotator's judgements, superseded ones too, by arrival, but nothing of controls."""
-        table, comments, written = self.tables.judgements, self.tables.comments, self.tables.written
-        statement = (
-            select(table, comments.c.words, written.c.words.label("written"))
-            .outerjoin(comments, comments.c.judgement == table.c.id)
-            .outerjoin(written, written.c.id == table.c.id)
-            .where(table.c.campaign == annotator.campaign, table.c.annotator == annotator.key)
-            .order_by(table.c.received_at, table.c.id)
-        )
-        return [
-            {
-                "id": row.id,
-                "pair": row.pair,
-                "said": row.said,
-                "scores": json.loads(row.scores),
-                "reason": row.reason,
-                "comment": row.words or "",
-                "demonstration": json.loads(row.written) if row.written else "",
-                "guideline": row.guideline,
-                "shown_ms": row.shown_ms,
-                "received_at": datetime.fromtimestamp(row.received_at / 1e6, UTC).isoformat(),
-                "supersedes": row.supersedes,
-            }
-            for row in unit.tx.execute(statement).all()
-        ]
 
     def judged(self, unit: Unit, campaign: str) -> tuple[int, int, int]:
         """Counts of the ordinary pairs: judgements, judgements needed so far, and pairs that lack some."""
@@ -340,6 +309,12 @@ class Rows:
         sums = [func.coalesce(each, 0) for each in (func.sum(table.c.judged), func.sum(table.c.needed), lacks)]
         judged, needed, lacking = unit.tx.execute(select(*sums).where(*ordinary)).one()
         return int(judged), int(needed), int(lacking)
+
+    def newest(self, unit: Unit, campaign: str) -> int:
+        """Return the time of the last judgement that arrived, in microseconds; 0 if there is none."""
+        table = self.tables.judgements
+        found = select(func.max(table.c.received_at)).where(table.c.campaign == campaign)
+        return int(unit.tx.execute(found).scalar_one() or 0)
 
     def answered(self, unit: Unit, annotator: Annotator) -> int:
         """Pairs that the annotator judged, skipped or flagged, without those of the qualification."""

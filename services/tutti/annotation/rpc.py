@@ -4,6 +4,7 @@ Promises: a campaign of another tenant does not exist for a caller; a change tha
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from tutti.annotation import demonstrations, preferring, versions
@@ -11,7 +12,7 @@ from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, filled
 from tutti.annotation.listing import listed, wire
 from tutti.annotation.pairs import guideline_version
-from tutti.annotation.rows import INVITED, Annotator, Rows
+from tutti.annotation.rows import INVITED, SUSPENDED, Annotator, Rows
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.names import check_name
@@ -57,6 +58,7 @@ from tutti.contracts.annotation.v1 import (
     ReadGuidelineResponse,
     ReadPreferencesRequest,
     ReadPreferencesResponse,
+    RequalifyAnnotatorRequest,
     ResumeCampaignRequest,
     RetractAnnotatorRequest,
     ReviewDemonstrationRequest,
@@ -246,6 +248,22 @@ class AnnotationApi:
             return changed
 
         return wire(self._changed(request.campaign, call, retract))
+
+    def RequalifyAnnotator(self, request: RequalifyAnnotatorRequest, call: Call) -> WireAnnotator:
+        required(request, "campaign", "key")
+
+        def requalify(unit: Unit, campaign: Campaign) -> Annotator:
+            if campaign.state in ENDED:
+                raise _not_open(campaign, "joined")
+            found = self._rows.annotator(unit, campaign.name, key=request.key)
+            if found is None:
+                raise NotFound(f"the annotator {request.key} of {campaign.name}")
+            if found.state != SUSPENDED or request.validate_only:
+                return found
+            self._rows.qualify_again(unit, found)
+            return replace(found, state=INVITED, reason="")
+
+        return wire(self._changed(request.campaign, call, requalify))
 
     def ListWrittenDemonstrations(
         self, request: ListWrittenDemonstrationsRequest, call: Call

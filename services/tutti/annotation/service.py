@@ -30,7 +30,7 @@ def build(host: Host) -> Service:
     tables = Tables(host.metadata)
     rows = Rows(tables)
     desk = Desk(rows, settings.lease_minutes * 60, host.randomness)
-    campaigns = Campaigns(host, tables, rows, settings.look_seconds)
+    campaigns = Campaigns(host, tables, rows, settings.look_seconds, settings.undo_seconds)
     crowds = Crowds(host, tables, rows, desk)
     preferences, demonstrations = preferring(host), publishing(host)
     kept = standard.Stored(host.units, tables.campaigns)

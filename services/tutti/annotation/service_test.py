@@ -12,6 +12,9 @@ from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.simulation.faults import Fault
 from tutti.contracts.annotation.v1 import (
+    ANNOTATOR_STATE_ACTIVE,
+    ANNOTATOR_STATE_INVITED,
+    ANNOTATOR_STATE_RETRACTED,
     CAMPAIGN_STATE_FAILED,
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PUBLISHED,
@@ -26,6 +29,7 @@ from tutti.contracts.annotation.v1 import (
     PreferencesSpec,
     Qualification,
     ReadPreferencesRequest,
+    RequalifyAnnotatorRequest,
     ResumeCampaignRequest,
     RetractAnnotatorRequest,
     UpdateGuidelineRequest,
@@ -326,6 +330,66 @@ def test_who_does_not_qualify_is_told(desks: Desks) -> None:
         desks.deliver("ada", *(desks.said("ada", pair["id"], -2) for pair in pairs))
     assert desks.state("ada")["state"] == "suspended"
     assert "qualification" in desks.state("ada")["reason"]
+
+
+def test_an_owner_lets_who_did_not_qualify_take_the_qualification_again(desks: Desks) -> None:
+    desks.create(spec(pairs=12, qualification=Qualification(pairs=2, right=2)))
+    desks.invite("ada", "bob")
+    for count in (2, 1):
+        pairs = desks.lease("bob", count)
+        desks.deliver("bob", *(desks.said("bob", pair["id"]) for pair in pairs))
+    first: list[str] = []
+    while pairs := desks.lease("ada"):
+        first += [pair["id"] for pair in pairs]
+        desks.deliver("ada", *(desks.said("ada", pair["id"], -2) for pair in pairs))
+    assert desks.state("ada")["state"] == "suspended"
+
+    def again(key: str) -> int:
+        return desks.stub.RequalifyAnnotator(RequalifyAnnotatorRequest(campaign=NAME, key=key)).state
+
+    assert again("ada") == ANNOTATOR_STATE_INVITED
+    assert again("bob") == ANNOTATOR_STATE_ACTIVE
+    assert desks.state("bob")["done"] == 1
+    pairs = desks.lease("ada")
+    assert {pair["id"] for pair in pairs} <= set(first)
+    assert desks.state("ada")["qualification"] == {"answered": 0, "right": 0, "needed": 2, "of": 2}
+    receipt = desks.deliver("ada", *(desks.said("ada", pair["id"], id=judgement_id(pair["id"], 2)) for pair in pairs))
+    assert [each["right"] for each in receipt["explained"]] == [True, True]
+    assert desks.state("ada")["state"] == "active"
+    own = desks.call("/annotation/{campaign}/own.json", "ada", campaign="a")["judgements"]
+    assert len(own) == len(first) + 2  # the answers of the first attempt are kept
+    with pytest.raises(NotFound, match="the annotator eve"):
+        again("eve")
+    desks.stub.RetractAnnotator(RetractAnnotatorRequest(campaign=NAME, key="ada", reason="on request"))
+    assert again("ada") == ANNOTATOR_STATE_RETRACTED
+
+
+def test_the_last_judgement_can_be_undone_before_the_campaign_is_published(desks: Desks) -> None:
+    desks.create(spec(pairs=1, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada")
+    pair = desks.lease("ada")[0]["id"]
+    first = desks.said("ada", pair)
+    desks.deliver("ada", first)
+    waits = desks.until(lambda found: found.judgements == 1)
+    assert waits.reason == "has its judgements; closes 60 s after the last one"
+    assert desks.state("ada")["state"] == "no_pairs"
+    desks.world.clock.advance(50)
+    second = desks.said("ada", pair, 0, id=judgement_id(2), supersedes=first["id"])
+    assert desks.deliver("ada", second)["accepted"] == [second["id"]]
+    since = desks.world.clock.monotonic()
+    assert desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED).judgements == 1
+    assert desks.world.clock.monotonic() - since >= 60
+
+
+def test_owners_and_annotators_count_the_same_pairs(desks: Desks) -> None:
+    desks.create(spec(pairs=12, controls=0.4, qualification=Qualification(pairs=1, right=1)))
+    desks.invite("ada")
+    desks.judge_all("ada", most=5)
+    pair = desks.lease("ada")[0]["id"]
+    desks.deliver("ada", desks.said("ada", pair, kind="skipped", answers={}, reason="unclear"))
+    (ada,) = desks.stub.ListAnnotators(ListAnnotatorsRequest(campaign=NAME)).annotators
+    assert (ada.judged > 0, ada.controls > 0, ada.skipped) == (True, True, 1)
+    assert desks.state("ada")["done"] == ada.judged + ada.controls + ada.skipped
 
 
 def test_known_pairs_qualify_by_what_their_owner_says_of_them(desks: Desks) -> None:

@@ -11,9 +11,17 @@ from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
-from tutti.contracts.annotation.v1 import ListAnnotatorsRequest, RetractAnnotatorRequest
+from tutti.contracts.annotation.v1 import (
+    ANNOTATOR_STATE_INVITED,
+    AnnotatorState,
+    ListAnnotatorsRequest,
+    RequalifyAnnotatorRequest,
+    RetractAnnotatorRequest,
+)
+from tutti.judgements import LEAST_CONTROLS
 
-ESTIMATES = ("sharpness", "position", "length")
+BIASES = ("position", "length")
+ESTIMATES = ("sharpness", *BIASES)
 COLUMNS = ("key", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
 
 
@@ -30,6 +38,7 @@ def ls(campaign: str, output: str, **where: Any) -> None:
 
     Sharpness says how reliably the better answer is chosen; position is the leaning to the left answer, length that to
     the longer one. They are known once preferences were fitted to the campaign, each with its standard error.
+    With fewer than ten control pairs, position and length are not identified.
     """
     with served(**where) as client:
         request = ListAnnotatorsRequest(campaign=resolved(client, "campaigns", campaign))
@@ -41,13 +50,43 @@ def ls(campaign: str, output: str, **where: Any) -> None:
 
 
 def _brief(row: Plain) -> Plain:
-    """Estimates as `1.52 ± 0.30`, with nothing where there is no fit."""
+    """Estimates as `1.52 ± 0.30`, empty without a fit, with a remark where too few controls identify them."""
     shown = {name: _estimate(row.get(name)) for name in ESTIMATES}
+    if int(row.get("controls") or 0) < LEAST_CONTROLS:
+        shown |= {name: f"{shown[name]} (few controls)" for name in BIASES if shown[name]}
     return {**row, **shown, "weight": "" if row.get("weight") is None else row["weight"]}
 
 
 def _estimate(value: Any) -> str:
     return f"{value['value']:.2f} ± {value['error']:.2f}" if value else ""
+
+
+@annotators.command("requalify", short_help="Let an annotator take the qualification again.")
+@click.argument("campaign")
+@click.argument("key")
+@output_option
+@connection_options
+def requalify(campaign: str, key: str, output: str, **where: Any) -> None:
+    """Let annotator KEY take the qualification of CAMPAIGN again, after it was not passed.
+
+    The same pairs are shown again. The earlier answers are kept and do not count.
+
+    \b
+    tutti annotators ls trial
+    tutti annotators requalify trial a003
+    """
+    with connected(**where) as client:
+        request = RequalifyAnnotatorRequest(
+            request_id=fresh_id(), campaign=resolved(client, "campaigns", campaign), key=key
+        )
+        found = client.annotation.RequalifyAnnotator(request)
+    if output == JSON:
+        print_json(plain(found))
+    elif found.state == ANNOTATOR_STATE_INVITED:
+        click.echo(f"annotator {found.key} of {found.campaign} takes the qualification again")
+    else:
+        state = AnnotatorState.Name(found.state).removeprefix("ANNOTATOR_STATE_").lower()
+        click.echo(f"annotator {found.key} of {found.campaign} is {state}; nothing was changed")
 
 
 @annotators.command("retract", short_help="Remove the judgements of an annotator from a campaign.")

@@ -325,7 +325,7 @@ class Desk {
     }
     const titles = { no_pairs: code ? "finished" : "noPairs", paused: "paused", closed: "closed", suspended: "suspended" };
     if (state in titles) {
-      this.panel(say(titles[state]), waiting(this.standing));
+      this.panel(say(titles[state]), waiting(this.standing, this.past.length ? () => this.undo() : null));
       this.notice("");
     } else {
       this.panel("", say("loading"));
@@ -491,6 +491,10 @@ class Desk {
   }
 
   undo() {
+    if (this.standing?.state === "closed") {
+      this.notice(say("tooLate"));
+      return;
+    }
     const last = this.past.pop();
     if (!last) {
       this.notice(say("nothingToUndo"));

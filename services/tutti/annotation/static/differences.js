@@ -6,14 +6,18 @@ const MOST_EDITS = 1200;
 const WORD = /\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
 
 export function differences(first, second) {
-  const [one, other] = [first.match(WORD) ?? [], second.match(WORD) ?? []];
+  return joined(changes(first.match(WORD) ?? [], second.match(WORD) ?? []));
+}
+
+// The same of two lists of texts, with a [kind, text] for each of them.
+export function changes(one, other) {
   let begin = 0;
   while (begin < one.length && begin < other.length && one[begin] === other[begin]) begin += 1;
   let end = 0;
   while (end < one.length - begin && end < other.length - begin && one.at(-1 - end) === other.at(-1 - end)) end += 1;
   const [left, right] = [one.slice(begin, one.length - end), other.slice(begin, other.length - end)];
-  const found = [[0, one.slice(0, begin).join("")], ...between(left, right), [0, one.slice(one.length - end).join("")]];
-  return joined(found);
+  const same = (texts) => texts.map((text) => [0, text]);
+  return [...same(one.slice(0, begin)), ...between(left, right), ...same(one.slice(one.length - end))];
 }
 
 function between(one, other) {
@@ -31,7 +35,7 @@ function between(one, other) {
     }
     if (edits * edits > 400_000) break; // the traces grow with the square
   }
-  return [[-1, one.join("")], [1, other.join("")]];
+  return [...one.map((text) => [-1, text]), ...other.map((text) => [1, text])];
 }
 
 function traced(one, other, traces) {

@@ -1,7 +1,8 @@
 // Texts that are shown in place of a pair: before the first one, when there is none, and what is stored of an annotator.
 
 import { element, markdown } from "./markdown.js";
-import { showChange, showText } from "./textview.js";
+import { showChange } from "./revision.js";
+import { showText } from "./textview.js";
 import { say } from "./words.js";
 
 const paragraph = (text) => element("p", { dir: "auto" }, text);
@@ -28,6 +29,7 @@ export function introduction(standing, leave) {
 
 export function changedGuideline({ before, text }) {
   const change = element("div");
+  change.dir = "auto";
   showChange(change, before.text, text);
   return element("div", {}, paragraph(say("guidelineChangedWords")), change);
 }
@@ -43,8 +45,8 @@ export function explanation(words, pair) {
   return body;
 }
 
-// Why there is no pair, and when there may be one.
-export function waiting({ state, reason, done, agreement, code }) {
+// Why there is no pair, and when there may be one; `undo` is called by a button while there is something to undo.
+export function waiting({ state, reason, done, agreement, code }, undo = null) {
   const body = element("div");
   const add = (text) => text && body.append(paragraph(text));
   if (state === "no_pairs" && code) add(say("closedWords", { done }));
@@ -54,6 +56,11 @@ export function waiting({ state, reason, done, agreement, code }) {
   if (state === "paused") add(say("pausedWhen"));
   if (agreement) add(say("agreement", agreement));
   if (code) body.append(element("p", { dir: "auto" }, element("strong", {}, say("code", { code }))));
+  if (undo && state === "no_pairs") {
+    const button = element("button", { type: "button" }, say("undoLast"));
+    button.addEventListener("click", undo);
+    body.append(paragraph(say("undoWords")), element("p", {}, button));
+  }
   return body;
 }
 

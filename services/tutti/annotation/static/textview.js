@@ -50,16 +50,6 @@ export function showDifferences(left, right, [one, other]) {
   }
 }
 
-// Fills `parent` with the text of `after`; what `before` had and it has not is crossed out.
-export function showChange(parent, before, after) {
-  const text = element("div", { class: "raw", dir: "auto" });
-  for (const [kind, words] of differences(before, after)) {
-    if (kind === 0) plain(text, words);
-    else text.append(plain(element(kind > 0 ? "mark" : "del"), words));
-  }
-  parent.replaceChildren(text);
-}
-
 function pieces(text) {
   const made = document.createDocumentFragment();
   for (let at = 0, end = 0; at < text.length; at = end) {

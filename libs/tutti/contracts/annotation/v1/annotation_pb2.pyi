@@ -642,6 +642,40 @@ class Demonstration(_message.Message):
 Global___Demonstration: _TypeAlias = Demonstration  # noqa: Y015
 
 @_typing.final
+class RequalifyAnnotatorRequest(_message.Message):
+    """RequalifyAnnotatorRequest identifies an annotator."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    campaign: _builtins.str
+    """campaign of the annotator."""
+    key: _builtins.str
+    """key of the annotator."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        campaign: _builtins.str = ...,
+        key: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "key", b"key", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequalifyAnnotatorRequest: _TypeAlias = RequalifyAnnotatorRequest  # noqa: Y015
+
+@_typing.final
 class ListWrittenDemonstrationsRequest(_message.Message):
     """ListWrittenDemonstrationsRequest identifies a campaign."""
 

@@ -97,6 +97,11 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
                 _registered_method=True)
+        self.RequalifyAnnotator = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/RequalifyAnnotator',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+                _registered_method=True)
         self.ListWrittenDemonstrations = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/ListWrittenDemonstrations',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListWrittenDemonstrationsRequest.SerializeToString,
@@ -247,6 +252,14 @@ class AnnotationServiceServicer:
 
     def RetractAnnotator(self, request, context):
         """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequalifyAnnotator(self, request, context):
+        """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
+        count. An annotator who did not fail is returned unchanged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -404,6 +417,11 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
             'RetractAnnotator': grpc.unary_unary_rpc_method_handler(
                     servicer.RetractAnnotator,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
+            ),
+            'RequalifyAnnotator': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequalifyAnnotator,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
             ),
             'ListWrittenDemonstrations': grpc.unary_unary_rpc_method_handler(
@@ -796,6 +814,33 @@ class AnnotationService:
             target,
             '/tutti.annotation.v1.AnnotationService/RetractAnnotator',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequalifyAnnotator(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/RequalifyAnnotator',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
             options,
             channel_credentials,

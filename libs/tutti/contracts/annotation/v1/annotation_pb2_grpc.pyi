@@ -59,6 +59,10 @@ class AnnotationServiceStub:
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
+    RequalifyAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RequalifyAnnotatorRequest, _annotation_pb2.Annotator]
+    """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
+    count. An annotator who did not fail is returned unchanged.
+    """
     ListWrittenDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListWrittenDemonstrationsRequest, _annotation_pb2.ListWrittenDemonstrationsResponse]
     """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]
@@ -115,6 +119,10 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
+    RequalifyAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RequalifyAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
+    """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
+    count. An annotator who did not fail is returned unchanged.
+    """
     ListWrittenDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListWrittenDemonstrationsRequest, _annotation_pb2.ListWrittenDemonstrationsResponse]  # type: ignore[assignment]
     """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]  # type: ignore[assignment]
@@ -240,6 +248,16 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
         """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
+
+    @_abc_1.abstractmethod
+    def RequalifyAnnotator(
+        self,
+        request: _annotation_pb2.RequalifyAnnotatorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
+        """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
+        count. An annotator who did not fail is returned unchanged.
+        """
 
     @_abc_1.abstractmethod
     def ListWrittenDemonstrations(
