@@ -62,6 +62,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     for name in ("prompts", "demonstrations"):
         stages[name]["path"] = str(folder / f"{name}.jsonl")
     stages["tuned"]["steps"], stages["reward"]["epochs"], stages["answers"]["each"] = 4, 1, 2
+    stages["reward"]["length"] = 32  # of a model that has hardly learned, few answers end
     stages["judged"]["overlap"] = {"least": 1, "most": 1}
     policy = {"steps": ITERATIONS, "checkpoint_every": 5, "prompts_per_step": 4, "group": 2}
     split = {"rollout": {"placement": "split", "workers": 2}}
