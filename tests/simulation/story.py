@@ -467,7 +467,7 @@ class Story:
                 max_turns=SETTLE_TURNS,
             )
         except SimulationFailed:
-            self.simulation.settle(max_turns=SETTLE_TURNS)
+            self.simulation.settle()  # longer: a task may wait for a moment before which the clock was set back
         self.simulation.examine()
         self.require_single_facts()
 

@@ -84,7 +84,7 @@ def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_pa
     written = tutti(served, "preferences", "export", "trial", "--to", str(tmp_path / "own.jsonl"))
     assert written["pairs"] == 4
     line = json.loads((tmp_path / "own.jsonl").read_text().splitlines()[0])
-    assert sorted(line) == ["answers", "first", "prompt", "weight"]
+    assert sorted(line) == ["answers", "first", "judged", "prompt", "weight"]
     tutti(served, "preferences", "export", "trial", "--format", "trl", "--to", str(tmp_path / "trl.jsonl"))
     line = json.loads((tmp_path / "trl.jsonl").read_text().splitlines()[0])
     assert line["prompt"][0]["role"] == "user"

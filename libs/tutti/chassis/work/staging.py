@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tutti.backbone import Blobs
-from tutti.backbone.blobs import BlobMissing
+from tutti.backbone.blobs import BadKey, BlobMissing
 from tutti.backbone.cached import Prefetching
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.tasks import WorkFailed
@@ -25,6 +25,8 @@ def manifest(blobs: Blobs, key: str, digest: str, *kinds: str) -> Manifest:
     """Read and check a manifest of one of these kinds. Raises WorkFailed when it is missing, damaged or another one."""
     try:
         found = Manifest.decode(blobs.get(key), expected=kinds)
+    except BadKey as error:
+        raise _unnamed("manifest", error) from error
     except BlobMissing as error:
         raise WorkFailed(f"the manifest {key} is gone; run the recipe again, its stage will be made again") from error
     except CorpusError as error:
@@ -34,6 +36,11 @@ def manifest(blobs: Blobs, key: str, digest: str, *kinds: str) -> Manifest:
     if digest and found.content_digest != digest:
         raise WorkFailed(f"the manifest {key} has digest {found.content_digest}, expected {digest}")
     return found
+
+
+def _unnamed(what: str, error: BadKey) -> WorkFailed:
+    """The error for a key that is none, as that of a resource without a result."""
+    return WorkFailed(f"there is no {what} to read: {error}; name a resource that is done")
 
 
 def blob(blobs: Blobs, key: str, digest: str, to: Path) -> Path:
@@ -69,6 +76,8 @@ def small(blobs: Blobs, key: str) -> bytes:
     """Read a blob whose key ends in the digest of its bytes. Raises WorkFailed."""
     try:
         data = blobs.get(key)
+    except BadKey as error:
+        raise _unnamed("blob", error) from error
     except BlobMissing as error:
         raise WorkFailed(f"the blob {key} is gone; run the recipe again, its stage will be made again") from error
     if bytes_digest(data).removeprefix("blake3:") not in key:
