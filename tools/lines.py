@@ -13,7 +13,7 @@ NOT_COUNTED = {"contracts", "migrations", "testing", "vendor"}
 
 
 def counted(path: PurePosixPath) -> bool:
-    """Whether people wrote and maintain the file, and it is no test."""
+    """Return true for a file that is written by hand and is not a test."""
     return (
         path.suffix in SUFFIXES
         and path.parts[0] in ("libs", "services")
@@ -24,22 +24,20 @@ def counted(path: PurePosixPath) -> bool:
 
 
 def package(path: PurePosixPath) -> str:
-    """`libs/tutti/chassis/rpc/server.py` belongs to chassis, `services/tutti/dedup/rpc.py` to dedup."""
+    """Return the package of a file: chassis for `libs/tutti/chassis/rpc/server.py`."""
     return path.parts[2] if len(path.parts) > 3 else path.parts[1]
 
 
 def lines_at(commit: str) -> Counter[str]:
     """Lines by package. Raises CalledProcessError for a commit that is none."""
+    command = ["git", "grep", "--count", "", commit, "--", "libs", "services"]
     found: Counter[str] = Counter()
-    for name in _git("ls-tree", "-r", "--name-only", commit, "libs", "services").splitlines():
+    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+        name, _, count = line.removeprefix(f"{commit}:").rpartition(":")
         path = PurePosixPath(name)
         if counted(path):
-            found[package(path)] += len(_git("show", f"{commit}:{name}").splitlines())
+            found[package(path)] += int(count)
     return found
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def main() -> None:

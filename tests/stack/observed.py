@@ -1,4 +1,4 @@
-"""What is seen of a training from outside: its steps by time, connections to Postgres, and who leads."""
+"""Observe a training from outside: its steps by time, the connections to Postgres, and the leaders."""
 
 import threading
 import time

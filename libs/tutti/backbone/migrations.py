@@ -10,6 +10,7 @@ were; a database of a newer version is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,20 +42,17 @@ def upgrade(connection: Connection, history: Path) -> None:
     context.stamp(revisions, "heads")
 
 
-def is_due(connection: Connection, history: Path) -> bool:
-    """True if the database lacks revisions of `history`. Raises NewerSchema."""
-    if _is_current(connection, history):
-        return False
-    from alembic.migration import MigrationContext
+def bring_up(
+    connection: Connection, metadata: MetaData, history: Path | None, *, before: Callable[[], None] = lambda: None
+) -> None:
+    """Upgrade the tables by their history, after `before()`; without one, create those that are missing.
 
-    return bool(due(directory(history), MigrationContext.configure(connection).get_current_heads(), history))
-
-
-def bring_up(connection: Connection, metadata: MetaData, history: Path | None) -> None:
-    """Upgrade the tables by their history; without one, create those that are missing. Raises NewerSchema."""
+    Raises NewerSchema.
+    """
     if history is None:
         metadata.create_all(connection)
     elif not _is_current(connection, history):
+        before()
         upgrade(connection, history)
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
@@ -88,7 +89,7 @@ class PostgresDatabase:
             max_overflow=0,
             pool_timeout=deadline_seconds,
             connect_args={
-                "connect_timeout": max(2, int(deadline_seconds)) if place(url).count(":") == 1 else HOST_SECONDS,
+                "connect_timeout": HOST_SECONDS if "," in place(url) else max(2, int(deadline_seconds)),
                 "options": f"-c search_path={self._schema} -c timezone=UTC -c lock_timeout={milliseconds} "
                 f"-c statement_timeout={milliseconds} "
                 f"-c idle_in_transaction_session_timeout={milliseconds} {options}",
@@ -107,9 +108,8 @@ class PostgresDatabase:
     def create(self, metadata: MetaData, history: Path | None = None) -> None:
         def work(connection: Connection) -> None:
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
-            if history is not None and migrations.is_due(connection, history):
-                views.withdraw(connection, self._schema)
-            migrations.bring_up(connection, metadata, history)
+            withdraw = partial(views.withdraw, connection, self._schema)
+            migrations.bring_up(connection, metadata, history, before=withdraw)
 
         self._locked(work)
 

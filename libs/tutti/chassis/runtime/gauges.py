@@ -1,10 +1,11 @@
 """Gauges of waiting rows in the database of each service, read when they are scraped.
 
-Promises: two small reads a service and scrape; a database that is away gives no numbers, not old ones.
+Promises: one small transaction a service and scrape; a database that is away gives no numbers, not old ones.
 """
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -35,8 +36,9 @@ class Waiting(Collector):
         )
         for name, (units, machinery) in self._services.items():
             try:
-                depth, kinds, letters = units.run(_count, isolation=Isolation.READ_COMMITTED)
-                leads = _leads(units, machinery)
+                (depth, kinds, letters), leads = units.run(
+                    partial(_read, machinery), isolation=Isolation.READ_COMMITTED
+                )
                 behind = _lag(self._events, machinery)
             except Exception as error:
                 log.warning("%s has no metrics: %s", name, error)
@@ -72,10 +74,10 @@ def _count(unit: Unit) -> tuple[int, dict[tuple[str, str], int], int]:
     return outbox.count_unsent(unit), kinds, letters
 
 
-def _leads(units: Units, machinery: Machinery) -> bool | None:
-    """True while a replica leads; None for a service without a leader."""
+def _read(machinery: Machinery, unit: Unit) -> tuple[tuple[int, dict[tuple[str, str], int], int], bool | None]:
+    """Counts, and whether a replica leads; None for a service without a leader."""
     leadership = machinery.leadership
-    return None if leadership is None else units.run(leadership.leader, isolation=Isolation.READ_COMMITTED).works
+    return _count(unit), None if leadership is None else leadership.leader(unit).works
 
 
 def _lag(events: EventLog, machinery: Machinery) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a task reads before it works: refused for good where there is nothing to read."""
+"""Staging: a task that reads a resource without a result fails without another attempt."""
 
 from pathlib import Path
 
