@@ -1,11 +1,14 @@
 """The calls that annotation answers.
 
-Promises: a campaign of another tenant does not exist for a caller; a change that is asked for again changes nothing.
+Promises: a campaign of another tenant does not exist for a caller, nor what was made of its judgements; a change that
+is asked for again changes nothing.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from tutti.annotation import demonstrations, preferring, versions
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
@@ -19,6 +22,8 @@ from tutti.chassis.names import check_name
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
+from tutti.chassis.store import crud
+from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
@@ -48,6 +53,9 @@ from tutti.contracts.annotation.v1 import (
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
     ListAnnotatorsResponse,
+    ListCampaignsResponse,
+    ListDemonstrationsResponse,
+    ListPreferencesResponse,
     ListWrittenDemonstrationsRequest,
     ListWrittenDemonstrationsResponse,
     PauseCampaignRequest,
@@ -65,7 +73,7 @@ from tutti.contracts.annotation.v1 import (
     UpdateGuidelineRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, State
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind
@@ -82,6 +90,8 @@ declare(
         KEY_TAKEN: "the key belongs to another annotator of the campaign",
     }
 )
+M = TypeVar("M", Campaign, Preferences, Demonstrations)
+R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 ENDED = (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
 
@@ -99,6 +109,12 @@ class AnnotationApi:
         self._units, self._blobs = host.units, host.blobs
         self._tables, self._rows, self._campaigns = tables, rows, campaigns
         self._preferences, self._published = preferences, published
+
+    def GetCampaign(self, request: GetRequest, call: Call) -> Campaign:
+        return self._get(self._tables.campaigns, request, call)
+
+    def ListCampaigns(self, request: ListRequest, call: Call) -> ListCampaignsResponse:
+        return self._list(self._tables.campaigns, request, ListCampaignsResponse, call)
 
     def CreateCampaign(self, request: CreateCampaignRequest, call: Call) -> CreateCampaignResponse:
         check_campaign(request.spec)
@@ -287,10 +303,22 @@ class AnnotationApi:
 
     def CreatePreferences(self, request: CreatePreferencesRequest, call: Call) -> CreatePreferencesResponse:
         preferring.check(request.spec)
+        if not self._units.run(lambda unit: self._shown(unit, Preferences(spec=request.spec), call)):
+            raise NotFound(", ".join(each.campaign for each in preferring.campaigns_of(request.spec)))
         return CreatePreferencesResponse(preferences=self._preferences.create(request))
 
+    def GetPreferences(self, request: GetRequest, call: Call) -> Preferences:
+        return self._get(self._preferences.resource, request, call)
+
+    def CancelPreferences(self, request: CancelRequest, call: Call) -> Preferences:
+        self.GetPreferences(GetRequest(name=request.name), call)
+        return self._preferences.cancel(request)
+
+    def ListPreferences(self, request: ListRequest, call: Call) -> ListPreferencesResponse:
+        return self._list(self._preferences.resource, request, ListPreferencesResponse, call)
+
     def ReadPreferences(self, request: ReadPreferencesRequest, call: Call) -> ReadPreferencesResponse:
-        found = self._preferences.get(GetRequest(name=request.name))
+        found = self.GetPreferences(GetRequest(name=request.name), call)
         return ReadPreferencesResponse(data=self._read(found, Kind.PREFERENCES, request.offset))
 
     def FindDemonstrations(self, request: FindDemonstrationsRequest, call: Call) -> FindDemonstrationsResponse:
@@ -312,8 +340,18 @@ class AnnotationApi:
                     raise InvalidField(f"spec.accepted[{place}]", seen=each.content_digest, expected=expected)
         return CreateDemonstrationsResponse(demonstrations=self._published.create(request))
 
+    def GetDemonstrations(self, request: GetRequest, call: Call) -> Demonstrations:
+        return self._get(self._published.resource, request, call)
+
+    def CancelDemonstrations(self, request: CancelRequest, call: Call) -> Demonstrations:
+        self.GetDemonstrations(GetRequest(name=request.name), call)
+        return self._published.cancel(request)
+
+    def ListDemonstrations(self, request: ListRequest, call: Call) -> ListDemonstrationsResponse:
+        return self._list(self._published.resource, request, ListDemonstrationsResponse, call)
+
     def ReadDemonstrations(self, request: ReadDemonstrationsRequest, call: Call) -> ReadDemonstrationsResponse:
-        found = self._published.get(GetRequest(name=request.name))
+        found = self.GetDemonstrations(GetRequest(name=request.name), call)
         return ReadDemonstrationsResponse(data=self._read(found, Kind.CONVERSATIONS, request.offset))
 
     def _read(self, found: Preferences | Demonstrations, kind: Kind, offset: int) -> bytes:
@@ -354,9 +392,38 @@ class AnnotationApi:
 
         return self._units.run(run)
 
+    def _get(self, resource: Resource[M], request: GetRequest, call: Call) -> M:
+        """Raises NotFound where it is another tenant's."""
+
+        def shown(unit: Unit, found: M) -> M:
+            if not self._shown(unit, found, call):
+                raise NotFound(request.name)
+            return found
+
+        return crud.get(self._units, resource, request, shown)
+
+    def _list(self, resource: Resource[Any], request: ListRequest, response: type[R], call: Call) -> R:
+        return crud.list_page(
+            self._units, resource, request, response, lambda unit, found: self._shown(unit, found, call)
+        )
+
+    def _shown(self, unit: Unit, found: Campaign | Preferences | Demonstrations, call: Call) -> bool:
+        """True for what is of the caller's tenant: a campaign, or what was made of campaigns that all are."""
+        match found:
+            case Campaign():
+                campaigns: list[Campaign | None] = [found]
+            case Preferences():
+                names = [each.campaign for each in preferring.campaigns_of(found.spec)]
+                campaigns = [self._tables.campaigns.find(unit, name) for name in names]
+            case _:
+                campaigns = [self._tables.campaigns.find(unit, each.campaign) for each in found.spec.accepted]
+        tenants = {each.tenant for each in campaigns if each is not None}
+        return call.principal.is_machine or tenants <= {call.principal.tenant}
+
     def _owned(self, unit: Unit, name: str, call: Call) -> Campaign:
+        """Raises NotFound."""
         campaign = self._tables.campaigns.get(unit, name)
-        if campaign.tenant != call.principal.tenant and not call.principal.is_machine:
+        if not self._shown(unit, campaign, call):
             raise NotFound(name)
         return campaign
 

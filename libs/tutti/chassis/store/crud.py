@@ -28,10 +28,24 @@ def get(
     return _masked(units.run(lambda unit: told(unit, resource.get(unit, name))), request.read_mask)
 
 
-def list_page(units: Units, resource: Resource[Any], request: ListRequest, response: type[R]) -> R:
-    """The response has a field named as the kind, for the resources, and `next_page_token`."""
+def list_page(
+    units: Units,
+    resource: Resource[Any],
+    request: ListRequest,
+    response: type[R],
+    shown: Callable[[Unit, Any], bool] = lambda unit, found: True,
+) -> R:
+    """The response has a field named as the kind, for the resources, and `next_page_token`.
+
+    Those that are not `shown` are left out, so a page can have fewer than were asked for, and still be followed by one.
+    """
     _check_mask(resource.message, request.read_mask)
-    found, token = units.run(lambda unit: resource.page(unit, request))
+
+    def look(unit: Unit) -> tuple[list[Any], str]:
+        found, token = resource.page(unit, request)
+        return [each for each in found if shown(unit, each)], token
+
+    found, token = units.run(look)
     return response(**{resource.kind: [_masked(each, request.read_mask) for each in found], "next_page_token": token})
 
 
