@@ -42,6 +42,9 @@ OWNED = Path("/own")  # volumes that the container of this name writes to
 ARCHIVE = "archive"  # takes backups and restores them, so it may do what every service may
 DOOR = "door"
 TLS_HOSTS = "TLS_HOSTS"
+# Variables of `secrets`, and what they stand for with one server of each kind.
+BROKERS = ("BROKERS", "kafka:9092")
+DATABASE = ("DATABASE", "postgres:5432/tutti")
 RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views and topics
 MADE = "made.json"  # every secret, in a folder of its own
@@ -55,6 +58,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
     tokens = Tokens.parse(made["tokens"])
     blobs = f"s3://{made['s3_access']}:{made['s3_secret']}@s3:7070/tutti?secure=false"
     others = {name: f"{name}:{PORT}" for name in services}
+    log, database = (os.environ.get(name, default) for name, default in (BROKERS, DATABASE))
     hosts = [host for host in os.environ.get(TLS_HOSTS, "").split(",") if host]
     authority = _authority(volume) if hosts else None
     for name, user in users.items():
@@ -70,8 +74,8 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         if name in services or agent or name == ARCHIVE:
             settings["blobs"] = {"url": blobs}
         if name in services or name == ARCHIVE:
-            settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@kafka:9092"}
-            settings["database"] = {"url": f"postgresql://{name}:{made[name]}@postgres:5432/tutti"}
+            settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@{log}"}
+            settings["database"] = {"url": f"postgresql://{name}:{made[name]}@{database}"}
         files = {"tutti.toml": to_toml(settings)}
         if name in services or name == "operator":
             files["tokens"] = tokens.text()
@@ -83,13 +87,13 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             settings["trainer"] = {"address": name}
             files["tutti.toml"] = to_toml(settings)
         elif name == "postgres":
-            files = {"password": made["postgres"]}
+            files = {"password": made["postgres"], "standby": made["standby"]}
         elif name == "s3":
             files = {"keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n"}
         elif name == "roles":
             files = {
                 "roles.json": json.dumps({each: made[each] for each in (*services, ARCHIVE, READER)}),
-                "url": f"postgresql://tutti:{made['postgres']}@postgres:5432/tutti",
+                "url": f"postgresql://tutti:{made['postgres']}@{database}",
             }
         elif name == "topics":
             files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
@@ -170,7 +174,7 @@ def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
         "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
     }
     users = (*services, ARCHIVE, READER)
-    names = ("postgres", *users, *(f"kafka_{user}" for user in users))
+    names = ("postgres", "standby", *users, *(f"kafka_{user}" for user in users))
     new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:
         _write(path, json.dumps(new), os.getuid())

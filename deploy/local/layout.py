@@ -14,6 +14,7 @@ from processes import ServerError, free_port, write_secret
 FILE = "layout.json"
 BROKERS = ("kafka", "kafka-2", "kafka-3")
 DATABASES = ("postgres", "postgres-2")
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Layout:
     broker_password: str
     database_password: str
     standby_password: str
+    listen: str = LOOPBACK
+    """where the databases accept connections; clients of other hosts need passwords too"""
 
     @classmethod
     def read(cls, folder: Path) -> "Layout | None":
@@ -34,6 +37,11 @@ class Layout:
             return cls(**json.loads((folder / FILE).read_text()))
         except FileNotFoundError:
             return None
+
+    def write(self, folder: Path) -> None:
+        """Give the servers of a folder this layout."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_secret(folder / FILE, json.dumps(asdict(self)))
 
 
 def replicate(folder: Path) -> None:
@@ -53,5 +61,4 @@ def replicate(folder: Path) -> None:
     made = Layout(
         ports[:split], ports[split : 2 * split], ports[2 * split :], *(secrets.token_hex(24) for _ in range(3))
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_secret(folder / FILE, json.dumps(asdict(made)))
+    made.write(folder)

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from layout import DATABASES, Layout
+from layout import DATABASES, LOOPBACK, Layout
 from pair import Record
 from processes import (
     STOP_SECONDS,
@@ -56,6 +56,7 @@ class Postgres:
 
     def __init__(self, layout: Layout | None = None, number: int = 0) -> None:
         self._layout, self._number = layout, number
+        self._listen = LOOPBACK if layout is None else layout.listen
         self.name = DATABASES[number]
 
     def obtain(self, *, install: bool) -> None:
@@ -109,13 +110,16 @@ class Postgres:
             if record is not None:
                 with open(data / "postgresql.conf", "a") as configuration:
                     configuration.write(f"include_if_exists = '../{REPLICATION}'\n")
+            if self._listen != LOOPBACK:
+                with open(data / "pg_hba.conf", "a") as rules:
+                    rules.write("host all all all scram-sha-256\n")
             (home / "key").write_text(key)  # last: without it, or with another, the data are not whole or not ours
         # Backends outlive a killed postmaster for a moment; a killed one that nobody reaps still has its pid.
         if wait_until(lambda: not lives_in(data), STOP_SECONDS):
             (data / "postmaster.pid").unlink(missing_ok=True)
         command: list[str | Path] = [binaries / "postgres", "-D", data, "-p", settings["port"]]
         paired = () if record is None else PAIRED
-        for option in ("listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200",
+        for option in (f"listen_addresses={self._listen}", "unix_socket_directories=", "max_connections=200",
                        "shared_buffers=32MB", "logging_collector=off", *paired):  # fmt: skip
             command += ["-c", option]
         return start(command, log=folder / "log", environment={}, account=account)

@@ -18,8 +18,12 @@ FILE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 LAYERS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "deploy" / "compose").glob("*.yaml"))}
 # Those of a layer alone are held to the same rules; what a layer changes of others is small.
 ADDED = {
-    name: each for layer in LAYERS.values() for name, each in layer["services"].items() if name not in FILE["services"]
+    name: FILE["services"].get(each.get("extends", {}).get("service"), {}) | each
+    for layer in LAYERS.values()
+    for name, each in layer["services"].items()
+    if name not in FILE["services"]
 }
+PROTECTION = {"user", "read_only", "cap_add", "cap_drop", "security_opt", "privileged", "logging", "pids_limit"}
 SERVICES: dict[str, dict[str, Any]] = FILE["services"] | ADDED
 ONE_SHOT = {"secrets", "roles", "topics", "token", "archive", "authority"}
 METERED = {f"tutti.{name}" for name in (*installed_services(), "trainer")}
@@ -99,12 +103,12 @@ def test_a_layer_takes_no_limit_away_and_holds_no_secret() -> None:
     for layer in LAYERS.values():
         for name, each in layer["services"].items():
             if name in FILE["services"]:
-                assert set(each) <= {"environment", "ports", "depends_on", "command", "deploy"}
+                assert not set(each) & PROTECTION
             assert all(not SECRET.search(str(value)) for value in each.get("environment", {}).values())
 
 
 def test_two_replicas_of_each_service_open_80_connections_at_most() -> None:
-    layer = LAYERS["replicas"]["services"]
+    layer = {name: each for name, each in LAYERS["replicas"]["services"].items() if "deploy" in each}
     assert sorted(layer) == installed_services()
     assert all(each["deploy"] == {"replicas": 2} for each in layer.values())
     most = sum(2 * int(each["environment"]["TUTTI_DATABASE__CONNECTIONS"]) for each in layer.values())
@@ -119,6 +123,20 @@ def test_kafka_serves_nobody_without_a_password_beyond_its_own_container() -> No
     assert {protocols[name] for name in open_to} == {"SASL_PLAINTEXT"}
     sharing = {name for name, each in SERVICES.items() if each.get("network_mode") == "service:kafka"}
     assert sharing == {"topics"}
+
+
+def test_brokers_serve_nobody_without_a_password_beyond_their_own_network() -> None:
+    layer = LAYERS["replicas"]
+    assert layer["networks"] == {"brokers": {"internal": True}}
+    inside = {name: each for name, each in layer["services"].items() if "brokers" in each.get("networks", {})}
+    assert set(inside) == {"kafka", "kafka-2", "kafka-3"}
+    protocols = dict(
+        each.split(":") for each in SERVICES["kafka"]["environment"]["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(",")
+    )
+    for each in inside.values():
+        (alias,) = each["networks"]["brokers"]["aliases"]
+        for name, _, address in listeners(each["environment"]["KAFKA_LISTENERS"]):
+            assert protocols[name] == "SASL_PLAINTEXT" or address.startswith(f"{alias}:")
 
 
 def listeners(text: str) -> list[tuple[str, str, str]]:

@@ -8,12 +8,17 @@ covers the parameters; `state_digest` the moments and scalars too. Epoch, topolo
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from tutti.model.chunks import Chunk, Kind, Layout
+from tutti.native.deferred import deferred
 from tutti.records.canonical import DIGEST_BYTES, JsonValue, canonical_json, framed, hasher, named
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = deferred("numpy")
 
 DTYPE = "<f4"
 _LEAF, _MODEL, _STATE = "checkpoint leaf", "checkpoint model root", "checkpoint state root"

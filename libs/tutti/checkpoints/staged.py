@@ -6,15 +6,20 @@ Each tensor's digest is checked again as it is read, because a local disk can li
 from __future__ import annotations
 
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from tutti.checkpoints.digests import DTYPE, leaf_digest
 from tutti.checkpoints.errors import CheckpointError, Damaged, InvalidCheckpoint, Problem
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.report import KINDS
 from tutti.model.chunks import Kind
+from tutti.native.deferred import deferred
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = deferred("numpy")
 
 MANIFEST = "manifest.json"
 

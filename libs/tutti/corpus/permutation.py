@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from tutti.native.deferred import deferred
 from tutti.records.canonical import keyed_bytes
 
-Integers = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Integers = npt.NDArray[np.int64]
+else:
+    np = deferred("numpy")
+
 _KEY_BLOCKS = 2  # of the keys of four rounds each
-_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # the finalizer of splitmix64
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # the finalizer of splitmix64
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,6 @@ class Permutation:
 
 
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    values = (values ^ (values >> np.uint64(30))) * _MULTIPLIERS[0]
-    values = (values ^ (values >> np.uint64(27))) * _MULTIPLIERS[1]
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(_MULTIPLIERS[0])
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(_MULTIPLIERS[1])
     return values ^ (values >> np.uint64(31))

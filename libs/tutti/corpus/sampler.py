@@ -12,14 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, groupby
 from math import gcd
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tutti.corpus.permutation import Integers, Permutation
+from tutti.corpus.permutation import Permutation
+from tutti.native.deferred import deferred
 from tutti.records.canonical import JsonValue, keyed_bytes
 from tutti.records.errors import InvalidSpan, UnknownSample
 from tutti.records.fields import Fields
 from tutti.records.records import later, written, written_later
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tutti.corpus.permutation import Integers
+else:
+    np = deferred("numpy")
 
 MAX_WEIGHTS = 65_536
 _MAX_EXACT = 2**53 - 1

@@ -22,15 +22,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
+from tutti.native.deferred import deferred
 from tutti.records.canonical import content_digest, named
 from tutti.records.errors import CorpusError, UnknownSample
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = deferred("numpy")
 
 _READ_BYTES = 1 << 20
 

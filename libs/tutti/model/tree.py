@@ -5,11 +5,18 @@ siblings may be added, left + right; a node whose right sibling would lie beyond
 whoever holds whichever leaves, the same additions happen in the same order, and the sum has the same bits.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from tutti.native.deferred import deferred
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = deferred("numpy")
 
 PIECE = 16_384
 """Elements of a piece. Longer sums inside one kernel depend on the number of threads; pieces are summed as a tree."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis import version
@@ -20,7 +21,7 @@ from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import checkpoint_name
 from tutti.checkpoints.manifest import CheckpointBody, CurvePlace, build_manifest
 from tutti.checkpoints.report import ShardReport
-from tutti.committer import curves, quarantine
+from tutti.committer import quarantine
 from tutti.committer.decision import ShardState, next_step
 from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow, line_name
 from tutti.committer.settings import CommitterSettings
@@ -34,6 +35,12 @@ from tutti.contracts.committer.v1 import (
 )
 from tutti.model.shapes import to_wire
 from tutti.model.training import Training
+from tutti.native.deferred import deferred
+
+if TYPE_CHECKING:
+    from tutti.committer import curves
+else:  # with it comes numpy
+    curves = deferred("tutti.committer.curves")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.names import check_name
 from tutti.chassis.rpc.call import Call
@@ -11,7 +13,6 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import ShardName
-from tutti.committer import curves
 from tutti.committer.commits import Commits
 from tutti.committer.garbage import Collector, JobGarbage
 from tutti.committer.opening import Opening, read_checkpoint
@@ -42,6 +43,12 @@ from tutti.contracts.committer.v1 import (
     VerifyCheckpointRequest,
     VerifyCheckpointResponse,
 )
+from tutti.native.deferred import deferred
+
+if TYPE_CHECKING:
+    from tutti.committer import curves
+else:  # with it comes numpy
+    curves = deferred("tutti.committer.curves")
 
 KEYS_TOLD = 20
 NOT_COMMITTED = "NOT_COMMITTED"

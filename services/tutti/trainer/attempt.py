@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from tutti.backbone.clock import Clock
-from tutti.checkpoints.curve import Recorder
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import manifest_of
 from tutti.checkpoints.writer import plan_of
@@ -49,12 +49,18 @@ from tutti.contracts.trainer.v1 import (
 from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
+from tutti.native.deferred import deferred
 from tutti.trainer import measures
 from tutti.trainer.autopsy import examine
 from tutti.trainer.crossings import Crossings
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, WAITING_FOR_WEIGHTS
 from tutti.trainer.places import Place, all_ended, first_loss
 from tutti.trainer.ports import AgentSettings, Launcher, LaunchError, RankProcess
+
+if TYPE_CHECKING:
+    from tutti.checkpoints import curve
+else:  # with it comes numpy
+    curve = deferred("tutti.checkpoints.curve")
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +112,7 @@ class Attempt:
         self._crossings = Crossings(
             assignment.job, assignment.epoch, settings.name, seconds=settings.progress, now=self._begun_at
         )
-        self._curve = Recorder()
+        self._curve = curve.Recorder()
         self._plan = None
         try:
             self._training = Training.from_json(assignment.training)

@@ -3,15 +3,20 @@
 Metrics that are not finite are counted and not shown; the curve keeps them.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
 from tutti.chassis.telemetry import metrics
-from tutti.checkpoints.curve import Recorder
 from tutti.contracts.trainer.v1 import OUTCOME_SKIPPED, Progress, Stored
+
+if TYPE_CHECKING:
+    from tutti.checkpoints.curve import Recorder
 
 _LABELS = ("job",)
 _COLLECTIVES = ("reduce", "vote", "gather")

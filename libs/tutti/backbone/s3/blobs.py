@@ -15,8 +15,6 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 import urllib3
 from blake3 import blake3
-from minio import Minio
-from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
 from urllib3 import BaseHTTPResponse
 
 from tutti.backbone.blobs import (
@@ -32,6 +30,7 @@ from tutti.backbone.blobs import (
     check_prefix,
 )
 from tutti.backbone.files import READ_SIZE, Files, RealFiles, make_folders, overwrite
+from tutti.backbone.s3.sdk import InvalidResponseError, Minio, MinioException, S3Error, ServerError
 
 T = TypeVar("T")
 PART_SIZE = 64 << 20  # a blob of one part costs one request, and the server puts nothing together

@@ -1,0 +1,27 @@
+"""Libraries that a process at rest does without: each costs megabytes in every container."""
+
+import subprocess
+import sys
+
+import pytest
+
+STORES = "tutti.backbone.kafka.eventlog, tutti.backbone.postgres.database, tutti.backbone.s3.blobs"
+
+
+def imported(modules: str, libraries: set[str]) -> list[str]:
+    code = f"import sys, {modules}; print(*(each for each in {sorted(libraries)} if each in sys.modules))"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["tutti.access.service", "tutti.committer.service", "tutti.pipeline.service", "tutti.scheduler.service",
+     "tutti.trainer.program", "tutti.trainer.iochild"],
+)  # fmt: skip
+def test_a_process_that_computes_nothing_starts_without_numpy(module: str) -> None:
+    assert imported(module, {"numpy", "pyarrow", "torch"}) == []
+
+
+def test_the_s3_adapter_starts_without_the_client_for_administration() -> None:
+    assert imported(STORES, {"Crypto", "argon2", "pycparser"}) == []
+    assert imported("tutti.backbone.s3.blobs, minio.minioadmin", {"Crypto"}) == ["Crypto"]
