@@ -23,8 +23,8 @@ LOOK_SECONDS = 1.0
 
 def serve(folder: Path, secrets: Path, stop: threading.Event) -> None:
     """Raises ServerError when the primary does not answer in time."""
-    passwords = [(secrets / name).read_text() for name in ("password", "standby")]
-    Layout([], [], PORTS, "", *passwords, listen="*").write(folder)
+    password, standby = ((secrets / name).read_text() for name in ("password", "standby"))
+    Layout([], [], PORTS, "", password, standby, listen="*").write(folder)
     stack = Stack(folder, cache=folder / "cache")
     try:
         while not stop.is_set():

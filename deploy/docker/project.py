@@ -15,7 +15,8 @@ from engine import Engine, TrialError, command
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "docker"
 TUTTI = str(Path(sys.executable).with_name("tutti"))
-UP_SECONDS = 180
+UP_SECONDS, REPLICATED_UP_SECONDS = 180, 480
+REPLICAS = "replicas"
 LOOK_SECONDS = 0.5
 
 
@@ -28,6 +29,8 @@ class Project:
     """the folder that the services see as /input"""
     layers: tuple[str, ...] = ()
     """of deploy/compose, such as tls"""
+    single: tuple[str, ...] = ()
+    """services that have one replica, whatever a layer says"""
     token: str = field(default="", repr=False)
     authority: Path | None = None
 
@@ -43,8 +46,8 @@ class Project:
         """Raises TrialError."""
         settings = {
             "TUTTI_PORT": str(self.port),
-            "TUTTI_PAGES_PORT": str(self.port + 1),
-            "TUTTI_ANNOTATION_PORT": str(self.port + 3),
+            "TUTTI_PAGES_PORT": self._ports(1),
+            "TUTTI_ANNOTATION_PORT": self._ports(3),
             "TUTTI_PROMETHEUS_PORT": str(self.port + 2),
             "TUTTI_INPUT": str(self.input),
         }
@@ -59,7 +62,9 @@ class Project:
     def up(self) -> float:
         """The seconds until everything is healthy. Raises TrialError."""
         began = time.monotonic()
-        self.compose("up", "-d", "--wait", seconds=UP_SECONDS)
+        scales = [word for name in self.single for word in ("--scale", f"{name}=1")]
+        seconds = REPLICATED_UP_SECONDS if REPLICAS in self.layers else UP_SECONDS
+        self.compose("up", "-d", "--wait", *scales, seconds=seconds)
         took = time.monotonic() - began
         self.token = self.compose("run", "--rm", "-T", "--no-deps", "token").strip()
         if "tls" in self.layers:
@@ -128,6 +133,11 @@ class Project:
             if time.monotonic() > deadline:
                 raise TrialError(f"waited {seconds:.0f} s for {what()}")
             time.sleep(LOOK_SECONDS)
+
+    def _ports(self, number: int) -> str:
+        """One port on loopback, or one for each of two replicas."""
+        first = self.port + 10 * number
+        return f"{first}-{first + 1}" if REPLICAS in self.layers else str(self.port + number)
 
     def _listed(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.compose("ps", "--all", "--format", "json").splitlines()]

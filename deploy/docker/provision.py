@@ -45,6 +45,7 @@ TLS_HOSTS = "TLS_HOSTS"
 # Variables of `secrets`, and what they stand for with one server of each kind.
 BROKERS = ("BROKERS", "kafka:9092")
 DATABASE = ("DATABASE", "postgres:5432/tutti")
+CONNECTIONS = 4  # of each process to Postgres, at most; each costs the server 2 MiB at rest
 RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views and topics
 MADE = "made.json"  # every secret, in a folder of its own
@@ -63,7 +64,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
     authority = _authority(volume) if hosts else None
     for name, user in users.items():
         agent, folder = name.startswith("agent"), volume / name
-        settings: dict[str, dict[str, str]] = {
+        settings: dict[str, dict[str, str | int]] = {
             "rpc": {"listen": f"0.0.0.0:{PORT}", "tokens": f"/run/tutti/{name}/tokens"},
             "telemetry": {"metrics_listen": f"0.0.0.0:{METRICS_PORT}"},
             "services": {other: address for other, address in others.items() if other != name},
@@ -75,7 +76,8 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             settings["blobs"] = {"url": blobs}
         if name in services or name == ARCHIVE:
             settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@{log}"}
-            settings["database"] = {"url": f"postgresql://{name}:{made[name]}@{database}"}
+            url = f"postgresql://{name}:{made[name]}@{database}"
+            settings["database"] = {"url": url, "connections": CONNECTIONS}
         files = {"tutti.toml": to_toml(settings)}
         if name in services or name == "operator":
             files["tokens"] = tokens.text()
@@ -181,7 +183,7 @@ def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
     return new
 
 
-def to_toml(settings: Mapping[str, Mapping[str, str]]) -> str:
+def to_toml(settings: Mapping[str, Mapping[str, str | int]]) -> str:
     """Settings as TOML."""
     lines = ["# Written at every start by provision.py; settings of yours go into the environment (TUTTI_...)."]
     for table, values in settings.items():

@@ -19,15 +19,17 @@ from typing import Any
 
 import psutil
 from engine import NoEngine, TrialError, command, engine, tell
-from faults import Fault, cause
+from faults import Fault, cause, kill_primary
 from images import PYTHON, prepare, sizes
-from project import CACHE, ROOT, TUTTI, Project
+from project import CACHE, REPLICAS, ROOT, TUTTI, Project
 
 from tutti.chassis.config.settings import installed_services
 
 NO_ENGINE = 77
 # One of each kind: the stores, a service of each room, an agent, the front door.
 KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
+# With the layer `replicas`: each broker leads a third of the partitions, one of them the controllers too.
+BROKERS = ("kafka", "kafka-2", "kafka-3")
 CONTAINERS = ROOT / "docs" / "operations" / "containers.md"
 BEGIN, END = "<!-- figures of make compose-test: begin -->", "<!-- end -->"
 RECIPE = ROOT / "recipes" / "tiny.yaml"
@@ -43,7 +45,7 @@ def trial(given: argparse.Namespace) -> int:
     CACHE.mkdir(parents=True, exist_ok=True)
     pages = Path(command([sys.executable, ROOT / "tools/exhibit.py"], seconds=300, folder=ROOT).split()[-1])
     with engine(CACHE) as found:
-        standins = prepare(found, CACHE)
+        standins = prepare(found, CACHE, replicated=REPLICAS in given.layer)
         if standins:
             tell(
                 f"STAND-INS: {', '.join(standins)} are made here from Debian's packages and the servers' own releases."
@@ -51,7 +53,7 @@ def trial(given: argparse.Namespace) -> int:
             tell("This trial proves the compose file and our images, not the public images.")
         figures = Figures(standins)
         figures.sizes(sizes(found))
-        project = Project(found, "tutti-trial", given.port, pages.parent, tuple(given.layer))
+        project = Project(found, "tutti-trial", given.port, pages.parent, tuple(given.layer), tuple(given.single))
         project.down()
         try:
             code = _carried_out(project, pages, given, figures)
@@ -73,12 +75,10 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     limits = [20]
     _run(project, limits[0])
     print("recipes/tiny.yaml ran through the front door")
-    project.compose("up", "-d", "--wait", "--no-recreate", "--scale", f"dedup={COPIES}")
-    limits.append(limits[-1] + 1)
-    _run(project, limits[-1])
-    print(f"a run with {COPIES} copies of dedup")
-    project.compose("up", "-d", "--wait", "--no-recreate", "--scale", "dedup=1")
-    faults = [(kind, fault) for fault in given.fault or list(Fault) for kind in given.kind or KINDS]
+    if REPLICAS not in project.layers:
+        _with_copies(project, limits)
+    every, kinds = ([Fault.KILL], BROKERS) if REPLICAS in project.layers else (list(Fault), KINDS)
+    faults = [(kind, fault) for fault in given.fault or every for kind in given.kind or kinds]
     failed = _with_faults(project, faults, limits) if faults and not given.no_faults else ""
     if failed:
         raise TrialError(failed)
@@ -94,9 +94,19 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
         ours, others = mine.splitlines(), theirs.splitlines()
         differing = [line for line in ours if line not in others] + [line for line in others if line not in ours]
         raise TrialError("the canonical state differs from the embedded platform's:\n" + "\n".join(differing)[:2000])
-    _observed(project)
+    if REPLICAS not in project.layers:
+        _observed(project)
     print(f"{len(limits)} runs: the canonical state is the embedded platform's, {len(mine):,} bytes")
     return 0
+
+
+def _with_copies(project: Project, limits: list[int]) -> None:
+    """A run while several replicas of a service share its tasks. Raises TrialError."""
+    project.compose("up", "-d", "--wait", "--no-recreate", "--scale", f"dedup={COPIES}")
+    limits.append(limits[-1] + 1)
+    _run(project, limits[-1])
+    print(f"a run with {COPIES} copies of dedup")
+    project.compose("up", "-d", "--wait", "--no-recreate", "--scale", "dedup=1")
 
 
 def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: list[int]) -> str:
@@ -112,6 +122,9 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
             for service, fault in faults:
                 seconds = cause(project, service, fault)
                 print(f"{fault.value:10} {service:12} all healthy after {seconds:5.1f} s", flush=True)
+            if REPLICAS in project.layers:
+                promoted, whole = kill_primary(project)
+                print(f"killed the primary: promoted after {promoted:.1f} s, a standby after {whole:.1f} s", flush=True)
             if ("postgres", Fault.PAUSE) in faults:
                 cause(project, "postgres", Fault.PAUSE, seconds=HANG_SECONDS, meanwhile=lambda: _named(project))
                 print(f"postgres hung for {HANG_SECONDS:.0f} s while a run went on", flush=True)
@@ -273,9 +286,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--layer",
         action="append",
         default=[],
-        choices=["tls"],
+        choices=["tls", REPLICAS],
         help="a file of deploy/compose; may be repeated",
     )
+    parser.add_argument("--single", action="append", default=[], metavar="SERVICE",
+                        help="one replica of this service, whatever a layer says; may be repeated")  # fmt: skip
     parser.add_argument("--record", action="store_true", help="write the figures into docs/operations/containers.md")
     parser.add_argument("--no-faults", action="store_true", help="only the cold start and one run")
     given = parser.parse_args(arguments)

@@ -3,6 +3,7 @@
 Promises: ready when the primary answers; the standby follows later, and `pair/record.json` says when it may replace it.
 """
 
+import os
 import shutil
 import signal
 import sys
@@ -31,7 +32,8 @@ class Promoter:
     def start(self, folder: Path, settings: dict[str, str]) -> Process:
         del settings
         program = Path(__file__).with_name("promoter.py")
-        return start([sys.executable, program, "--dir", self._folder], log=folder / "log", environment={})
+        libraries = {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
+        return start([sys.executable, program, "--dir", self._folder], log=folder / "log", environment=libraries)
 
     def is_ready(self, settings: dict[str, str]) -> bool:
         del settings
