@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, nargs="?", default=Path("build/letters"), help="the folder; %(default)s")
     parser.add_argument("--texts", type=int, default=300, help="documents to pretrain on; %(default)s")
     parser.add_argument("--demonstrations", type=int, default=16000, help="%(default)s")
-    parser.add_argument("--prompts", type=int, default=8000, help="%(default)s")
+    parser.add_argument("--prompts", type=int, default=16000, help="%(default)s")
     parser.add_argument("--seed", type=int, default=0, help="%(default)s")
     given = parser.parse_args()
     write(given.out, texts=given.texts, demonstrations=given.demonstrations, prompts=given.prompts, seed=given.seed)

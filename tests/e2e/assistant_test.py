@@ -28,6 +28,9 @@ from tutti.corpus.manifest import Kind, Manifest
 SMALL = (
     "size=tiny",
     "train.steps=2",
+    "stages.prompts.split.train=0.2",
+    "stages.prompts.split.campaign=0.7",
+    "stages.prompts.split.final=0.1",
     "stages.tuned.steps=4",
     "stages.judged.overlap.least=3",  # so that some judgements are left after two retractions
     "stages.reward.epochs=1",
