@@ -48,7 +48,7 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _run(platform: Platform, pages: Path, number: int) -> None:
-    sets = (f"input.path={pages}", f"seed={number}", "train.steps=2", "train.ranks=1")
+    sets = (f"input.path={pages}", f"data.seed={number}", "train.steps=2", "train.ranks=1")
     command = [Path(sys.executable).with_name("tutti"), "run", ROOT / "recipes" / "tiny.yaml"]
     given = [part for each in sets for part in ("--set", each)]
     done = subprocess.run(

@@ -39,15 +39,18 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def scraping(folder: Path, rules: Sequence[Mapping[str, Any]], addresses: Mapping[str, str]) -> Iterator[Asked]:
-    """Ask a real Prometheus with these rules, which scrapes twice a second the address of each container.
+def scraping(
+    folder: Path, rules: Sequence[Mapping[str, Any]], addresses: Mapping[str, str], *, interval: float = 0.5
+) -> Iterator[Asked]:
+    """Ask a real Prometheus with these rules, which scrapes the address of each container every `interval` seconds.
 
     Yields a function from a path of its API, such as `rules`, to the data of the answer.
     """
     binary = program("prometheus")
     targets = [{"targets": [address], "labels": {"container": name}} for name, address in addresses.items()]
+    every = f"{1000 * interval:.0f}ms"
     configuration = {
-        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms", "scrape_timeout": "500ms"},
+        "global": {"scrape_interval": every, "evaluation_interval": every, "scrape_timeout": every},
         "rule_files": ["rules.yml"],
         "scrape_configs": [{"job_name": "tutti", "static_configs": targets}],
     }

@@ -9,6 +9,7 @@ import json
 import re
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,12 @@ silence_seconds = 10
 
 
 def named(data_dir: Path, module: str) -> list[psutil.Process]:
-    return [each for each in family(data_dir) if module in each.cmdline()]
+    found = []
+    for each in family(data_dir):
+        with suppress(psutil.NoSuchProcess):  # a zombie has no command line
+            if module in each.cmdline():
+                found.append(each)
+    return found
 
 
 def ranks(data_dir: Path) -> list[psutil.Process]:

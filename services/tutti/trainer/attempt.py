@@ -355,7 +355,8 @@ class Attempt:
                     self._crossings.add(message.progress)
                     measures.record(self._curve, message.progress)
             case "snapshot":
-                measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
+                if place.rank == min(self._places):  # of one rank of a node, as the time of its steps
+                    measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
                 self._store(place, message.snapshot)
             case "rolled_out":
                 self._keep(message.rolled_out)

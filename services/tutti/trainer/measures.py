@@ -61,8 +61,13 @@ _efforts: dict[str, _Effort] = {}
 
 
 def began(job: str, now: float) -> None:
-    """An attempt begins; `now` is of a monotonic clock."""
+    """An attempt begins; `now` is of a monotonic clock. What alert rules count is shown from here on.
+
+    Prometheus counts no increase from the first sample of a series: one that began with the first loss would hide it.
+    """
     _efforts.setdefault(job, _Effort(now))
+    for measure in (step_time, overflows, stall, duration, restore, shards, writing, losses):
+        measure.labels(job)
 
 
 def staged(job: str, found_bytes: int, brought_bytes: int) -> None:

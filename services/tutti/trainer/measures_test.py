@@ -24,6 +24,12 @@ def test_every_number_of_a_step_is_shown() -> None:
     assert shown("communication_time_ratio") == pytest.approx(0.5)
 
 
+def test_what_rules_count_is_shown_as_zero_before_it_happens() -> None:
+    measures.began("jobs/new", 1.0)
+    names = ("lost_attempts_total", "overflow_count_total", "restore_seconds_count", "checkpoint_bytes_total")
+    assert [metrics.registry.get_sample_value(name, {"job": "jobs/new"}) for name in names] == [0.0] * 4
+
+
 def test_how_much_of_a_dataset_was_on_the_node_already_is_shown() -> None:
     measures.staged("jobs/measured", 0, 0)
     assert shown("cache_hit_ratio") is None

@@ -1,9 +1,12 @@
 """Gauges of waiting rows in the database of each service, read when they are scraped.
 
-Promises: one small transaction a service and scrape; a database that is away gives no numbers, not old ones.
+Promises: one small transaction a service and scrape; a database or log that is away gives no numbers, not old ones. A
+log that hangs delays no scrape for longer than LOG_SECONDS, and hides no number of the database.
 """
 
 import logging
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -18,13 +21,16 @@ from tutti.chassis.runtime.machinery import Machinery
 from tutti.chassis.store.unit import Unit, Units
 
 log = logging.getLogger(__name__)
+LOG_SECONDS = 2.0
+"""Less than the timeout of a scrape, which is 10 s."""
 
 
 class Waiting(Collector):
     """Outbox depth, tasks by kind and state, dead letters, how far the consumer is behind, and whether nobody leads."""
 
     def __init__(self, services: Mapping[str, tuple[Units, Machinery]], events: EventLog) -> None:
-        self._services, self._events = services, events
+        self._services = services
+        self._behind = _Behind(events, {name: machinery for name, (_, machinery) in services.items()})
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         unsent = GaugeMetricFamily("outbox_unsent_events", "Events that wait for the relay", labels=["service"])
@@ -39,7 +45,6 @@ class Waiting(Collector):
                 (depth, kinds, letters), leads = units.run(
                     partial(_read, machinery), isolation=Isolation.READ_COMMITTED
                 )
-                behind = _lag(self._events, machinery)
             except Exception as error:
                 log.warning("%s has no metrics: %s", name, error)
                 continue
@@ -49,8 +54,8 @@ class Waiting(Collector):
                 missing.add_metric([name], 0 if leads else 1)
             for (kind, state), count in sorted(kinds.items()):
                 tasks.add_metric([name, kind, state], count)
-            for topic, count in sorted(behind.items()):
-                lag.add_metric([name, topic], count)
+        for (name, topic), count in sorted(self._behind.read().items()):
+            lag.add_metric([name, topic], count)
         return [unsent, tasks, dead, lag, missing]
 
 
@@ -78,6 +83,42 @@ def _read(machinery: Machinery, unit: Unit) -> tuple[tuple[int, dict[tuple[str, 
     """Counts, and whether a replica leads; None for a service without a leader."""
     leadership = machinery.leadership
     return _count(unit), None if leadership is None else leadership.leader(unit).works
+
+
+class _Behind:
+    """Reads how far consumers are behind, in a thread of its own, because a call to a log that hangs takes 30 s."""
+
+    def __init__(self, events: EventLog, services: Mapping[str, Machinery]) -> None:
+        self._events, self._services = events, services
+        self._lock = threading.Lock()
+        self._reading: _Reading | None = None
+
+    def read(self) -> dict[tuple[str, str], int]:
+        """Records not yet handled, by service and topic; none when they cannot be read within LOG_SECONDS."""
+        with self._lock:
+            if self._reading is None or self._reading.over.is_set():
+                self._reading = _Reading()
+                threading.Thread(target=self._run, args=(self._reading,), name="consumer lag", daemon=True).start()
+            reading = self._reading
+        in_time = reading.over.wait(max(reading.began + LOG_SECONDS - time.monotonic(), 0))
+        return reading.found if in_time else {}
+
+    def _run(self, reading: "_Reading") -> None:
+        try:
+            for name, machinery in self._services.items():
+                for topic, count in _lag(self._events, machinery).items():
+                    reading.found[name, topic] = count
+        except Exception as error:
+            reading.found.clear()
+            log.warning("the consumer lag has no metrics: %s", error)
+        finally:
+            reading.over.set()
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.began, self.over = time.monotonic(), threading.Event()
+        self.found: dict[tuple[str, str], int] = {}
 
 
 def _lag(events: EventLog, machinery: Machinery) -> dict[str, int]:

@@ -1,0 +1,52 @@
+"""Gauges of a service while its event log hangs."""
+
+import dataclasses
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tutti.backbone import TopicPartition
+from tutti.backbone.embedded.eventlog import EmbeddedEventLog
+from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.config.settings import load
+from tutti.chassis.demo_test import build, eventually
+from tutti.chassis.runtime.host import HostProcess
+from tutti.chassis.service import Consumed, Host, Service
+from tutti.contracts.ingest.v1 import Ingest
+
+UNSENT, BEHIND = 'outbox_unsent_events{service="ingest"}', 'consumer_lag_records{service="ingest"'
+
+
+def consuming(host: Host) -> Service:
+    return dataclasses.replace(build(host), consumes=[Consumed(Ingest, lambda unit, events: None)])
+
+
+def scraped(data_dir: Path) -> str:
+    address = (data_dir / "metrics").read_text().strip()
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_log_that_hangs_hides_no_number_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on, read = threading.Event(), EmbeddedEventLog.end_offsets
+
+    def hangs(self: EmbeddedEventLog, topic: str) -> dict[TopicPartition, int]:
+        assert goes_on.wait(60)
+        return read(self, topic)
+
+    host = HostProcess({"ingest": consuming}, DataDir(tmp_path), load(environment={}, services=["ingest"]))
+    host.start()
+    try:
+        eventually(lambda: BEHIND in scraped(tmp_path))
+        monkeypatch.setattr(EmbeddedEventLog, "end_offsets", hangs)
+        for _ in range(2):
+            text = scraped(tmp_path)
+            assert UNSENT in text
+            assert BEHIND not in text
+        goes_on.set()
+        eventually(lambda: BEHIND in scraped(tmp_path))
+    finally:
+        goes_on.set()
+        host.stop()
