@@ -113,6 +113,9 @@ def servers(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         found.up(*BROKERS, "promoter", "postgres")
         yield found
     finally:
+        for broker in BROKERS:  # the last ones would wait half a minute for a quorum before they stop
+            with suppress(OSError, psutil.NoSuchProcess):
+                found.kill(broker)
         local("servers.py", "wipe", "--dir", found.folder)
 
 
