@@ -107,11 +107,12 @@ class Project:
         """MiB of each service, without page cache that can be dropped."""
         lines = self.engine.run("stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}").splitlines()
         factors = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
-        found = {}
+        found: dict[str, float] = {}
         for line in lines:
             name, used = line.split()[:2]
             if name.startswith(f"{self.name}-"):
-                found[name.removeprefix(f"{self.name}-").rpartition("-")[0]] = float(used[:-3]) * factors[used[-3:]]
+                service = name.removeprefix(f"{self.name}-").rpartition("-")[0]
+                found[service] = found.get(service, 0.0) + float(used[:-3]) * factors[used[-3:]]
         return found
 
     def tutti(self, *words: str, seconds: float = 300) -> "subprocess.CompletedProcess[str]":

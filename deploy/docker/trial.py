@@ -239,7 +239,8 @@ class Figures:
     def __init__(self, standins: Sequence[str]) -> None:
         cores, memory = os.cpu_count(), psutil.virtual_memory().total / 2**30
         images = "stand-ins for the public images, so their sizes are not those" if standins else "the public images"
-        self._lines = [f"On {_processor()}, {cores} cores, {memory:.0f} GiB, {platform.system()}; {images}.", ""]
+        where = f"{_processor()}, {cores} cores, {memory:.0f} GiB, {platform.system()}"
+        self._lines = [f"On {where}, load {os.getloadavg()[0]:.1f} at the start; {images}.", ""]
 
     def sizes(self, found: dict[str, float]) -> None:
         self._tell("image", [(name, f"{size:,.0f} MB") for name, size in found.items()])
