@@ -8,7 +8,7 @@ forward. Does not import torch.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +51,7 @@ class Request:
     prompt: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A token of a completion that is in progress, with its log-probability at temperature 1."""
 
     number: int

@@ -64,7 +64,8 @@ def deviation(slots: Slots, head: Head, transformer: Transformer, *, seed: int =
     worst = 0.0
     for step in range(steps):
         at = [begin - 1 + step for begin in begins]
-        hidden, weight = slots.step([text[place] for text, place in zip(texts, at, strict=True)], [True] * slots.slots)
+        read = np.array([text[place] for text, place in zip(texts, at, strict=True)], np.int64)
+        hidden, weight = slots.step(read, np.ones(slots.slots, np.int64))
         targets = torch.tensor([text[place + 1] for text, place in zip(texts, at, strict=True)], device=hidden.device)
         seen = logprobs(head_logits(head, hidden, weight), targets).float().cpu().numpy()
         truth = np.array([row[place] for row, place in zip(expected, at, strict=True)], np.float32)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.inference.errors import InvalidSampling, NotFinite
-from tutti.inference.sampling import Sampling, choose, choose_each, draw, draws, kept
+from tutti.inference.sampling import Draws, Sampling, choose, choose_each, draw, draws, kept
 
 LOGITS = st.lists(st.integers(-40, 40).map(lambda n: n / 8), min_size=1, max_size=12)
 
@@ -99,6 +99,9 @@ def test_a_draw_belongs_to_seed_prompt_and_position(seed: int, prompt: int, posi
     assert drawn not in others
     assert len(others) == 3
     assert draws(seed, prompt, position, 3).tolist() == [draw(seed, prompt, position + ahead) for ahead in range(3)]
+    source = Draws()
+    for number in (prompt, prompt + 1):
+        assert source.draws(seed, number, position, 3).tolist() == draws(seed, number, position, 3).tolist()
 
 
 def test_draws_are_those_of_the_first_release() -> None:

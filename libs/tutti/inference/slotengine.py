@@ -27,7 +27,7 @@ from tutti.inference.engine import (
 from tutti.inference.errors import PromptTooLong
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import deviation, head_logits, logprobs, score
-from tutti.inference.sampling import Sampling, choose_each, draws
+from tutti.inference.sampling import Draws, Sampling, choose_each
 from tutti.inference.slots import QUERY_ROWS, Prefix, Slots
 from tutti.model.chunks import Layout
 from tutti.model.head import Head
@@ -43,32 +43,23 @@ class _Growing:
 
     number: int
     prompt: tuple[int, ...]
-    room: int
+    most: int
     tokens: list[int] = field(default_factory=list)
-    logprobs: list[np.float32] = field(default_factory=list)
-    draws: npt.NDArray[np.float64] | None = None
+    logprobs: list[float] = field(default_factory=list)
+    draws: list[float] = field(default_factory=list)
     stop: Stop | None = None
 
     @property
     def last(self) -> int:
         return self.tokens[-1] if self.tokens else self.prompt[-1]
 
-    def drawn(self, seed: int) -> float:
-        """The random number that decides the next token."""
-        if self.draws is None:
-            self.draws = draws(seed, self.number, len(self.prompt), self.room - len(self.prompt))
-        return float(self.draws[len(self.tokens)])
-
-    def take(self, token: int, logprob: np.float32, limits: Limits) -> None:
-        position = len(self.prompt) + len(self.tokens)
-        self.tokens.append(token)
-        self.logprobs.append(logprob)
-        if token == limits.end:
+    def take(self, token: Token, limits: Limits) -> None:
+        self.tokens.append(token.token)
+        self.logprobs.append(token.logprob)
+        if token.token == limits.end:
             self.stop = Stop.END
-        elif len(self.tokens) == limits.tokens:
-            self.stop = Stop.TOKENS
-        elif position + 1 == self.room:
-            self.stop = Stop.CONTEXT
+        elif len(self.tokens) == self.most:
+            self.stop = Stop.TOKENS if self.most == limits.tokens else Stop.CONTEXT
 
     def whole(self) -> Completion:
         assert self.stop is not None
@@ -104,6 +95,7 @@ class SlotEngine:
         self._head: Head | None = None
         self._prefixes: OrderedDict[tuple[str, tuple[int, ...]], Prefix] = OrderedDict()
         self._progress: dict[int, _Growing] = {}
+        self._source = Draws()
 
     @property
     def digest(self) -> str:
@@ -157,7 +149,7 @@ class SlotEngine:
                 )
             if request.number in every:
                 raise RequestRefused(f"two requests have the number {request.number}; give each its own")
-            every[request.number] = _Growing(request.number, prompt, min(room, len(prompt) + limits.tokens))
+            every[request.number] = _Growing(request.number, prompt, min(room - len(prompt), limits.tokens))
         return list(every.values())
 
     def _streamed(
@@ -168,7 +160,7 @@ class SlotEngine:
         waiting, placed = deque(every), dict[int, _Growing]()
         try:
             while waiting or placed:
-                self._fill(now, waiting, placed)
+                self._fill(now, waiting, placed, sampling.seed)
                 for slot, growing in sorted(placed.items()):
                     if growing.stop is not None:
                         now.slots.clear(slot)
@@ -181,8 +173,10 @@ class SlotEngine:
             for slot in range(now.slots.slots):
                 now.slots.clear(slot)
 
-    def _fill(self, now: _Loaded, waiting: deque[_Growing], placed: dict[int, _Growing]) -> None:
+    def _fill(self, now: _Loaded, waiting: deque[_Growing], placed: dict[int, _Growing], seed: int) -> None:
         """Let waiting texts begin in free slots."""
+        if not waiting:
+            return
         free = [slot for slot in range(now.slots.slots) if slot not in placed][: len(waiting)]
         begun = [waiting.popleft() for _ in free]
         missing = [each.prompt for each in begun if (now.digest, each.prompt) not in self._prefixes]
@@ -194,6 +188,7 @@ class SlotEngine:
         for slot, growing in zip(free, begun, strict=True):
             self._prefixes.move_to_end((now.digest, growing.prompt))
             now.slots.place(slot, self._prefixes[now.digest, growing.prompt])
+            growing.draws = self._source.draws(seed, growing.number, len(growing.prompt), growing.most).tolist()
             placed[slot] = growing
         while len(self._prefixes) > PREFIXES:
             self._prefixes.popitem(last=False)
@@ -202,23 +197,22 @@ class SlotEngine:
         self, now: _Loaded, placed: dict[int, _Growing], sampling: Sampling, limits: Limits
     ) -> Iterator[Token]:
         """One step of all slots, and a token of each text."""
-        tokens, alive = [0] * now.slots.slots, [False] * now.slots.slots
-        for slot, growing in placed.items():
-            tokens[slot], alive[slot] = growing.last, True
+        slots, growing = zip(*sorted(placed.items()), strict=True)
+        count = now.slots.slots
+        tokens, alive, chosen = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+        tokens[[*slots]], alive[[*slots]] = [each.last for each in growing], 1
         hidden, weight = now.slots.step(tokens, alive)
         assert self._head is not None
         logits = head_logits(self._head, hidden, weight)
-        slots = sorted(placed)
-        table = logits[slots, : limits.vocabulary].float().cpu().numpy()
-        drawn = np.array([placed[slot].drawn(sampling.seed) for slot in slots])
-        chosen = [0] * now.slots.slots
-        for slot, token in zip(slots, choose_each(table, sampling, drawn).tolist(), strict=True):
-            chosen[slot] = token
-        said = logprobs(logits, torch.tensor(chosen, device=logits.device)).float().cpu().numpy()
-        for slot, growing in sorted(placed.items()):
-            if growing.stop is None:
-                growing.take(chosen[slot], said[slot], limits)
-                yield Token(growing.number, chosen[slot], float(said[slot]))
+        table = logits[:, : limits.vocabulary].float().cpu().numpy()
+        drawn = np.array([each.draws[len(each.tokens)] for each in growing])
+        chosen[[*slots]] = choose_each(table if len(slots) == count else table[[*slots]], sampling, drawn)
+        said = logprobs(logits, torch.from_numpy(chosen).to(logits.device)).tolist()
+        for slot, each, token in zip(slots, growing, chosen[[*slots]].tolist(), strict=True):
+            if each.stop is None:
+                made = Token(each.number, token, said[slot])
+                each.take(made, limits)
+                yield made
 
     def _load(self, weights: Weights) -> None:
         vector = weights.vector

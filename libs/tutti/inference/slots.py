@@ -8,6 +8,8 @@ it.
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,6 +21,7 @@ from tutti.model.transformer import decoder_parameters
 
 LEAST_SLOTS = 8
 QUERY_ROWS = 4
+Integers = npt.NDArray[np.int64]
 
 
 class Prefix:
@@ -58,10 +61,13 @@ class Slots:
         shape = (model.layers, self.slots, model.kv_heads, self.length, model.head_width)
         self._keys, self._values = vector.new_zeros(shape), vector.new_zeros(shape)
         self._lengths = torch.zeros(self.slots, dtype=torch.long, device=vector.device)
-        self._places = torch.arange(self.length, device=vector.device)
-        self._every = torch.arange(self.slots, device=vector.device)
+        seen = torch.ones(self.length, self.length, dtype=torch.bool, device=vector.device).tril()
+        masks = torch.where(seen, 0.0, float("-inf")).to(vector.dtype)[:, None, None]
+        self._masks = masks.expand(-1, 1, query_rows, -1).contiguous() if exact else masks
+        heads = torch.arange(self.slots * model.kv_heads, device=vector.device).view(self.slots, -1)
+        self._begins = heads * self.length
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def read(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
         """Return the prefixes of prompts of 1 … length tokens; in exact mode of all of them together."""
         if self.exact:
@@ -107,28 +113,25 @@ class Slots:
         for tensor in (self._keys, self._values, self._lengths):
             tensor.zero_()
 
-    @torch.no_grad()
-    def step(self, tokens: Sequence[int], alive: Sequence[bool]) -> tuple[Tensor, Tensor]:
+    @torch.inference_mode()
+    def step(self, tokens: Integers, alive: Integers) -> tuple[Tensor, Tensor]:
         """Read one more token in every slot that is alive, which has room for it.
 
-        Both arguments have a value for each slot. Returns what the output matrix is multiplied with, [slots, width],
-        and that matrix, [vocabulary, width].
+        Both arguments are int64 [slots]; `alive` is 1 or 0. Returns what the output matrix is multiplied with, [slots,
+        width], and that matrix, [vocabulary, width].
         """
-        model, at = self.model, self._lengths
+        model, at, device = self.model, self._lengths, self._lengths.device
         rotary = (self._rotary[0][at, None], self._rotary[1][at, None])
-        mask = torch.where(self._places <= at[:, None], 0.0, float("-inf")).to(self._vector.dtype)[:, None, None]
-        read = torch.tensor(tokens, device=at.device)
-        x = F.embedding(read[:, None], self._embed["weight"])
-        if self.exact:
-            mask = mask.expand(-1, 1, self._query_rows, -1).contiguous()
+        mask, places = self._masks[at], (self._begins + at[:, None]).flatten()
+        x = F.embedding(torch.from_numpy(tokens).to(device)[:, None], self._embed["weight"])
         for layer, p in enumerate(self._blocks):
             y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
             query, key, value = projected(model, p, y, rotary)
-            self._keys[layer][self._every, :, at] = key[:, :, 0]
-            self._values[layer][self._every, :, at] = value[:, :, 0]
+            for kept, new in ((self._keys[layer], key), (self._values[layer], value)):
+                kept.view(-1, model.head_width).index_copy_(0, places, new.reshape(-1, model.head_width))
             mixed = self._attended(layer, query, mask)
             x = feed_forward(model, p, x + F.linear(mixed, p["attention_output"]))
-        self._lengths = torch.where(torch.tensor(alive, device=at.device), at + 1, at)
+        at += torch.from_numpy(alive).to(device)
         return F.rms_norm(x[:, 0], (model.width,), self._norm["weight"], model.norm_epsilon), self._output["weight"]
 
     def _attended(self, layer: int, query: Tensor, mask: Tensor) -> Tensor:
