@@ -44,6 +44,18 @@ class Answers:
         """The position of each input in its row, int64 [rows, tokens]; of `length` or more where the row has ended."""
         return np.asarray(self.ends[:, None] + np.arange(self.inputs.shape[1]))
 
+    @property
+    def reads(self) -> Integers:
+        """The index of each position of a row in the prefixes followed by the inputs, int64 [rows, length].
+
+        Behind a row's tokens that is its first input: attention hides it.
+        """
+        (rows, tokens), width = self.inputs.shape, self.prefixes.shape[1]
+        here, first = np.arange(self.length), self.prefixes.size + tokens * np.arange(rows)[:, None]
+        after = here - self.ends[:, None]
+        before = self.owners[:, None] * width + here
+        return np.asarray(np.where(after < 0, before, first + np.where(after < tokens, after, 0)))
+
     def window(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Return what `table` [rows, length] says at the positions of the inputs, [rows, tokens]; zero after a row."""
         places = self.places
@@ -80,7 +92,6 @@ class Placed:
         """On the device of the parameters, of their type."""
         places = answers.places
         self.prefixes, self.rows, self.length = answers.prefixes.shape, answers.inputs.shape, answers.length
-        self.room = max(answers.length, int(places.max()) + 1)
         tokens = np.concatenate([answers.prefixes.ravel(), answers.inputs.ravel()])
         here = np.concatenate([np.tile(np.arange(self.prefixes[1]), self.prefixes[0]), places.ravel()])
         unseen = np.arange(answers.length) > places[:, :, None]
@@ -90,7 +101,7 @@ class Placed:
             return torch.from_numpy(array).to(device)
 
         self.tokens, self.positions = on(tokens), on(here.clip(max=answers.length - 1))
-        self.owners, self.places, self.targets = on(answers.owners), on(places), on(answers.targets.ravel())
+        self.targets, self.reads = on(answers.targets.ravel()), on(answers.reads.ravel())
         self.mask = on(scores).to(dtype)
 
     @property
@@ -113,29 +124,25 @@ def answers_attention(
 ) -> Tensor:
     """Attention before its output projection, [1, positions, width] to the same, or of the answers alone."""
     grouped = model.heads != model.kv_heads
-    query, key, value = (_parted(each, placed) for each in projected(model, p, y, rotary))
-    keys, values = (_rows(*each, placed) for each in (key, value))
-    mixed = F.scaled_dot_product_attention(query[1], keys, values, attn_mask=placed.mask, enable_gqa=grouped)
+    query, key, value = projected(model, p, y, rotary)
+    before, after = torch.split(query[0], [placed.shared, query.shape[2] - placed.shared], 1)
+    keys, values = _rows(key, placed), _rows(value, placed)
+    asked = after.view(model.heads, *placed.rows, model.head_width).transpose(0, 1)
+    mixed = F.scaled_dot_product_attention(asked, keys, values, attn_mask=placed.mask, enable_gqa=grouped)
     found = mixed.transpose(1, 2).reshape(1, -1, model.width)
     if last or not placed.shared:
         return found
-    mixed = F.scaled_dot_product_attention(query[0], key[0], value[0], is_causal=True, enable_gqa=grouped)
+    asked, keys, values = (_prefixes(each[:, : placed.shared], placed) for each in (before, key[0], value[0]))
+    mixed = F.scaled_dot_product_attention(asked, keys, values, is_causal=True, enable_gqa=grouped)
     return torch.cat([mixed.transpose(1, 2).reshape(1, -1, model.width), found], 1)
 
 
-def _parted(part: Tensor, placed: Placed) -> tuple[Tensor, Tensor]:
-    """Queries, keys or values [1, heads, positions, head_width] of prefixes and answers, each [rows, heads, T, ...]."""
-    heads, positions, width = part[0].shape
-    before, after = torch.split(part[0], [placed.shared, positions - placed.shared], 1)
-    shapes = (heads, *placed.prefixes, width), (heads, *placed.rows, width)
-    return before.view(shapes[0]).transpose(0, 1), after.view(shapes[1]).transpose(0, 1)
+def _prefixes(part: Tensor, placed: Placed) -> Tensor:
+    """Queries, keys or values of prefixes, [heads, shared, head_width] to [prompts, heads, width, head_width]."""
+    return part.view(len(part), *placed.prefixes, -1).transpose(0, 1)
 
 
-def _rows(prefixes: Tensor, answers: Tensor, placed: Placed) -> Tensor:
-    """Keys or values of whole rows, [rows, heads, length, head_width]: those of the prefix, then those of the answer.
-
-    What lies behind a row's tokens is of no prefix or answer; the mask hides it.
-    """
-    base = F.pad(prefixes, (0, 0, 0, placed.room - prefixes.shape[2])).index_select(0, placed.owners)
-    places = placed.places[:, None, :, None].expand(answers.shape)
-    return torch.scatter(base, 2, places, answers)[:, :, : placed.length]
+def _rows(part: Tensor, placed: Placed) -> Tensor:
+    """Keys or values of whole rows, [1, heads, positions, head_width] to [rows, heads, length, head_width]."""
+    found = part[0].transpose(0, 1).index_select(0, placed.reads)
+    return found.view(placed.rows[0], placed.length, *found.shape[1:]).transpose(1, 2)

@@ -114,6 +114,14 @@ def test_a_prompt_that_several_rows_answer_is_computed_once() -> None:
     assert len(answers_of(tokens, ends, prompt=16, answer=12).prefixes) == 2
 
 
+def test_a_row_reads_its_prefix_and_then_its_own_inputs() -> None:
+    tokens, ends = rows(8, 28, prompt=16, group=4)
+    answers = answers_of(tokens, ends, prompt=16, answer=12)
+    computed = np.concatenate([answers.prefixes.ravel(), answers.inputs.ravel()])
+    written = np.arange(28) < ends[:, None] + 12
+    assert np.array_equal(computed[answers.reads][written], tokens[:, :28][written])
+
+
 def test_a_prompt_that_is_longer_than_the_longest_is_refused() -> None:
     with pytest.raises(BatchError, match="a prompt has 9 tokens; expected at most 8"):
         answers_of(np.zeros((2, 20), np.int64), np.array([3, 8]), prompt=8, answer=4)
