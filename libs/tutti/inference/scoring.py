@@ -15,6 +15,8 @@ from tutti.model.answers import Placed, answers_of
 from tutti.model.transformer import Transformer
 
 Scores = npt.NDArray[np.float64]
+POSITIONS = 1024
+"""Positions of a block of answers, where its rows are few: with fewer, most of the time goes into calls."""
 
 
 def rewards(
@@ -53,6 +55,14 @@ def divergences(
     return _blocks(transformer, texts, begins, rows, score)
 
 
+def block_rows(rows: int, length: int) -> int:
+    """Return the rows of a block of answers: several leaves of `rows` rows of `length` tokens, or one.
+
+    It does not depend on the number of ranks, and so the blocks, and their bits, do not.
+    """
+    return rows * max(1, POSITIONS // (rows * length))
+
+
 def of_answers(
     transformer: Transformer,
     texts: Sequence[Sequence[int]],
@@ -63,18 +73,20 @@ def of_answers(
     length: int,
     prompt: int,
     answer: int,
+    worked: Callable[[], None] = lambda: None,
 ) -> list[npt.NDArray[np.float32]]:
     """Return what a forward of `rows` answers gives for every token of each answer, float32 [len(text) - begin].
 
     `begins` is where each answer begins, `prompt` and `answer` are the lengths of the longest of all, of which these
-    texts may be a part. Texts that follow each other share their prompts, if they have the same. Raises PromptTooLong.
+    texts may be a part. Texts that follow each other share their prompts, if they have the same. `worked` is called
+    after each forward. Raises PromptTooLong.
     """
     found: list[npt.NDArray[np.float32]] = []
     for start in range(0, len(texts), rows):
         part, own = texts[start : start + rows], begins[start : start + rows]
-        tokens = _rows(transformer, part, own, rows, length)[0].cpu().numpy()[: len(part)]
+        tokens = _rows(transformer, part, own, len(part), length)[0].cpu().numpy()
         answers = answers_of(tokens, np.array(own, np.int64) - 1, prompt=prompt, answer=answer)
-        with torch.no_grad():
+        with torch.inference_mode():
             table = (
                 forward(Placed(answers, transformer.device, transformer.dtype))
                 .view(len(part), -1)
@@ -85,6 +97,7 @@ def of_answers(
         found += [
             table[row, : len(text) - begin].copy() for row, (text, begin) in enumerate(zip(part, own, strict=True))
         ]
+        worked()
     return found
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tutti.inference.decoder_test import MODEL, parameters
-from tutti.inference.scoring import divergences, rewards
+from tutti.inference.scoring import block_rows, divergences, of_answers, rewards
 from tutti.model.spec import ModelSpec
 from tutti.model.transformer import Transformer
 
@@ -45,3 +45,23 @@ def test_the_divergence_is_that_of_the_distributions_of_the_answers_tokens() -> 
     assert np.isclose(found[0], float(expected), rtol=1e-4)
     assert (found > 0).all()
     assert divergences(policy, policy, TEXTS, BEGINS, rows=2).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_scores_of_answers_have_the_same_bits_in_blocks_of_any_size() -> None:
+    torch.set_num_threads(1)
+    model = made(SMALL)
+    prompts = [[1 + group, 2, 3, 4][: 2 + group % 3] for group in range(20)]
+    texts = [[*prompt, *range(7 + answer, 19 + answer)] for prompt in prompts for answer in range(4)]
+    begins = [len(text) - 12 for text in texts]
+
+    def score(rows: int) -> list[list[float]]:
+        forward, longest = model.answer_log_probabilities, max(begins)
+        found = of_answers(model, texts, begins, forward, rows=rows, length=24, prompt=longest, answer=12)
+        return [each.tolist() for each in found]
+
+    assert score(rows=80) == score(rows=32) == score(rows=8)
+
+
+def test_a_block_of_answers_has_several_leaves_where_those_are_small() -> None:
+    assert [block_rows(16, 28), block_rows(16, 64), block_rows(16, 65)] == [32, 16, 16]
+    assert block_rows(3, 100) == 9

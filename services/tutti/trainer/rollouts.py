@@ -20,7 +20,7 @@ from tutti.inference.errors import InferenceError
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
-from tutti.inference.scoring import of_answers
+from tutti.inference.scoring import block_rows, of_answers
 from tutti.inference.slotengine import SlotEngine
 from tutti.model.answers import Placed
 from tutti.model.chunks import Layout
@@ -216,26 +216,25 @@ class Rollouts:
         begins: Sequence[int],
         forward: Callable[[Placed], Tensor],
     ) -> list[Floats]:
-        """The scores of each answer's tokens; each rank scores its share of the leaf-shaped blocks."""
-        rows, width, length = step.step_spec.rows, self._settings.tokens, self._training.length
+        """The scores of each answer's tokens; each rank scores its share of the blocks."""
+        width, length = self._settings.tokens, self._training.length
+        rows = block_rows(step.step_spec.rows, length)
         owners, longest = _blocks(len(texts), rows, len(step.plan.ranks)), max(begins)
         own = owners[step.rank]
         table = np.zeros((len(own), width), np.float32)
-        for start in range(0, len(own), rows):
-            block = own[start : start + rows]
-            scored = of_answers(
-                transformer,
-                [texts[place] for place in block],
-                [begins[place] for place in block],
-                forward,
-                rows=rows,
-                length=length,
-                prompt=longest,
-                answer=width,
-            )
-            for row, scores in enumerate(scored, start):
-                table[row, : len(scores)] = scores
-            step.worked()
+        scored = of_answers(
+            transformer,
+            [texts[place] for place in own],
+            [begins[place] for place in own],
+            forward,
+            rows=rows,
+            length=length,
+            prompt=longest,
+            answer=width,
+            worked=step.worked,
+        )
+        for row, scores in enumerate(scored):
+            table[row, : len(scores)] = scores
         shared = step.share(table.ravel(), [len(each) * width for each in owners])
         found: dict[int, Floats] = {}
         for places, part in zip(owners, shared, strict=True):
@@ -307,5 +306,5 @@ def require_parity(worst: float) -> None:
 
 
 def _blocks(count: int, rows: int, ranks: int) -> list[list[int]]:
-    """The places that each rank scores: whole blocks of `rows`, so that a block has the shape of a leaf."""
+    """The places that each rank scores: whole blocks of `rows`."""
     return [[place for place in range(count) if place // rows % ranks == rank] for rank in range(ranks)]
