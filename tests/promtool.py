@@ -1,18 +1,19 @@
 """Prometheus of this machine and its promtool, installed where that can be done without asking."""
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import psutil
 import yaml
 
+from tests import packages
 from tests.faults.processes import until
 from tests.lacking import lacking
 
@@ -28,11 +29,7 @@ def promtool() -> str:
 
 def program(name: str) -> str:
     """`promtool` or `prometheus`; skips the test where there is none."""
-    found = shutil.which(name)
-    if found is None and os.getuid() == 0 and shutil.which("apt-get"):
-        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "prometheus"]):
-            subprocess.run(["apt-get", *command], check=False, timeout=300, capture_output=True)
-        found = shutil.which(name)
+    found = packages.program(name, package="prometheus")
     if found is None:
         lacking(HINT)
     return found
@@ -70,7 +67,15 @@ def scraping(
             ]
             return bool(port)
 
+        def ready() -> bool:
+            try:
+                with urlopen(f"http://127.0.0.1:{port[0]}/-/ready", timeout=10) as answer:
+                    return bool(answer.status == HTTPStatus.OK)
+            except HTTPError:  # 503 while it loads
+                return False
+
         until(listens, seconds=30.0, what="Prometheus")
+        until(ready, seconds=30.0, what="Prometheus to be ready")
 
         def asked(path: str) -> Any:
             with urlopen(f"http://127.0.0.1:{port[0]}/api/v1/{path}", timeout=10) as answer:

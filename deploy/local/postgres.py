@@ -69,7 +69,8 @@ class Postgres:
         Path("/etc/postgresql-common").mkdir(exist_ok=True)
         Path("/etc/postgresql-common/createcluster.conf").write_text("create_main_cluster = false\n")
         run(["apt-get", "update", "-qq"])
-        run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql"])
+        waits = ["-o", "DPkg::Lock::Timeout=300"]  # for another installation to end
+        run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *waits, "postgresql"])
         if _binaries() is None:
             raise ServerError(_HINT)
 

@@ -2,12 +2,11 @@
 
 import contextlib
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 
 from playwright.sync_api import Browser, sync_playwright
 
+from tests import packages
 from tests.lacking import lacking
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -21,7 +20,7 @@ def chromium() -> Iterator[Browser]:
 
     Without one the test is skipped, and with CI set it fails.
     """
-    path = _found() or _installed()
+    path = packages.program(*NAMES, package="chromium")
     if path is None:
         lacking(HINT)
     with sync_playwright() as playwright:
@@ -30,15 +29,3 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
-
-
-def _found() -> str | None:
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
-
-
-def _installed() -> str | None:
-    """As root on Debian it is had as Postgres is: from the system's packages."""
-    if os.getuid() == 0 and shutil.which("apt-get"):
-        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
-            subprocess.run(["apt-get", *command], capture_output=True, timeout=600, check=False)
-    return _found()
