@@ -80,10 +80,14 @@ class Annotator:
         before = self.shown()
         for key in keys:
             self.page.keyboard.press(key)
+        self.next_after(before)
+        return before
+
+    def next_after(self, before: str) -> None:
+        """Wait until this pair was submitted: another one is shown, or none."""
         self.page.wait_for_function(
             f"before => document.getElementById('pair').hidden || {TEXTS} !== before", arg=before
         )
-        return before
 
     def saved(self) -> None:
         expect(self.page.locator("#saved")).to_have_text("saved", timeout=30_000)
@@ -163,10 +167,12 @@ def test_a_key_that_is_held_down_counts_once(server: CampaignServer, annotate: C
     server.campaign("held", "ada", pairs=pair_lines(6))
     ada = annotate("ada", "held")
     ada.begin()
+    before = ada.shown()
     for _ in range(5):
         ada.page.keyboard.down("1")
     ada.page.evaluate("dispatchEvent(new KeyboardEvent('keydown', {key: '1', code: 'Digit1', bubbles: true}))")
     ada.page.keyboard.up("1")
+    ada.next_after(before)
     ada.saved()
     assert len(judgements(server, "held")) == 1
 
@@ -201,14 +207,16 @@ def test_a_pair_is_skipped_flagged_or_commented_with_words(
     ada.page.keyboard.press("s")
     ada.page.get_by_label("I lack the knowledge").check()
     ada.page.keyboard.press("Enter")
-    ada.page.wait_for_function(f"before => {TEXTS} !== before", arg=before)
+    ada.next_after(before)
+    before = ada.shown()
     ada.page.keyboard.press("f")
     flag = ada.page.get_by_role("button", name="Flag this pair")
     flag.click()
     expect(ada.page.locator("#dialog")).to_be_visible()  # no reason is chosen for the annotator
     ada.page.get_by_label("Harmful content").check()
     flag.click()
-    expect(ada.page.locator("#dialog")).to_be_hidden()
+    ada.next_after(before)
+    ada.shown()
     ada.page.keyboard.press("c")
     ada.page.get_by_role("textbox").fill("1 2 3: both are long")
     ada.page.get_by_role("button", name="Go on").click()

@@ -112,6 +112,10 @@ class Desk {
     this.line();
     this.shelve();
     const { state, done, qualification } = this.standing;
+    if (state === "guideline_changed") {
+      this.queue = this.undone; // no pair is judged before what is new was read
+      this.pair = null;
+    }
     const isNew = state === "qualifying" ? !qualification?.answered : !done;
     if (first && isNew && !this.pair && ["qualifying", "active"].includes(state)) this.introduce();
     else if (empty && !this.queue.length) await this.wait();
