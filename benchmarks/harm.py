@@ -97,7 +97,7 @@ def verdicts(classifier: Classifier, texts: Sequence[str]) -> Verdicts:
     array = pa.array(texts, pa.large_string())
     answers = told(classifier.scores(array), [each.threshold for each in classifier.labels])
     counts = pa.record_batch(
-        [*lexicon.counts(array).columns, statistics(array)["words"]], names=[*lexicon.SCHEMA.names, "words"]
+        [*lexicon.counts(array).columns, statistics(array)["words"]], names=[*lexicon.schema().names, "words"]
     )
     kept = np.logical_and.reduce([rule.keeps(counts) for rule in lexicon.HARM_LEXICON])
     return Verdicts(answers, ~kept)

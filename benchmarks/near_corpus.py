@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tutti.corpus.documents import text_digest
-from tutti.corpus.documentshard import SCHEMA
+from tutti.corpus.documentshard import schema
 from tutti.records.canonical import keyed_bytes
 
 LINES, NOISE = 110, 0.1
 COPIES = (0, 0, 0, 1, 1, 1, 2, 3)  # of a document: as many copies as originals in all
 CHANGED = 0.025  # the largest share of words that a copy has replaced
 ROW_GROUP, SHARD_DOCUMENTS = 4096, 16384
-COLUMNS = pa.schema([SCHEMA.field(name) for name in ("doc_id", "text_digest", "text")])
+COLUMNS = pa.schema([schema().field(name) for name in ("doc_id", "text_digest", "text")])
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from tutti.native.arrays import np, npt
 
 
 def append(file: BufferedIOBase, values: npt.NDArray[Any]) -> None:

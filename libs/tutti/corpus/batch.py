@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from tutti.native.arrays import np, npt
 
 PADDING = -1
 

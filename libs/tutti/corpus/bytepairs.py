@@ -12,12 +12,10 @@ import secrets
 import threading
 import weakref
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import TypeAlias
 
 from tutti.corpus.texts import buffers
+from tutti.native.arrays import np, npt, pa
 from tutti.native.native import Kernel, kernel
 
 # The split pattern of Llama 3: contractions, words, up to three digits, punctuation, space.
@@ -35,9 +33,9 @@ KINDS = "LNS"
 _PLACES = 1 << 16
 _PLACE_BYTES = 64
 _ABSENT = 0xFFFF_FFFF
-_MERGE = np.dtype([("pair", "<u8"), ("rank", "<u4"), ("id", "<u4")])
+_MERGE = [("pair", "<u8"), ("rank", "<u4"), ("id", "<u4")]
 
-Merges = npt.NDArray[np.uint32]
+Merges: TypeAlias = "npt.NDArray[np.uint32]"
 """uint32 [merges, 3]: left, right, and the token that they become, in the order in which they were learned.
 
 No token is learned twice: what is spelled alike is cut alike, wherever it stands between two tokens."""

@@ -9,32 +9,36 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tutti.corpus import arrays
 from tutti.corpus.rows import batches, write_rows
+from tutti.native.arrays import np, npt, pa, pc
 from tutti.records.errors import UnsupportedFormat
 
-SCHEMA = pa.schema(
-    [
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("begin", pa.int64(), nullable=False),
-        pa.field("end", pa.int64(), nullable=False),
-    ]
-)
-"""Sorted by `doc_id` and `begin`: bytes begin … end - 1 of its UTF-8 are left out. Ranges of a document do not meet."""
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns of cuts, sorted by `doc_id` and `begin`.
+
+    Bytes begin … end - 1 of its UTF-8 are left out. Ranges of a document do not meet.
+    """
+    return pa.schema(
+        [
+            pa.field("doc_id", pa.string(), nullable=False),
+            pa.field("begin", pa.int64(), nullable=False),
+            pa.field("end", pa.int64(), nullable=False),
+        ]
+    )
+
 
 _ROWS = 1 << 16
 
 
 def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:
-    """Write rows of SCHEMA, which come in its order."""
-    write_rows(SCHEMA, rows, path)
+    """Write rows of `schema`, which come in its order."""
+    write_rows(schema(), rows, path)
 
 
 def sizes(data: bytes) -> dict[str, int]:

@@ -20,7 +20,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     numbers = np.repeat(np.arange(DOCUMENTS), RANGES)
     begins = np.tile(np.arange(RANGES) * 2 * DOCUMENTS, DOCUMENTS)
     ids = pa.array([f"{number:064x}" for number in numbers])
-    rows = pa.record_batch([ids, pa.array(begins), pa.array(begins + numbers)], schema=cuts.SCHEMA)
+    rows = pa.record_batch([ids, pa.array(begins), pa.array(begins + numbers)], schema=cuts.schema())
     made = tmp_path_factory.mktemp("cuts") / "cuts.parquet"
     cuts.write((rows.slice(at, 1 << 16) for at in range(0, len(rows), 1 << 16)), made)
     return made

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
-
 from tutti.corpus.rows import read_rows, write_rows
+from tutti.native.arrays import pa
 
 LANGUAGE_RULE = "language"
 RETRACTED_RULE = "retracted"
 REPEATED_RULE = "repeated_lines"
 CLEANED_RULE = "cleaned_lines"
 _ROWS = 1 << 14
-SCHEMA = pa.schema(
-    [
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("rule", pa.string(), nullable=False),
-        pa.field("value", pa.float64()),
-        pa.field("threshold", pa.float64()),
-        pa.field("language", pa.string(), nullable=False),
-    ]
-)
-"""Sorted by `doc_id`. `rule` is the first that rejects. Two have no value: `language`, which looks at `language`, and
-`retracted`, for documents that somebody named. `repeated_lines` and `cleaned_lines` are dedup's:
-the characters that cuts leave."""
+
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns of decisions, sorted by `doc_id`. `rule` is the first that rejects.
+
+    Two rules have no value: `language`, which looks at `language`, and `retracted`, for documents that somebody named.
+    `repeated_lines` and `cleaned_lines` are dedup's: the characters that cuts leave.
+    """
+    return pa.schema(
+        [
+            pa.field("doc_id", pa.string(), nullable=False),
+            pa.field("rule", pa.string(), nullable=False),
+            pa.field("value", pa.float64()),
+            pa.field("threshold", pa.float64()),
+            pa.field("language", pa.string(), nullable=False),
+        ]
+    )
 
 
 def short(documents: Iterable[tuple[str, int]], threshold: int, rule: str = REPEATED_RULE) -> pa.Table:
     """Rows for documents, by id, of which so many characters are left that `threshold` is more."""
     ids, left = [list(each) for each in zip(*documents, strict=True)] or ([], [])
     columns = (ids, [rule] * len(ids), left, [threshold] * len(ids), [""] * len(ids))
-    arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.table(arrays, schema=SCHEMA)
+    arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, schema(), strict=True)]
+    return pa.table(arrays, schema=schema())
 
 
 def together(*tables: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -42,10 +48,10 @@ def together(*tables: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:
-    """Write rows of SCHEMA, which come sorted by `doc_id`."""
-    write_rows(SCHEMA, rows, path)
+    """Write rows of `schema`, which come sorted by `doc_id`."""
+    write_rows(schema(), rows, path)
 
 
 def decode(data: bytes) -> pa.Table:
     """The rows of a file. Raises UnsupportedFormat."""
-    return read_rows(SCHEMA, data, "decisions")
+    return read_rows(schema(), data, "decisions")

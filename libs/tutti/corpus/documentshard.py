@@ -9,16 +9,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.rows import AS_PARQUET
+from tutti.native.arrays import pa, pq
 from tutti.records.canonical import bytes_digest, canonical_json, framed, hasher, named
 from tutti.records.errors import CorpusError, CorruptShard, UnsupportedFormat
 
@@ -27,20 +26,24 @@ _GROUP_ROWS, _GROUP_CHARACTERS = 4096, 8 << 20
 _KEY_VERSION = b"tutti.document_shard.version"
 _KEY_CONTENT = b"tutti.document_shard.content_digest"
 
-SCHEMA = pa.schema(
-    [
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("text", pa.large_string(), nullable=False),
-        pa.field("text_digest", pa.string(), nullable=False),
-        pa.field("title", pa.string(), nullable=False),
-        pa.field("media_type", pa.string(), nullable=False),
-        pa.field("charset", pa.string(), nullable=False),
-        pa.field("replaced_characters", pa.int64(), nullable=False),
-        pa.field("extraction", pa.string(), nullable=False),
-        pa.field("normalisation_version", pa.int32(), nullable=False),
-    ]
-)
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns of a document shard."""
+    return pa.schema(
+        [
+            pa.field("doc_id", pa.string(), nullable=False),
+            pa.field("source", pa.string(), nullable=False),
+            pa.field("text", pa.large_string(), nullable=False),
+            pa.field("text_digest", pa.string(), nullable=False),
+            pa.field("title", pa.string(), nullable=False),
+            pa.field("media_type", pa.string(), nullable=False),
+            pa.field("charset", pa.string(), nullable=False),
+            pa.field("replaced_characters", pa.int64(), nullable=False),
+            pa.field("extraction", pa.string(), nullable=False),
+            pa.field("normalisation_version", pa.int32(), nullable=False),
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,10 @@ def encode_document_shard(documents: Iterable[Document]) -> tuple[bytes, Documen
             raise CorpusError(f"document {after.doc_id} ({after.source}) is there twice; a shard holds each once")
     content = rows_digest(rows)
     metadata = {_KEY_VERSION: str(FORMAT_MAJOR).encode(), _KEY_CONTENT: content.encode()}
-    schema, sink = SCHEMA.with_metadata(metadata), io.BytesIO()
-    with pq.ParquetWriter(sink, schema, **AS_PARQUET) as file:  # type: ignore[no-untyped-call]
+    described, sink = schema().with_metadata(metadata), io.BytesIO()
+    with pq.ParquetWriter(sink, described, **AS_PARQUET) as file:  # type: ignore[no-untyped-call]
         for group in _groups(rows):
-            file.write_batch(_batch(group, schema))
+            file.write_batch(_batch(group, described))
     data = sink.getvalue()
     info = DocumentShardInfo(
         content_digest=content,

@@ -1,18 +1,18 @@
 """Duplicates: the documents that dedup left out, each with the one that stands for it, as a file.
 
-The file is Parquet with SCHEMA, sorted by `doc_id`; version 0.1 wrote JSON, which is read too. Whoever reads it has
-compared its bytes with the digest in its name.
+The file is Parquet with the columns of `schema`, sorted by `doc_id`; version 0.1 wrote JSON, which is read too. Whoever
+reads it has compared its bytes with the digest in its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
-
 from tutti.corpus.rows import read_rows, write_rows
+from tutti.native.arrays import pa
 from tutti.records.canonical import parse_json
 from tutti.records.errors import CorpusError, UnsupportedFormat
 
@@ -53,26 +53,31 @@ _WHOSE = {
 }
 
 
-SCHEMA = pa.schema(
-    [
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("kept", pa.string(), nullable=False),
-        pa.field("how", pa.string(), nullable=False),
-        pa.field("jaccard", pa.float64(), nullable=False),
-    ]
-)
-"""`kept` stands for `doc_id`, directly or through others; `jaccard` is the similarity to the closest of those, 1 for an
-equal text; of `contaminated` it is the share of the evaluation text's n-grams that the document holds."""
+@cache
+def schema() -> pa.Schema:
+    """Return the columns of duplicates, sorted by `doc_id`.
+
+    `kept` stands for `doc_id`, directly or through others; `jaccard` is the similarity to the closest of those, 1 for
+    an equal text; of `contaminated` it is the share of the evaluation text's n-grams that the document holds.
+    """
+    return pa.schema(
+        [
+            pa.field("doc_id", pa.string(), nullable=False),
+            pa.field("kept", pa.string(), nullable=False),
+            pa.field("how", pa.string(), nullable=False),
+            pa.field("jaccard", pa.float64(), nullable=False),
+        ]
+    )
 
 
 def write(rows: Iterable[pa.RecordBatch], path: Path) -> None:
-    """Write rows of SCHEMA, which come sorted by `doc_id`."""
-    write_rows(SCHEMA, rows, path)
+    """Write rows of `schema`, which come sorted by `doc_id`."""
+    write_rows(schema(), rows, path)
 
 
 def decode(data: bytes) -> pa.Table:
     """The rows of a file. Raises UnsupportedFormat."""
-    return _of_json(data) if data.startswith(b"[") else read_rows(SCHEMA, data, "duplicates")
+    return _of_json(data) if data.startswith(b"[") else read_rows(schema(), data, "duplicates")
 
 
 def _of_json(data: bytes) -> pa.Table:
@@ -85,5 +90,5 @@ def _of_json(data: bytes) -> pa.Table:
     ids = sorted(stands)
     columns = [ids, [stands[each] for each in ids], [How.EXACT.value] * len(ids), [1.0] * len(ids)]
     return pa.table(
-        [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        [pa.array(values, field.type) for values, field in zip(columns, schema(), strict=True)], schema=schema()
     )

@@ -11,7 +11,7 @@ from tutti.records.errors import UnsupportedFormat
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     rows = [{"doc_id": "b", "kept": "a", "how": "near", "jaccard": 0.8}]
-    duplicates.write([pa.RecordBatch.from_pylist(rows, schema=duplicates.SCHEMA)], tmp_path / "file")
+    duplicates.write([pa.RecordBatch.from_pylist(rows, schema=duplicates.schema())], tmp_path / "file")
     assert duplicates.decode((tmp_path / "file").read_bytes()).to_pylist() == rows
 
 
@@ -22,7 +22,7 @@ def test_a_file_without_rows_is_one_too(tmp_path: Path) -> None:
 
 def test_the_list_of_version_0_1_is_read() -> None:
     table = duplicates.decode(b'[{"dropped":["c","b"],"kept":"a","text_digest":"blake3:0"}]')
-    assert table.schema == duplicates.SCHEMA
+    assert table.schema == duplicates.schema()
     assert table["doc_id"].to_pylist() == ["b", "c"]
     assert set(table["kept"].to_pylist()) == {"a"}
     assert duplicates.decode(b"[]").num_rows == 0

@@ -9,32 +9,29 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from typing import TypeAlias
 
 from tutti.corpus.conversations import Conversation, InvalidConversation, Messages
+from tutti.native.arrays import np, npt
 from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, parse_json
 from tutti.records.errors import CorpusError
 from tutti.records.fields import Fields
 
 _MAGIC = b"tuttiex1"
 _HEAD = struct.Struct("<8sQ")
-_ROLLOUT = np.dtype(
-    [
-        ("number", "<u8"),
-        ("prompt", "<u4"),
-        ("tokens", "<u4"),
-        ("reward", "<f8"),
-        ("advantage", "<f8"),
-        ("kept", "u1"),
-        ("stop", "u1"),
-    ]
-)
-_TOKEN = np.dtype([("token", "<u4"), ("old", "<f4"), ("reference", "<f4")])
-_CREDIT = np.dtype([("value", "<f4"), ("advantage", "<f4"), ("return", "<f4")])
+_ROLLOUT = [
+    ("number", "<u8"),
+    ("prompt", "<u4"),
+    ("tokens", "<u4"),
+    ("reward", "<f8"),
+    ("advantage", "<f8"),
+    ("kept", "u1"),
+    ("stop", "u1"),
+]
+_TOKEN = [("token", "<u4"), ("old", "<f4"), ("reference", "<f4")]
+_CREDIT = [("value", "<f4"), ("advantage", "<f4"), ("return", "<f4")]
 STOPS = ("end", "tokens", "context")
-Floats = npt.NDArray[np.float32]
+Floats: TypeAlias = "npt.NDArray[np.float32]"
 
 
 class InvalidExperience(CorpusError):

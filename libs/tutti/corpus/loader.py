@@ -10,18 +10,17 @@ import ctypes
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import TypeAlias
 
 from tutti.corpus.batch import PackedSequenceBatch
 from tutti.corpus.tokenshard import Header, TokenShard
+from tutti.native.arrays import np, npt
 from tutti.native.native import Kernel, kernel
 from tutti.records.errors import CorpusError, UnknownSample
 
 SOURCE = Path(__file__).with_name("gather.c")
-Numbers = npt.NDArray[np.int64]
-Gathered = tuple[npt.NDArray[np.int32], Numbers, Numbers]
+Numbers: TypeAlias = "npt.NDArray[np.int64]"
+Gathered: TypeAlias = "tuple[npt.NDArray[np.int32], Numbers, Numbers]"
 """Tokens, lengths and boundaries, as a PackedSequenceBatch has them."""
 
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from tutti.native.arrays import pa, pq
 from tutti.records.errors import UnsupportedFormat
 
 AS_PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3, "use_dictionary": False}

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tutti.corpus.cuts import SCHEMA as CUTS
 from tutti.corpus.cuts import Cuts
+from tutti.corpus.cuts import schema as cuts_schema
 from tutti.corpus.cuts import write as write_cuts
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import encode_document_shard
@@ -87,7 +87,8 @@ def shard(folder: Path, *documents: Document) -> tuple[Path, str]:
 
 def test_samples_are_the_documents_that_stay_once_each_without_what_is_cut(tmp_path: Path) -> None:
     a, b, c = (document(f"{name}.html", f"menu {name}") for name in "abc")
-    write_cuts([pa.RecordBatch.from_pylist([{"doc_id": a.doc_id, "begin": 0, "end": 5}], CUTS)], tmp_path / "cuts")
+    rows = [{"doc_id": a.doc_id, "begin": 0, "end": 5}]
+    write_cuts([pa.RecordBatch.from_pylist(rows, cuts_schema())], tmp_path / "cuts")
     cuts = Cuts(tmp_path / "cuts", tmp_path)
     shards = [shard(tmp_path, a, b), shard(tmp_path, a, c)]
     found = list(samples(shards, {b.doc_id}, {bytes.fromhex(c.doc_id)}, cuts))

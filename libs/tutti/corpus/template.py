@@ -12,10 +12,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from tutti.corpus.conversations import Message, Role
+from tutti.native.arrays import np, npt
 from tutti.records.canonical import JsonValue, content_digest
 from tutti.records.errors import CorpusError
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from tutti.native.arrays import np, npt, pa
 
 LARGEST = 2**32 - 1  # bytes of one text
 

@@ -14,14 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
 from tutti.corpus import bytepairs
 from tutti.corpus.texts import require_texts
+from tutti.native.arrays import np, npt, pa
 from tutti.records.canonical import bytes_digest, canonical_json, content_digest, parse_json
 from tutti.records.errors import NotCanonical
 

@@ -1,14 +1,15 @@
 """The parameters of a checkpoint as one vector; the optimizer's moments are not read. Does not import torch."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
+from typing import TypeAlias
 
 from tutti.checkpoints.staged import StagedCheckpoint
 from tutti.model.chunks import Kind
+from tutti.native.arrays import np, npt
 
-Floats = npt.NDArray[np.float32]
+Floats: TypeAlias = "npt.NDArray[np.float32]"
 
 
 def parameters_of(

@@ -4,13 +4,13 @@ Counter-based (Philox, Salmon et al. 2011): a draw follows from (seed, prompt, p
 the choices of another. Does not import torch.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from tutti.inference.errors import InvalidSampling, NotFinite
+from tutti.native.arrays import np, npt
 
 _COLDEST = 1e-200
 """At this temperature all but the likeliest logits have no probability left; to divide by less would overflow."""

@@ -4,19 +4,21 @@ A judgement follows from (seed, annotator, pair), whatever else is judged and in
 YAML; see `datasets/letters/crowd.yaml`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeAlias
 
 import blake3
-import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tutti.judgements import letters
+from tutti.native.arrays import np
 
-Utility = Callable[..., float]
+Utility: TypeAlias = "Callable[..., float]"
 """From prompt, answer and `ended` (keyword) to the utility of the answer."""
 
 UTILITIES: Mapping[str, Utility] = {"letters@1": letters.utility}

@@ -11,23 +11,24 @@ share cannot be distinguished from quality, and with one judgement a pair reliab
 are reported.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from tutti.judgements import LEAST_CONTROLS
+from tutti.native.arrays import np, npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+Floats: TypeAlias = "npt.NDArray[np.float64]"
+Integers: TypeAlias = "npt.NDArray[np.int64]"
 
 NODES = 31
 ROUNDS = 300
 TOLERANCE = 1e-6
 NEWTON_STEPS = 2
 LONGEST_STEP = 2.0
-PRIOR_MEAN = np.array([1.5, 0.0, 0.0])
-PRIOR_DEVIATION = np.array([1.0, 1.0, 1.0])
+PRIOR_MEAN = (1.5, 0.0, 0.0)
+PRIOR_DEVIATION = (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,8 @@ def _improved(
     squares[:, 1:, 1:] = curvature.sum(1)[:, None, None] * rest[:, :, None] * rest[:, None, :]
     gradient = np.zeros_like(parameters)
     np.add.at(gradient, observed.annotator, gradients)
-    gradient -= (parameters - PRIOR_MEAN) / PRIOR_DEVIATION**2
-    hessian = np.tile(np.diag(1 / PRIOR_DEVIATION**2), (len(parameters), 1, 1))
+    gradient -= (parameters - PRIOR_MEAN) / np.square(PRIOR_DEVIATION)
+    hessian = np.tile(np.diag(1 / np.square(PRIOR_DEVIATION)), (len(parameters), 1, 1))
     np.add.at(hessian, observed.annotator, squares)
     step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
     return np.asarray(parameters + np.clip(step, -LONGEST_STEP, LONGEST_STEP))
@@ -192,7 +193,7 @@ def _errors(observed: Observations, parameters: Floats, margins: Floats, feature
         ],
         1,
     )
-    information = np.tile(np.diag(1 / PRIOR_DEVIATION**2), (len(parameters), 1, 1))
+    information = np.tile(np.diag(1 / np.square(PRIOR_DEVIATION)), (len(parameters), 1, 1))
     np.add.at(information, observed.annotator, scores[:, :, None] * scores[:, None, :])
     return np.asarray(np.sqrt(np.diagonal(np.linalg.inv(information), axis1=1, axis2=2)))
 

@@ -5,13 +5,14 @@ estimated by clusters in both directions (Cameron, Gelbach and Miller 2011, sect
 smaller number of clusters.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-import numpy as np
-import numpy.typing as npt
+from tutti.native.arrays import np, npt
 
 
 @dataclass(frozen=True)

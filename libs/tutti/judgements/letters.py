@@ -4,9 +4,11 @@ A prompt asks to copy letters, `d f a c b copy`; an answer is words: letters, pe
 the utility of every answer is known, it can be measured what a crowd, a reward model and a policy make of it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import numpy as np
+from tutti.native.arrays import np
 
 TASK, THANKS, FILLER, FORBIDDEN = "copy", "thanks", "um", "bad"
 NEUTRAL = "so"

@@ -3,16 +3,17 @@
 Promises: the lines follow from the set and the version of the fit; pairs are in order of their numbers.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from tutti.annotation.pairs import Kind
 from tutti.corpus.conversations import Preference
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements.fit import Fit, Observations, fit
+from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
 
 LOGIC_VERSION = "preferences-2"
@@ -112,7 +113,7 @@ def _chance(value: float) -> float:
     return round(min(max(value, NEVER), 1 - NEVER), DIGITS)
 
 
-def _weighed(observed: Observations, found: Fit, keys: Sequence[str], ordinary: "np.ndarray") -> list[Weighed]:
+def _weighed(observed: Observations, found: Fit, keys: Sequence[str], ordinary: np.ndarray) -> list[Weighed]:
     count = np.bincount(observed.annotator, minlength=len(keys))
     controls = np.bincount(observed.annotator[~ordinary[observed.pair]], minlength=len(keys))
     return [

@@ -21,11 +21,9 @@ from tutti.dedup.components import Documents
 from tutti.dedup.contamination import Contaminated, Evaluation, Sought
 from tutti.dedup.exact import exact_duplicates
 from tutti.dedup.names import Names
-from tutti.dedup.near import NEAR_VERSION, Near, alone, near_duplicates
+from tutti.dedup.near import Near, alone, near_duplicates
 from tutti.dedup.shards import Reader, Texts, reader, together
 from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing
-
-LOGIC_VERSION = f"dedup-2.{NEAR_VERSION}"
 
 Held = TypeVar("Held")
 """Documents, wherever they are."""
@@ -127,7 +125,7 @@ def _with(held: Sequence[Contaminated], rows: Iterator[pa.RecordBatch]) -> Itera
     if held:
         ids, texts, shares = zip(*((each.doc_id, each.text, each.share) for each in held), strict=True)
         columns = [ids, texts, [How.CONTAMINATED.value] * len(held), shares]
-        more = pa.record_batch([pa.array(column) for column in columns], schema=duplicates.SCHEMA)
+        more = pa.record_batch([pa.array(column) for column in columns], schema=duplicates.schema())
         yield from pa.Table.from_batches([more, *rows]).sort_by("doc_id").to_batches()
     else:
         yield from rows

@@ -24,7 +24,7 @@ from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.corpus.duplicates import How
 from tutti.corpus.stages import DedupBody, DocumentShardEntry
 from tutti.dedup import clusters, contamination, lines, onray, steps
-from tutti.dedup.clusters import LOGIC_VERSION, ClusterResult, Compared, Held
+from tutti.dedup.clusters import ClusterResult, Compared, Held
 from tutti.dedup.clusters_test import document, texts
 from tutti.dedup.components import Components
 from tutti.dedup.contamination import Sought, TooManyTexts
@@ -37,6 +37,7 @@ from tutti.dedup.reading import SHARDS, Placed, Reading, Unreadable
 from tutti.dedup.shards import Texts
 from tutti.dedup.standing import OWN
 from tutti.dedup.units import Unit
+from tutti.dedup.version import LOGIC_VERSION
 from tutti.native.native import Kernel
 
 NEAR = 0.8

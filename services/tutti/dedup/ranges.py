@@ -43,7 +43,7 @@ def _rows(names: Names, blocks: Iterator[Rows]) -> Iterator[pa.RecordBatch]:
     for rows in _even(blocks, _ROWS):
         documents, begins = (rows[:, 0] >> SHIFT).astype(np.int64), (rows[:, 0] & LOWER).astype(np.int64)
         columns = [names.ids(documents), pa.array(begins), pa.array(rows[:, 1].astype(np.int64))]
-        yield pa.record_batch(columns, schema=cuts.SCHEMA)
+        yield pa.record_batch(columns, schema=cuts.schema())
 
 
 def _even(blocks: Iterator[Rows], size: int) -> Iterator[Rows]:

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from tutti.backbone.blobs import BlobMissing
 from tutti.backbone.connect import open_blobs
 from tutti.dedup import shards, steps
-from tutti.dedup.clusters import LOGIC_VERSION
 from tutti.dedup.columns import table
+from tutti.dedup.version import LOGIC_VERSION
 from tutti.records.canonical import file_digest
 
 SHARDS = pa.schema(

@@ -1,5 +1,9 @@
 """The calls that dedup answers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tutti.backbone.blobs import BadKey, check_key
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.rpc.call import Call
@@ -19,29 +23,32 @@ from tutti.contracts.dedup.v1 import (
 )
 from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.manifest import Kind
-from tutti.dedup.contamination import TooManyTexts
-from tutti.dedup.heldout import contaminated
-from tutti.dedup.lines import LineLimits
-from tutti.dedup.near import LEAST
-from tutti.dedup.onray import lacking
 from tutti.dedup.settings import DedupSettings
-from tutti.dedup.units import Unit
+from tutti.native.deferred import deferred
 from tutti.records.errors import CorpusError
+
+if TYPE_CHECKING:
+    from tutti.dedup import contamination, heldout, near, onray, units
+    from tutti.dedup import lines as cut
+else:  # with them come numpy and pyarrow
+    contamination, heldout, near, onray, units, cut = (
+        deferred(f"tutti.dedup.{name}") for name in ("contamination", "heldout", "near", "onray", "units", "lines")
+    )
 
 C4, UNREADABLE = "c4", "CONVERSATIONS_UNREADABLE"
 declare({UNREADABLE: "conversations, or those that are held out, are missing or damaged, or too large to compare"})
 
 
-def wanted(lines: Lines) -> LineLimits:
+def wanted(lines: Lines) -> cut.LineLimits:
     """The limits for cutting. Raises InvalidField."""
-    if lines.unit not in list(Unit):
-        raise InvalidField("spec.lines.unit", seen=lines.unit or "nothing", expected=f"one of {', '.join(Unit)}")
+    if lines.unit not in list(units.Unit):
+        raise InvalidField("spec.lines.unit", seen=lines.unit or "nothing", expected=f"one of {', '.join(units.Unit)}")
     for field in ("most", "least_characters", "left"):
         if not getattr(lines, field):
             raise InvalidField(f"spec.lines.{field}", seen=0, expected="at least 1")
     if lines.keep > lines.most:
         raise InvalidField("spec.lines.keep", seen=lines.keep, expected=f"at most spec.lines.most ({lines.most})")
-    return LineLimits(Unit(lines.unit), lines.most, lines.keep, lines.least_characters, lines.left)
+    return cut.LineLimits(units.Unit(lines.unit), lines.most, lines.keep, lines.least_characters, lines.left)
 
 
 class DedupApi:
@@ -50,13 +57,13 @@ class DedupApi:
 
     def CreateDedup(self, request: CreateDedupRequest, call: Call) -> CreateDedupResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
-        near = request.spec.near
-        if near != 0 and not LEAST <= near <= 1:
-            expected = f"0 for none, or a similarity from {LEAST} to 1: of what is less alike, too few are found"
-            raise InvalidField("spec.near", seen=near, expected=expected)
+        least, similarity = near.LEAST, request.spec.near
+        if similarity != 0 and not least <= similarity <= 1:
+            expected = f"0 for none, or a similarity from {least} to 1: of what is less alike, too few are found"
+            raise InvalidField("spec.near", seen=similarity, expected=expected)
         if not 0 <= request.spec.evaluation_share < 1:
             raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
-        require_engine(request.spec.engine, lambda: lacking(self._settings))
+        require_engine(request.spec.engine, lambda: onray.lacking(self._settings))
         if request.spec.clean not in ("", C4):
             raise InvalidField("spec.clean", seen=request.spec.clean, expected=f"{C4}, or nothing")
         if request.spec.HasField("lines"):
@@ -77,7 +84,7 @@ class DedupApi:
                 each for each in linefiles.read(blobs, manifest, Conversation) if held_out.part in ("", each.part)
             ]
             asked = list(from_lines(Conversation, staging.small(blobs, request.blob)))
-            found = self._host.pool.run(contaminated, asked, others)
-        except (WorkFailed, CorpusError, TooManyTexts) as error:
+            found = self._host.pool.run(heldout.contaminated, asked, others)
+        except (WorkFailed, CorpusError, contamination.TooManyTexts) as error:
             raise Refused(UNREADABLE, str(error)) from error
         return FindContaminatedResponse(digests=found)

@@ -5,12 +5,14 @@ stays, whatever the order or number of shards. Repeated lines, and those that C4
 those that stay.
 """
 
+from __future__ import annotations
+
 import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tutti.backbone import Blobs
 from tutti.chassis import version
@@ -30,16 +32,23 @@ from tutti.corpus.dataset import Rejected
 from tutti.corpus.decisions import CLEANED_RULE, REPEATED_RULE
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.dedup import clusters, lines, onray, units
-from tutti.dedup.clusters import Compared
-from tutti.dedup.contamination import WORDS, Sought, TooManyTexts
-from tutti.dedup.exact import ConflictingDocument
-from tutti.dedup.kernel import native
-from tutti.dedup.lines import LineLimits, Lines
-from tutti.dedup.reading import Placed, Unreadable
 from tutti.dedup.rpc import DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
-from tutti.dedup.shards import Texts
+from tutti.dedup.version import LOGIC_VERSION
+from tutti.native.deferred import deferred
+
+if TYPE_CHECKING:
+    from tutti.dedup import clusters, contamination, exact, kernel, lines, onray, reading, units
+    from tutti.dedup import shards as texts
+    from tutti.dedup.clusters import Compared
+    from tutti.dedup.lines import LineLimits, Lines
+    from tutti.dedup.reading import Placed
+    from tutti.dedup.shards import Texts
+else:  # with them come numpy and pyarrow
+    clusters, contamination, exact, kernel, lines, onray, reading, texts, units = (
+        deferred(f"tutti.dedup.{name}")
+        for name in ["clusters", "contamination", "exact", "kernel", "lines", "onray", "reading", "shards", "units"]
+    )
 
 
 def staged(
@@ -47,16 +56,16 @@ def staged(
 ) -> Texts:
     """Fetch the documents of shards, but for some. Raises WorkFailed."""
     folder.mkdir()
-    return Texts(tuple(path for path, _ in staging.shards(blobs, entries, folder)), without)
+    return texts.Texts(tuple(path for path, _ in staging.shards(blobs, entries, folder)), without)
 
 
 def placed(entries: tuple[DocumentShardEntry, ...], without: frozenset[str] = frozenset()) -> Placed:
     """The documents of shards where they are, but for some."""
     shards = tuple((each.blob, each.info.bytes_digest) for each in entries)
-    return Placed(shards, without, sum(each.info.documents for each in entries))
+    return reading.Placed(shards, without, sum(each.info.documents for each in entries))
 
 
-Held = TypeVar("Held", Texts, Placed)
+Held = TypeVar("Held", "Texts", "Placed")
 Hold = Callable[[tuple[DocumentShardEntry, ...], str, frozenset[str]], Held]
 """Takes shards, a name for them, and the ids of documents that are left out."""
 
@@ -70,7 +79,7 @@ def others(blobs: Blobs, spec: DedupSpec, hold: Hold[Held]) -> Compared[Held]:
         without = left_out | staging.retracted(blobs, each.retracted_key)
         earlier.append(hold(kept.shards, f"earlier-{number}", without))
     if not spec.HasField("evaluation"):
-        return Compared(earlier=tuple(earlier))
+        return clusters.Compared(earlier=tuple(earlier))
     key, digest = spec.evaluation.manifest_key, spec.evaluation.content_digest
     read = IngestBody.read(staging.manifest(blobs, key, digest, Kind.INGEST))
     if read.rejected:
@@ -79,8 +88,8 @@ def others(blobs: Blobs, spec: DedupSpec, hold: Hold[Held]) -> Compared[Held]:
             f"not all of dedup.decontaminate.path could be read as text ({reasons}), and what is not read is not kept "
             "out; mend it, or take it out of the folder"
         )
-    sought = Sought(spec.evaluation_words or WORDS, spec.evaluation_share)
-    return Compared(hold(read.shards, "evaluation", frozenset()), sought, tuple(earlier))
+    sought = contamination.Sought(spec.evaluation_words or contamination.WORDS, spec.evaluation_share)
+    return clusters.Compared(hold(read.shards, "evaluation", frozenset()), sought, tuple(earlier))
 
 
 def nothing_stays(found: clusters.ClusterResult) -> str:
@@ -144,7 +153,7 @@ def build(host: Host) -> Service:
                 host.blobs, spec, lambda entries, name, without: staged(host.blobs, entries, scratch / name, without)
             )
             found = context.pool(clusters.find, own, spec.near, work, here)
-        except (ConflictingDocument, TooManyTexts, Unreadable) as error:
+        except (exact.ConflictingDocument, contamination.TooManyTexts, reading.Unreadable) as error:
             raise WorkFailed(str(error)) from error
         if not found.documents or not (spec.clean or asked):
             return found, None
@@ -199,8 +208,8 @@ def build(host: Host) -> Service:
 
         return fill
 
-    work = Work(host, "dedups", Dedup, run, clusters.LOGIC_VERSION)
-    natives = (native, units.native, statistics.native)
+    work = Work(host, "dedups", Dedup, run, LOGIC_VERSION)
+    natives = (lambda: kernel.native(), lambda: units.native(), statistics.native)
     return Service(
         name="dedup",
         resources=[work.resource],

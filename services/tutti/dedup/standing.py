@@ -64,13 +64,13 @@ class Standing:
         return len(np.unique(self.kept[self.kind >= _KINDS.index(How.EARLIER)]))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Rows of duplicates.SCHEMA, by id."""
+        """Rows of duplicates.schema(), by id."""
         kinds = pa.array([each.value for each in _KINDS])
         for begin in range(0, len(self.documents), ROWS):
             part = slice(begin, begin + ROWS)
             how = pa.DictionaryArray.from_arrays(self.kind[part], kinds).cast(pa.string())
             columns = [self._ids(self.documents[part]), self._ids(self.kept[part]), how, pa.array(self.jaccard[part])]
-            yield pa.record_batch(columns, schema=duplicates.SCHEMA)
+            yield pa.record_batch(columns, schema=duplicates.schema())
 
     def _ids(self, documents: Documents) -> pa.Array:
         """Without the letter of their part."""

@@ -4,16 +4,17 @@ Pure. Promises: equal answers, crowd and seed give equal judgements, and so do e
 order in which a pair is shown is drawn for each annotator.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
-
-import numpy as np
 
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, prompt_digest
 from tutti.corpus.judgementset import ORDINARY, JudgementLine, PairLine
 from tutti.judgements.crowds import UTILITIES, Crowd, generator_of
 from tutti.judgements.intervals import Interval, win_rate
+from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
 from tutti.records.fields import Fields
 

@@ -4,11 +4,11 @@ Promises: what a reward model promises, and how far the candidate is from the ba
 checkpoints.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.errors import CheckpointError
@@ -19,6 +19,7 @@ from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.evaluation.comparing import Pair
 from tutti.inference.errors import InferenceError
 from tutti.inference.parameters import parameters_of
+from tutti.native.arrays import np
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def test_what_a_dedup_kept_is_asked_for_without_what_it_left_out(world: Read) ->
     kept, dropped = name("a.txt", "one page"), name("b.txt", "another page")
     file = world.pages.parent / "clusters.parquet"
     row = ([dropped], [kept], ["near"], [0.9])
-    duplicates.write([pa.record_batch([pa.array(each) for each in row], schema=duplicates.SCHEMA)], file)
+    duplicates.write([pa.record_batch([pa.array(each) for each in row], schema=duplicates.schema())], file)
     body = DedupBody(
         shards=read.shards,
         decisions="",

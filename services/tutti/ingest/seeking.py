@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-import pyarrow as pa
-
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.corpus.rows import batches
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.ingest.crawl.urls import NotAPage, canonical
+from tutti.native.arrays import pa
 
 REMEMBERED = 1 << 16
 """Shards of which is known what was found in them."""

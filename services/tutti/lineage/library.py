@@ -4,6 +4,8 @@ Promises: what it hands out was checked against its digest; a local copy has no 
 reads one thing waits for nobody who reads another.
 """
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-
-import pyarrow.parquet as pq
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
@@ -28,6 +28,7 @@ from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import TokenShard
 from tutti.lineage.kept import Kept
 from tutti.lineage.sightings import Shelf
+from tutti.native.arrays import pq
 from tutti.records.canonical import bytes_digest, file_digest, parse_json
 from tutti.records.errors import CorpusError
 

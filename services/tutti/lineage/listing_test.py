@@ -35,10 +35,10 @@ def test_of_a_page_it_is_told_what_was_cut_out_that_too_little_was_left_and_of_w
     world.admit(read)
     whole, cut, short = (page(source).doc_id for source in "abc")
     rows = [{"doc_id": cut, "begin": 0, "end": 1200}, {"doc_id": cut, "begin": 1300, "end": 1334}]
-    cuts.write([RecordBatch.from_pylist(rows, schema=cuts.SCHEMA)], tmp_path / "cuts.parquet")
+    cuts.write([RecordBatch.from_pylist(rows, schema=cuts.schema())], tmp_path / "cuts.parquet")
     decisions.write(decisions.together(decisions.short([(short, 3)], 100)), tmp_path / "decisions.parquet")
     row = {"doc_id": page("d").doc_id, "kept": whole, "how": "near", "jaccard": 0.875}
-    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.schema())], tmp_path / "clusters.parquet")
     names = ("decisions", "clusters", "cuts")
     told, clusters, ranges = (put_file(world.blobs, f"dedup/{name}", tmp_path / f"{name}.parquet") for name in names)
     body = DedupBody(
@@ -108,7 +108,7 @@ def test_what_is_nearly_the_same_is_listed_with_what_is_and_with_what_is_near(re
     _, _, shards = read.ingested(hows, ("kept",))
     rows = [{"doc_id": page(how).doc_id, "kept": page("kept").doc_id, "how": how, "jaccard": 0.9} for how in hows]
     rows.sort(key=lambda row: str(row["doc_id"]))
-    duplicates.write([RecordBatch.from_pylist(rows, schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    duplicates.write([RecordBatch.from_pylist(rows, schema=duplicates.schema())], tmp_path / "clusters.parquet")
     rejections = put_named(read.blobs, "ingest/rejections", b"[]", ".json")
     clusters = put_file(read.blobs, "dedup/clusters", tmp_path / "clusters.parquet")
     body = DedupBody(tuple(shards), "", clusters, 1, 3, 2, 1, (), rejections)
@@ -133,7 +133,7 @@ def test_a_list_goes_on_as_it_began_though_the_run_comes_further(read: World, tm
     begun = listed(read, what="kept", page_size=1)
     _, _, shards = read.ingested(("a", ODD, "c"))
     row = {"doc_id": page("c").doc_id, "kept": page("a").doc_id, "how": "exact", "jaccard": 1.0}
-    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.schema())], tmp_path / "clusters.parquet")
     rejections = put_named(read.blobs, "ingest/rejections", b"[]", ".json")
     clusters = put_file(read.blobs, "dedup/clusters", tmp_path / "clusters.parquet")
     body = DedupBody(tuple(shards), "", clusters, 2, 1, 0, 1, (), rejections)

@@ -46,9 +46,9 @@ def test_of_every_run_it_is_told_what_became_of_the_documents(world: World, tmp_
     gone = [{"doc_id": ids["a"], "rule": "c4"}, {"doc_id": ids["b"], "rule": "retracted"}]
     rows = [{**row, "value": None, "threshold": None, "language": "en"} for row in gone]
     rows.sort(key=lambda row: str(row["doc_id"]))
-    decisions.write([RecordBatch.from_pylist(rows, schema=decisions.SCHEMA)], tmp_path / "decisions.parquet")
+    decisions.write([RecordBatch.from_pylist(rows, schema=decisions.schema())], tmp_path / "decisions.parquet")
     row = {"doc_id": ids["c"], "kept": ids["d"], "how": "near", "jaccard": 0.875}
-    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.schema())], tmp_path / "clusters.parquet")
     chosen, clusters = (
         put_file(world.blobs, f"dedup/{name}", tmp_path / f"{name}.parquet") for name in ("decisions", "clusters")
     )

@@ -337,7 +337,7 @@ def test_a_dropped_page_names_the_one_that_stands_for_it(world: World, tmp_path:
     world.admit(made)
     kept, dropped = page("a").doc_id, page("b").doc_id
     row = {"doc_id": dropped, "kept": kept, "how": "near", "jaccard": 0.875}
-    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.SCHEMA)], tmp_path / "clusters.parquet")
+    duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.schema())], tmp_path / "clusters.parquet")
     world.deduplicated(shards, put_file(world.blobs, "dedup/clusters", tmp_path / "clusters.parquet"))
     assert world.documents.fate(dropped) == f"dropped as a near-duplicate (0.88) of documents/{kept}"
     assert world.documents.fate(kept) == ""
@@ -365,7 +365,7 @@ def test_of_runs_that_chose_otherwise_the_newest_that_read_a_document_tells_its_
         world.blobs.put_if_absent(made.result.manifest_key, data)
         world.admit(Ingest(name=f"ingests/{source}", result=made.result))
         row = {"doc_id": page(source).doc_id, "rule": rule, "value": None, "threshold": None, "language": "seen"}
-        decisions.write([RecordBatch.from_pylist([row], schema=decisions.SCHEMA)], tmp_path / name)
+        decisions.write([RecordBatch.from_pylist([row], schema=decisions.schema())], tmp_path / name)
         told = put_file(world.blobs, "ingest/decisions", tmp_path / name) if rule else ""
         body = FilterBody(tuple(shards), told, 1, (), "ingest/rejections/none.json")
         result = publish(world.blobs, "ingest/filters", body.manifest(producer="test"), data_bytes=0)

@@ -4,14 +4,15 @@ Promises: pure over opened shards; a step counted from 1 reads what the sampler 
 directions say the same.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
-import numpy as np
-
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.tokenshard import TokenShard
+from tutti.native.arrays import np
 
 
 @dataclass(frozen=True, order=True)

@@ -10,10 +10,8 @@ import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from tutti.corpus.threads import in_threads
+from tutti.native.arrays import np, npt
 
 DISCOUNT = 0.75
 SEEN_TOKENS, ASKED_TOKENS = 4 << 20, 1 << 20

@@ -13,12 +13,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tutti.corpus import bytepairs
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, LONGEST_WORD, Merges
 from tutti.corpus.tokenizer import EOS, SPECIAL, BytePairTokenizer, TokenizerError
+from tutti.native.arrays import pa
 from tutti.records.canonical import canonical_json
 
 BYTES = 256

@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any, TypeAlias
 
 from tutti.corpus.cuts import Cuts
 from tutti.corpus.rows import batches
+from tutti.native.arrays import np, npt, pa, pc
 
-Ids = npt.NDArray[np.bytes_]
+Ids: TypeAlias = "npt.NDArray[np.bytes_]"
 """S32 [documents]: the bytes of each doc_id."""
 
-Numbers = npt.NDArray[np.int64]
+Numbers: TypeAlias = "npt.NDArray[np.int64]"
 BATCH = 128
 ABSENT = -1
 

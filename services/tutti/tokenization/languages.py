@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from tutti.corpus.rows import batches
+from tutti.native.arrays import np
 from tutti.tokenization.documents import Documents, Ids, Numbers, among, as_ids
 
 UNDETERMINED = "und"

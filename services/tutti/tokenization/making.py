@@ -5,11 +5,10 @@ Documents are read three times: their ids and lengths, texts to train on, texts 
 document, the distinct words of the text that is trained on, and what a few documents take.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from tutti.chassis import progress
 from tutti.corpus.bytepairs import LLAMA3_PATTERN
@@ -18,6 +17,7 @@ from tutti.corpus.dataset import Packing, ShardEntry, Split
 from tutti.corpus.threads import in_threads
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.corpus.tokenshard import token_dtype
+from tutti.native.arrays import np, npt
 from tutti.records.errors import UnsupportedFormat
 from tutti.tokenization import baselines
 from tutti.tokenization.bpe import BPE_VERSION, trained

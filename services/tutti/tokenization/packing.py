@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from tutti.native.arrays import np, npt
 from tutti.records.canonical import framed, hasher
 from tutti.tokenization.documents import Ids, Numbers, as_names
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
+from tutti.native.arrays import np
 from tutti.tokenization.documents import Numbers
 
 WINDOW_TOKENS = 1 << 22

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from tutti.native.arrays import np, npt
 from tutti.tokenization.documents import Numbers
 
-Tokens = npt.NDArray[np.unsignedinteger]
+Tokens: TypeAlias = "npt.NDArray[np.unsignedinteger]"
 BUCKET_BYTES = 32 << 20
 HELD_BYTES = 32 << 20
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from tutti.corpus.tokenshard import ShardShape, TokenShardInfo, TokenShardWriter
+from tutti.native.arrays import np
 from tutti.tokenization.documents import Ids, Numbers
 from tutti.tokenization.packing import Layout, cuts
 from tutti.tokenization.rows import Rows, fitted, windows

@@ -10,13 +10,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.tables import from_micros, micros
+from tutti.native.deferred import deferred
 
 if TYPE_CHECKING:
+    from sqlalchemy.dialects import sqlite
+
     from tutti.chassis.store.unit import Unit
+else:  # on Postgres it is not needed
+    sqlite = deferred("sqlalchemy.dialects.sqlite")
 
 CHANGED, REFUSED = "changed", "refused"
 MINUTE = 60_000_000

@@ -7,13 +7,19 @@ Promises: never more than `burst + rate x seconds` charges of a key succeed, how
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, Column, MetaData, Table, case, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 
 from tutti.chassis.store.tables import NAME, declare, micros
 from tutti.chassis.store.unit import Unit
+from tutti.native.deferred import deferred
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import sqlite
+else:  # on Postgres it is not needed
+    sqlite = deferred("sqlalchemy.dialects.sqlite")
 
 SECOND = 1_000_000
 

@@ -1,9 +1,9 @@
 """Staging: blobs that a stage reads, fetched to a scratch folder and checked by digest before use."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
-
-import pyarrow as pa
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BadKey, BlobMissing
@@ -14,6 +14,7 @@ from tutti.corpus import decisions as decisions_file
 from tutti.corpus import duplicates as duplicates_file
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import DocumentShardEntry
+from tutti.native.arrays import pa
 from tutti.records.canonical import bytes_digest, file_digest, parse_json
 from tutti.records.errors import CorpusError
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import TypeAlias
 
 from tutti.corpus.counts import statistics
 from tutti.corpus.counts.characters import characters
 from tutti.corpus.counts.lines import Verdict, stripped, verdict
 from tutti.corpus.texts import buffers
+from tutti.native.arrays import np, npt, pa
 
 VERDICTS = tuple(Verdict)
 _KEPT = VERDICTS.index(Verdict.KEPT)
-Bytes = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.int64]
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+Numbers: TypeAlias = "npt.NDArray[np.int64]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,14 @@ import ctypes
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from tutti.corpus.counts.characters import Flag, characters, has
 from tutti.corpus.counts.lines import ELLIPSIS, SHORT_LINE, Verdict, ends_well, lower, stripped, verdict
 from tutti.corpus.counts.words import tokens
 from tutti.corpus.texts import buffers
+from tutti.native.arrays import np, npt, pa
 from tutti.native.native import Kernel, kernel
 
 STATISTICS_VERSION = 1
@@ -71,7 +69,13 @@ COLUMNS = {
     "curly_bracket_lines": "lines with an opening curly bracket",
 }
 
-SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS])
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns of the statistics of a document."""
+    return pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS])
+
+
 _SOURCE = Path(__file__).with_suffix(".c")
 
 
@@ -81,11 +85,11 @@ def native() -> Kernel:
 
 
 def statistics(texts: pa.Array) -> pa.RecordBatch:
-    """One row of SCHEMA for each text of a string array, in its order. Raises UnreadableTexts."""
+    """One row of `schema` for each text of a string array, in its order. Raises UnreadableTexts."""
     data, offsets = buffers(texts)
     library = native().library
     counts = _by_python(texts) if library is None else _by_kernel(library, data, offsets)
-    return pa.record_batch([np.ascontiguousarray(column) for column in counts.T], schema=SCHEMA)
+    return pa.record_batch([np.ascontiguousarray(column) for column in counts.T], schema=schema())
 
 
 def count(text: str) -> list[int]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.backbone.files import RealFiles, overwrite
@@ -22,6 +20,7 @@ from tutti.corpus.spans.diskarray import DiskArray
 from tutti.corpus.spans.indexfile import Header, content, extents
 from tutti.corpus.spans.suffixes import Suffixes
 from tutti.corpus.tokenshard import TokenShard, token_dtype
+from tutti.native.arrays import np, npt
 from tutti.records.canonical import framed, hasher, named
 from tutti.records.errors import CorpusError
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from tutti.native.arrays import np, npt
 
-Array = npt.NDArray[Any]
-Places = npt.NDArray[np.int64]
+Array: TypeAlias = "npt.NDArray[Any]"
+Places: TypeAlias = "npt.NDArray[np.int64]"
 
 
 class DiskArray:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from tutti.corpus.spans.indexfile import Header, IndexFile
 from tutti.corpus.spans.searching import UNKNOWN, Text
+from tutti.native.arrays import np
 from tutti.records.errors import CorpusError
 
 LEAST = 8

@@ -17,12 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
 from tutti.corpus.tokenshard import token_dtype
+from tutti.native.arrays import np, npt
 from tutti.records.canonical import content_digest
 
 _READ = 1 << 16

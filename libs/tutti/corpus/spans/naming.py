@@ -8,12 +8,11 @@ found their place for good. Source: Larsson and Sadakane, "Faster suffix sorting
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from tutti.native.arrays import np, npt
 
-Ranks = npt.NDArray[np.uint32]
+Ranks: TypeAlias = "npt.NDArray[np.uint32]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-import numpy as np
-
 from tutti.corpus.spans.index import LEAST, Index, SpanMatch
 from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.native.arrays import np
 
 PLACES = 64
 """Maximum number of a span's places that are searched for documents."""

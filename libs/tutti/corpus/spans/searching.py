@@ -7,12 +7,11 @@ arrays", 1993, section 3), so a place costs a binary search and about the length
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from tutti.native.arrays import np, npt
 
-Integers = npt.NDArray[np.int64]
+Integers: TypeAlias = "npt.NDArray[np.int64]"
 
 _TEXT_ENDS = -1
 BELOW = -2

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, TypeAlias
 
 from tutti.corpus import arrays
+from tutti.native.arrays import np, npt
 
-Columns = tuple[npt.NDArray[Any], ...]
+Columns: TypeAlias = "tuple[npt.NDArray[Any], ...]"
 """The first holds the keys; all have one length."""
 
 FAN = 512

@@ -21,17 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tutti.corpus.spans.diskarray import DiskArray, pieces
 from tutti.corpus.spans.naming import Named, Naming, Ranks
 from tutti.corpus.spans.sorting import Sorter
+from tutti.native.arrays import np, npt
 
 RECORD = ("<u8", "<u4")
 PACKED = ("<u8",)
-_HIGH = np.uint64(32)
-_LOW = np.uint64((1 << 32) - 1)
+_HIGH = 32
+_LOW = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ import re
 import unicodedata
 from pathlib import Path
 
-import numpy as np
-
+from tutti.native.arrays import np
 from tutti.native.native import Kernel, kernel
 
 NORMALISATION_VERSION = 1

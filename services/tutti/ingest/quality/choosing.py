@@ -11,11 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from tutti.corpus import decisions
 from tutti.corpus.rows import batches
 from tutti.ingest.quality.languages import KNOWN, among
@@ -31,6 +26,7 @@ from tutti.ingest.quality.rules import (
     decide,
     with_thresholds,
 )
+from tutti.native.arrays import np, npt, pa, pc
 
 LOGIC_VERSION = "filter-1"
 RULE_SETS: Mapping[str, Sequence[Rule]] = {
@@ -98,7 +94,7 @@ def choice(
 
 def choose(measures: Sequence[Path], wanted: Choice, target: Path) -> FilterResult:
     """Decide on every document of these files of measures, and write who goes to `target`."""
-    documents, parts = 0, [decisions.SCHEMA.empty_table()]
+    documents, parts = 0, [decisions.schema().empty_table()]
     for path in measures:
         for batch in batches(path, rows=_ROWS):
             documents += batch.num_rows
@@ -110,7 +106,7 @@ def choose(measures: Sequence[Path], wanted: Choice, target: Path) -> FilterResu
 
 
 def rejected(measures: pa.RecordBatch, wanted: Choice) -> pa.Table:
-    """Rows of decisions.SCHEMA for those of the documents that go. The language is looked at before any rule."""
+    """Rows of decisions.schema() for those of the documents that go. The language is looked at before any rule."""
     spoken = among(measures, wanted.languages) if wanted.languages else np.ones(measures.num_rows, np.bool_)
     found = decide(measures, wanted.rules)
     rule = _where(spoken, found["rule"], decisions.LANGUAGE_RULE)
@@ -125,7 +121,7 @@ def rejected(measures: pa.RecordBatch, wanted: Choice) -> pa.Table:
         "language": measures["language"],
     }
     rows = pa.table(columns)
-    return rows.filter(rows["rule"].is_valid()).cast(decisions.SCHEMA)
+    return rows.filter(rows["rule"].is_valid()).cast(decisions.schema())
 
 
 def _where(chosen: npt.NDArray[np.bool_], values: pa.Array, other: str | None) -> pa.Array:

@@ -103,7 +103,7 @@ def test_how_documents_were_cut_and_in_which_order_rules_were_named_has_no_say(t
 def test_every_set_decides_on_what_is_measured(tmp_path: Path) -> None:
     made = choose(files(tmp_path, documents()), choice(RULE_SETS, {}, []), tmp_path / "decisions")
     assert made.documents + made.rejected == 4
-    write_rows(measures.SCHEMA, [], tmp_path / "none")
+    write_rows(measures.schema(), [], tmp_path / "none")
     assert choose([tmp_path / "none"], choice(RULE_SETS, {}, ["en"]), tmp_path / "d").documents == 0
 
 
@@ -123,7 +123,7 @@ def test_what_is_not_there_is_refused_by_name() -> None:
 def test_measures_have_a_row_a_document_with_all_that_rules_ask(tmp_path: Path) -> None:
     every = documents({str(number): f"text number {number}" for number in range(600)})
     measures.write(chosen([measures.measured([measures.inspect(each, ()) for each in every])]), tmp_path / "measures")
-    table = read_rows(measures.SCHEMA, tmp_path / "measures", "measures")
+    table = read_rows(measures.schema(), tmp_path / "measures", "measures")
     assert table["doc_id"].to_pylist() == [each.doc_id for each in every]
     asked = {rule.column for rules in RULE_SETS.values() for rule in rules}
     assert asked <= set(table.column_names)

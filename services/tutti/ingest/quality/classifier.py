@@ -13,11 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from tutti.ingest.quality.features import FEATURES_VERSION, sums
+from tutti.native.arrays import np, npt, pa
 from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, parse_json
 from tutti.records.errors import CorpusError
 from tutti.records.fields import Fields

@@ -16,12 +16,9 @@ import functools
 import zlib
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from tutti.corpus.counts.characters import Class, characters, class_of
 from tutti.corpus.texts import buffers
+from tutti.native.arrays import np, npt, pa
 from tutti.native.native import Kernel, kernel
 
 _SOURCE = Path(__file__).with_suffix(".c")
@@ -35,13 +32,11 @@ _CAPITALS = (  # first, last, distance to the small letter, step: Latin, Greek, 
     *((0x100, 0x136, 1, 2), (0x139, 0x147, 1, 2), (0x14A, 0x176, 1, 2), (0x179, 0x17D, 1, 2)),
     *((0x391, 0x3A1, 32, 1), (0x3A3, 0x3AB, 32, 1), (0x400, 0x40F, 80, 1), (0x410, 0x42F, 32, 1), (0x460, 0x480, 1, 2)),
 )
-_WORD, _STEM, _PAIR, _MARK = (
-    np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD1B54A32D192ED03)
-)
+_WORD, _STEM, _PAIR, _MARK = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD1B54A32D192ED03
 _SHOUT = 0x110000  # beside all marks, which are code points
-_MIX = np.uint64(0xD6E8FEB86659FD93)
+_MIX = 0xD6E8FEB86659FD93
 _MARKS = (Class.MARK, Class.JOINER, Class.THOUSANDS)
-_HALF = np.uint64(32)
+_HALF = 32
 
 
 @functools.cache
@@ -103,17 +98,17 @@ def names(text: str) -> npt.NDArray[np.uint64]:
 
 def of_word(word: str) -> int:
     """The name of a word's feature."""
-    return _name(zlib.crc32(word.encode()) * int(_WORD))
+    return _name(zlib.crc32(word.encode()) * _WORD)
 
 
 def of_stem(word: str) -> int:
     """The name of the feature of all words of more than STEM characters that begin as this one does."""
-    return _name(zlib.crc32(word[:STEM].encode()) * int(_STEM))
+    return _name(zlib.crc32(word[:STEM].encode()) * _STEM)
 
 
 def of_pair(first: str, second: str) -> int:
     """The name of the feature of two words in a row."""
-    return _name(zlib.crc32(first.encode()) * int(_PAIR) + zlib.crc32(second.encode()))
+    return _name(zlib.crc32(first.encode()) * _PAIR + zlib.crc32(second.encode()))
 
 
 def _name(value: int) -> int:
@@ -134,8 +129,9 @@ def is_capital(code: int) -> bool:
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    values = (values ^ (values >> _HALF)) * _MIX
-    return (values ^ (values >> _HALF)) * _MIX
+    half, factor = np.uint64(_HALF), np.uint64(_MIX)
+    values = (values ^ (values >> half)) * factor
+    return (values ^ (values >> half)) * factor
 
 
 def native() -> Kernel:

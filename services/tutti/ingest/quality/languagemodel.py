@@ -14,19 +14,18 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import TypeAlias
 
 from tutti.ingest.quality import languagetables
 from tutti.ingest.quality.languagetables import Model
+from tutti.native.arrays import np, npt
 from tutti.native.native import Kernel, NoKernel, cache_folder, kernel
 
 PACKED = "data/model.npz.xz"
 """The model of py3langid, below its package; that is not imported for it, since it is needed once a machine."""
 
 _SOURCE = Path(__file__).with_suffix(".c")
-Scores = npt.NDArray[np.float64]
+Scores: TypeAlias = "npt.NDArray[np.float64]"
 
 
 class _Model(ctypes.Structure):

@@ -11,14 +11,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from functools import cache
 
 from tutti.corpus.counts.characters import Class, class_of
 from tutti.corpus.texts import require_texts
 from tutti.ingest.quality import languagemodel
+from tutti.native.arrays import np, npt, pa
 
 LANGUAGES_VERSION = 2
 SAMPLE = 2048
@@ -53,13 +51,17 @@ CODES = frozenset(_TOLD.split())
 KNOWN = CODES | frozenset(_MEMBERS) | {UNDETERMINED}
 """Languages that a text can have, including macro-languages."""
 
-SCHEMA = pa.schema(
-    [
-        pa.field("language", pa.string(), nullable=False),
-        pa.field("macro_language", pa.string(), nullable=False),
-        pa.field("language_per_mille", pa.int64(), nullable=False),
-    ]
-)
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns of a document's language."""
+    return pa.schema(
+        [
+            pa.field("language", pa.string(), nullable=False),
+            pa.field("macro_language", pa.string(), nullable=False),
+            pa.field("language_per_mille", pa.int64(), nullable=False),
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def sample(text: str) -> str:
 
 
 def languages(texts: pa.Array) -> pa.RecordBatch:
-    """One row of SCHEMA for each text of a string array, in its order. Raises UnreadableTexts."""
+    """One row of `schema` for each text of a string array, in its order. Raises UnreadableTexts."""
     require_texts(texts)
     return told(texts.to_pylist())
 
@@ -120,7 +122,7 @@ def told(texts: Sequence[str]) -> pa.RecordBatch:
     """The same for strings of Python's."""
     found = identified(texts)
     columns = [[each.code for each in found], [each.macro for each in found], [each.per_mille for each in found]]
-    return pa.record_batch(columns, schema=SCHEMA)
+    return pa.record_batch(columns, schema=schema())
 
 
 def among(found: pa.RecordBatch, wanted: Collection[str]) -> npt.NDArray[np.bool_]:

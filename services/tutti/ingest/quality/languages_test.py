@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tutti.ingest.quality import languagemodel
 from tutti.ingest.quality.languagemodel import model
-from tutti.ingest.quality.languages import CODES, KNOWN, SAMPLE, SCHEMA, among, identified, identify, languages, sample
+from tutti.ingest.quality.languages import CODES, KNOWN, SAMPLE, among, identified, identify, languages, sample, schema
 
 SENTENCES = {
     "en": "The library is open every day, and its books can be read by everybody who lives in the town.",
@@ -51,7 +51,7 @@ def test_the_languages_that_are_known_are_those_of_the_model() -> None:
 
 def test_a_corpus_asks_for_languages_or_macro_languages() -> None:
     found = languages(pa.array([SENTENCES["en"], CROATIAN, "", SENTENCES["de"]]))
-    assert found.schema == SCHEMA
+    assert found.schema == schema()
     assert among(found, ["en", "sh"]).tolist() == [True, True, False, False]
     assert languages(pa.array([], pa.string())).num_rows == 0
 

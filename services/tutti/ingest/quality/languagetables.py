@@ -17,12 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from blake3 import blake3
 
 from tutti.backbone.files import RealFiles, overwrite
 from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
+from tutti.native.arrays import np, npt
 from tutti.native.native import own_folder
 from tutti.records.canonical import keyed_bytes
 from tutti.records.errors import CorpusError
@@ -39,12 +38,12 @@ class Section(StrEnum):
     PRIOR = "prior"
 
 
-_DTYPES: dict[Section, Any] = {
-    Section.NEXT: np.uint32,
-    Section.ROW: np.uint16,
-    Section.FEATURE: np.int32,
-    Section.TABLE: np.float16,
-    Section.PRIOR: np.float64,
+_DTYPES = {
+    Section.NEXT: "uint32",
+    Section.ROW: "uint16",
+    Section.FEATURE: "int32",
+    Section.TABLE: "float16",
+    Section.PRIOR: "float64",
 }
 FORMAT = Format("tables of languages", b"TUTTILNG", 1, 0, struct.Struct("<8sHH"), Section)
 

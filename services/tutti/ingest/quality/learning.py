@@ -13,19 +13,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import TypeAlias
 
 from tutti.ingest.quality.classifier import DIGITS, MOST_LABELS, Classifier, Label, exponential, placed, told
 from tutti.ingest.quality.features import features
 from tutti.ingest.quality.languages import identify
+from tutti.native.arrays import np, npt, pa
 from tutti.records.canonical import JsonValue, keyed_bytes
 from tutti.records.errors import CorpusError
 
-Features = npt.NDArray[np.uint32]
-Reals = npt.NDArray[np.float64]
+Features: TypeAlias = "npt.NDArray[np.uint32]"
+Reals: TypeAlias = "npt.NDArray[np.float64]"
 BANDS, ROWS = 16, 4
 
 LEARNING_VERSION = 2

@@ -11,21 +11,26 @@ import functools
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from tutti.ingest.quality.features import STEM, having, of_pair, of_stem, of_word, words
 from tutti.ingest.quality.rules import Keep, Rule
+from tutti.native.arrays import np, npt, pa
 
 LEXICON_VERSION = 2
 SOURCE = Path(__file__).with_suffix(".toml")
 CATEGORIES = ("adult", "dangerous_advice", "harassment", "scam", "spam")
 COLUMNS = {category: f"harm_lexicon_{category}" for category in CATEGORIES}
-SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
+
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns with the number of words of each category."""
+    return pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
+
+
 MOST_SHARE = 0.01
 COMMON = frozenset(("a", "back", "go", "i", "in", "into", "it", "of", "so", "that", "the", "to", "want", "you", "your"))
 """Two of these in a row stand in too many texts to tell which have a term."""
@@ -169,8 +174,8 @@ def count(text: str) -> list[int]:
 
 
 def counts(texts: pa.Array) -> pa.RecordBatch:
-    """One row of SCHEMA for each text of a string array. Raises UnreadableTexts."""
+    """One row of `schema` for each text of a string array. Raises UnreadableTexts."""
     rows = np.zeros((len(texts), len(CATEGORIES)), np.int64)
     for at in possible(texts).tolist():
         rows[at] = count(texts[at].as_py())
-    return pa.record_batch([np.ascontiguousarray(column) for column in rows.T], schema=SCHEMA)
+    return pa.record_batch([np.ascontiguousarray(column) for column in rows.T], schema=schema())

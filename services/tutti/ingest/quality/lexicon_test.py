@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tutti.corpus.counts.statistics import statistics
-from tutti.ingest.quality.lexicon import CATEGORIES, HARM_LEXICON, SCHEMA, count, counts, lexicon, possible
+from tutti.ingest.quality.lexicon import CATEGORIES, HARM_LEXICON, count, counts, lexicon, possible, schema
 
 PLAIN = {
     "spam": "Order now, satisfaction guaranteed! Best prices guaranteed, CLICK HERE.",
@@ -51,7 +51,7 @@ def test_an_ending_is_open_where_the_term_says_so() -> None:
 def test_all_texts_are_counted_as_each_is() -> None:
     texts = [*PLAIN.values(), *EXCUSED, "", "nothing of the kind"]
     table = counts(pa.array(texts))
-    assert table.schema == SCHEMA
+    assert table.schema == schema()
     assert [list(row.values()) for row in table.to_pylist()] == [count(text) for text in texts]
     assert counts(pa.array([], pa.string())).num_rows == 0
 
@@ -72,6 +72,6 @@ def test_few_texts_are_searched_for_terms_word_by_word() -> None:
 
 def test_one_term_in_a_long_text_does_not_reject_it() -> None:
     texts = pa.array(["Shut up!", "Shut up! " + "The rain fell on the hills. " * 40])
-    table = pa.record_batch([*counts(texts).columns, statistics(texts)["words"]], names=[*SCHEMA.names, "words"])
+    table = pa.record_batch([*counts(texts).columns, statistics(texts)["words"]], names=[*schema().names, "words"])
     rule = next(rule for rule in HARM_LEXICON if rule.name == "harm_lexicon_harassment")
     assert rule.keeps(table).tolist() == [False, True]

@@ -9,9 +9,8 @@ import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-import pyarrow as pa
 
 from tutti.corpus.counts import statistics
 from tutti.corpus.documents import Document
@@ -19,21 +18,26 @@ from tutti.corpus.rows import write_rows
 from tutti.ingest.quality import languages, lexicon, pii
 from tutti.ingest.quality.classifier import Classifier, decode
 from tutti.ingest.quality.findings import Kind
+from tutti.native.arrays import pa
 
 MEASURES_VERSION = (
     f"{statistics.STATISTICS_VERSION}.{pii.PII_VERSION}.{languages.LANGUAGES_VERSION}.{lexicon.LEXICON_VERSION}"
 )
 _TOGETHER = 4096
 
-SCHEMA = pa.schema(
-    [
-        pa.field("doc_id", pa.string(), nullable=False),
-        *statistics.SCHEMA,
-        *languages.SCHEMA,
-        *pii.SCHEMA,
-        *lexicon.SCHEMA,
-    ]
-)
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns of what is measured of a document."""
+    return pa.schema(
+        [
+            pa.field("doc_id", pa.string(), nullable=False),
+            *statistics.schema(),
+            *languages.schema(),
+            *pii.schema(),
+            *lexicon.schema(),
+        ]
+    )
 
 
 Models = tuple[tuple[str, Path | bytes], ...]
@@ -59,14 +63,14 @@ def inspect(document: Document, mask: Collection[Kind]) -> Inspected:
 
 
 def measured(inspected: Sequence[Inspected], models: Models = ()) -> pa.RecordBatch:
-    """A row of SCHEMA, with the scores of these models behind it, for each document, in their order."""
+    """A row of `schema`, with the scores of these models behind it, for each document, in their order."""
     written = [each.document.text for each in inspected]
     texts = pa.array(written, pa.large_string())
     names = pa.array([each.document.doc_id for each in inspected], pa.string())
     personal = [pa.array([each.personal.get(kind, 0) for each in inspected], pa.int64()) for kind in pii.COLUMNS]
     columns = [names, *statistics.statistics(texts).columns, *languages.told(written).columns, *personal]
     columns += lexicon.counts(texts).columns
-    fields = list(SCHEMA)
+    fields = list(schema())
     for name, source in models:
         classifier = _loaded(source)
         columns += [pa.array(column) for column in classifier.scores(texts).T]

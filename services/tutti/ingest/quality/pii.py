@@ -10,21 +10,27 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Collection, Iterator, Sequence
 from enum import IntFlag
+from functools import cache
 from pathlib import Path
-
-import pyarrow as pa
 
 from tutti.corpus.texts import require_texts
 from tutti.ingest.encoding.normalisation import utf8
 from tutti.ingest.quality import emails, keys, numerals
 from tutti.ingest.quality.findings import Finding, Kind, Window
 from tutti.ingest.quality.rules import Keep, Rule
+from tutti.native.arrays import pa
 from tutti.native.native import Kernel, kernel
 
 PII_VERSION = 3
 MASKS = {kind: f"[{kind.value}]" for kind in Kind}
 COLUMNS = {kind: f"pii_{kind.value}s" if kind is not Kind.ADDRESS else "pii_addresses" for kind in Kind}
-SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
+
+
+@cache
+def schema() -> pa.Schema:
+    """Return the columns with the number of findings of each kind."""
+    return pa.schema([pa.field(name, pa.int64(), nullable=False) for name in COLUMNS.values()])
+
 
 NO_PII = tuple(Rule(f"no_{column}", column, None, Keep.AT_MOST, 0) for column in COLUMNS.values())
 """Rules that reject what holds any; a recipe names those that it wants."""
@@ -118,7 +124,7 @@ def masked(text: str, findings: Sequence[Finding], kinds: Collection[Kind] = tup
 
 
 def inspect(texts: pa.Array, kinds: Collection[Kind] = tuple(Kind)) -> tuple[pa.Array, pa.RecordBatch]:
-    """The texts with these kinds masked, of the type of `texts`, and one row of SCHEMA each: how many of every kind.
+    """The texts with these kinds masked, of the type of `texts`, and one row of `schema` each: how many of every kind.
 
     Raises UnreadableTexts.
     """
@@ -129,4 +135,4 @@ def inspect(texts: pa.Array, kinds: Collection[Kind] = tuple(Kind)) -> tuple[pa.
         for each in findings:
             counts[each.kind][row] += 1
         written.append(masked(text, findings, kinds))
-    return pa.array(written, texts.type), pa.record_batch([counts[kind] for kind in COLUMNS], schema=SCHEMA)
+    return pa.array(written, texts.type), pa.record_batch([counts[kind] for kind in COLUMNS], schema=schema())

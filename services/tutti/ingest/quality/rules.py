@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from tutti.native.arrays import np, npt, pa
 
 
 class Keep(Enum):
@@ -26,10 +25,10 @@ class Keep(Enum):
 
 
 _COMPARE = {
-    Keep.AT_LEAST: np.greater_equal,
-    Keep.MORE_THAN: np.greater,
-    Keep.AT_MOST: np.less_equal,
-    Keep.LESS_THAN: np.less,
+    Keep.AT_LEAST: "greater_equal",
+    Keep.MORE_THAN: "greater",
+    Keep.AT_MOST: "less_equal",
+    Keep.LESS_THAN: "less",
 }
 
 
@@ -57,7 +56,7 @@ class Rule:
 
     def keeps(self, counts: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """bool [documents]: which stay."""
-        kept: npt.NDArray[np.bool_] = _COMPARE[self.keep](self.values(counts), self.threshold)
+        kept: npt.NDArray[np.bool_] = getattr(np, _COMPARE[self.keep])(self.values(counts), self.threshold)
         return kept
 
 
@@ -104,9 +103,13 @@ FINEWEB = (
 
 RULES = (*GOPHER_QUALITY, *GOPHER_REPETITION, *C4, *FINEWEB)
 
-DECISIONS = pa.schema(
-    [pa.field("rule", pa.string()), pa.field("value", pa.float64()), pa.field("threshold", pa.float64())]
-)
+
+@cache
+def decision_schema() -> pa.Schema:
+    """Return the columns of a decision about a document."""
+    return pa.schema(
+        [pa.field("rule", pa.string()), pa.field("value", pa.float64()), pa.field("threshold", pa.float64())]
+    )
 
 
 def with_thresholds(rules: Sequence[Rule], thresholds: Mapping[str, float]) -> tuple[Rule, ...]:
@@ -119,7 +122,7 @@ def with_thresholds(rules: Sequence[Rule], thresholds: Mapping[str, float]) -> t
 
 
 def decide(counts: pa.RecordBatch, rules: Sequence[Rule]) -> pa.RecordBatch:
-    """One row of DECISIONS a document: the first rule that rejects it, value and threshold; nulls where it stays."""
+    """Return for each document the first rule that rejects it, value and threshold; nulls where it stays."""
     decided = np.full(counts.num_rows, -1, np.int64)
     values = np.zeros(counts.num_rows)
     for number, rule in enumerate(rules):
@@ -134,7 +137,7 @@ def decide(counts: pa.RecordBatch, rules: Sequence[Rule]) -> pa.RecordBatch:
             pa.array(values, mask=kept),
             pa.array(thresholds[decided], mask=kept),
         ],
-        schema=DECISIONS,
+        schema=decision_schema(),
     )
 
 

@@ -14,14 +14,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from tutti.chassis import progress
 from tutti.ingest.quality import measures
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.reading.containers import Page, Record, Text
 from tutti.ingest.reading.extraction import extract_all
 from tutti.ingest.reading.rejections import Rejection
+from tutti.native.arrays import pa
 
 BATCH_BYTES, BATCH_RECORDS = 8 << 20, 1024
 """A batch reads the tables of languages and characters anew, which parsing drove out of the processor's cache."""
@@ -36,7 +35,7 @@ Batch = list[tuple[str, Record]]
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The results of a batch: in its order, with the path of the file; a row of measures.SCHEMA for each document."""
+    """The results of a batch: in its order, with the path of the file; a row of measures.schema() for each document."""
 
     items: list[tuple[str, measures.Inspected | Rejection]]
     rows: pa.RecordBatch
@@ -111,4 +110,4 @@ def _done(made: BatchResult) -> Future[BatchResult]:
 
 def chosen(rows: Sequence[pa.RecordBatch]) -> pa.Table:
     """Rows of measures, sorted by `doc_id`."""
-    return pa.Table.from_batches(rows, rows[0].schema if rows else measures.SCHEMA).sort_by("doc_id").combine_chunks()
+    return pa.Table.from_batches(rows, rows[0].schema if rows else measures.schema()).sort_by("doc_id").combine_chunks()

@@ -19,7 +19,7 @@ from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.containers import Page, why
 from tutti.ingest.reading.jsonlines import DECODER, MARK, MOST_VALUES, QUOTED, has_many_values, lines, opened
 from tutti.ingest.reading.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of
-from tutti.ingest.reading.packed import DAMAGE
+from tutti.ingest.reading.packed import damage
 from tutti.ingest.reading.readers import Container
 from tutti.records.canonical import bytes_digest
 
@@ -177,7 +177,7 @@ def _of_lines(file: Container) -> Iterator[tuple[str, object]]:
                     yield place, Unfit(Reason.TOO_LARGE, f"a line of more than {MAX_LINE_BYTES:,} bytes")
                 elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
                     yield place, _decoded(stripped)
-    except DAMAGE as error:
+    except damage() as error:
         yield file.path, Unfit(Reason.DAMAGED, f"after line {number} the file cannot be read ({why(error)})")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tutti.ingest.reading.containers import Record, RecordOptions, Text, source_of, why
-from tutti.ingest.reading.packed import DAMAGE, unpacked
+from tutti.ingest.reading.packed import damage, unpacked
 from tutti.ingest.reading.rejections import Reason, Rejection
 
 MOST_VALUES = 1_000_000
@@ -37,7 +37,7 @@ def read_json_lines(path: Path, source: str, wanted: RecordOptions) -> Iterator[
                     yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
                 elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
                     yield _record(stripped, f"{source}:{number}", wanted)
-    except DAMAGE as error:
+    except damage() as error:
         detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
         yield Rejection(source, Reason.DAMAGED, detail)
 

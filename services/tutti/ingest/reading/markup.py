@@ -15,8 +15,6 @@ import struct
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from tutti.ingest.reading.markupkinds import (
     BOXES,
     KINDS,
@@ -30,6 +28,7 @@ from tutti.ingest.reading.markupkinds import (
     title_of,
 )
 from tutti.ingest.reading.markuptwin import written
+from tutti.native.arrays import np
 from tutti.native.native import Kernel, kernel
 
 _SOURCE = Path(__file__).with_suffix(".c")

@@ -10,13 +10,18 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-import pyarrow as pa
+from tutti.native.arrays import pa
 
-DAMAGE = (OSError, EOFError, zlib.error, pa.ArrowException)
-"""Errors that reading raises if a file is cut or damaged."""
+
+@cache
+def damage() -> tuple[type[Exception], ...]:
+    """Return the errors that reading raises if a file is cut or damaged."""
+    return OSError, EOFError, zlib.error, pa.ArrowException
+
 
 _PIECE = 1 << 13
 
@@ -28,7 +33,7 @@ class _Stream(Protocol):
 
 
 def unpacked(path: Path) -> io.BufferedReader:
-    """The content of a `.gz` or a `.zst`, all of its members or frames; reading raises DAMAGE."""
+    """The content of a `.gz` or a `.zst`, all of its members or frames; reading raises those of `damage`."""
     if path.name.lower().endswith(".gz"):
         return io.BufferedReader(_Unpacked(lambda: gzip.open(path)), _PIECE)
     return io.BufferedReader(_Unpacked(lambda: pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")), _PIECE)
@@ -44,7 +49,7 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, room: memoryview) -> int:  # type: ignore[override]
         try:
             data = self._stream.read1(min(len(room), self._most))
-        except DAMAGE:
+        except damage():
             if self._most == 1:
                 raise
             self._go_back()

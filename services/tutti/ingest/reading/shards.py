@@ -4,14 +4,14 @@ Promises: the result is a function of names and bytes, below a folder or as a si
 the names of a folder's files and 20 bytes a document, never the corpus.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import pyarrow as pa
 
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
@@ -25,6 +25,7 @@ from tutti.ingest.reading.extraction import EXTRACTION_VERSION
 from tutti.ingest.reading.readers import Container, InputRootError, Limits, read_folder
 from tutti.ingest.reading.rejections import Reason, Rejection, RejectionFile, Rejections
 from tutti.ingest.reading.tally import KEY_BYTES, Tally
+from tutti.native.arrays import pa
 from tutti.records.canonical import bytes_digest, file_digest, framed, hasher, named
 
 LOGIC_VERSION = f"ingest-8.{EXTRACTION_VERSION}.{MOJIBAKE_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from tutti.native.arrays import np, npt
 
 KEY_BYTES = 16
 _TOGETHER = 1 << 16
-_Halves = npt.NDArray[np.uint64]
+_Halves: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 class Tally:
