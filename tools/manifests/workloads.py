@@ -24,7 +24,7 @@ from tools.manifests.parts import (
     settings_mount,
 )
 
-CHECK = ["python", "-m", "tutti.chassis.runtime.container", "--check"]
+CHECK = ["python", "-S", "-m", "tutti.chassis.runtime.container", "--check"]
 REPLICAS = 2  # of the agents
 
 

@@ -3,7 +3,8 @@
 Promises: SIGTERM and SIGINT reach the program even while it starts (the kernel drops signals for which PID 1 has no
 handler); orphaned processes are reaped; a program that stops sending heartbeats writes its stacks to stderr and is
 killed, so the container exits and its restart policy applies. The exit code is the program's, or 128 + N after
-signal N.
+signal N. It stays in memory as long as the container runs, so it imports little; it needs no installed library, so it
+can be run by `python -S`.
 
 `--check PART` is the health check of a service or an agent: exit code 0 if healthy, else 1 with the reason.
 """
@@ -11,14 +12,11 @@ signal N.
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from tutti.chassis.config.exits import FAILED, MISUSE, say
-from tutti.chassis.runtime import healthfile
 from tutti.chassis.runtime.leash import EXAMINE, Leash
 from tutti.chassis.runtime.patience import Patience
 
@@ -32,13 +30,21 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 def main(arguments: Sequence[str]) -> int:
     """The exit code."""
     if len(arguments) == 2 and arguments[0] == "--check":
-        folder = Path(os.environ.get("TUTTI_DATA_DIR", ".tutti"))
-        reason = healthfile.trouble(healthfile.health_path(folder, arguments[1]))
-        print(reason or "healthy")
-        return FAILED if reason else 0
+        return _check(arguments[1])
     if not arguments or arguments[0].startswith("-"):
         return say("expected MODULE [ARGUMENT ...], such as tutti.scheduler, or --check PART", MISUSE)
     return _Keeper([sys.executable, "-m", *arguments]).run()
+
+
+def _check(part: str) -> int:
+    from pathlib import Path  # a check ends at once; the entry point does without
+
+    from tutti.chassis.runtime import healthfile
+
+    folder = Path(os.environ.get("TUTTI_DATA_DIR", ".tutti"))
+    reason = healthfile.trouble(healthfile.health_path(folder, part))
+    print(reason or "healthy")
+    return FAILED if reason else 0
 
 
 class _Keeper:
@@ -53,8 +59,10 @@ class _Keeper:
         self._told = False
         self._leash = Leash()
         self._name = " ".join(command[2:])
-        self._program = subprocess.Popen(
-            list(command), env=self._leash.environment(), pass_fds=[self._leash.descriptor]
+        os.set_inheritable(self._leash.descriptor, True)
+        # Python ignores SIGPIPE and SIGXFSZ; the program starts as from a shell.
+        self._program = os.posix_spawn(
+            command[0], list(command), self._leash.environment(), setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
         )
         self._leash.given()
 
@@ -66,7 +74,7 @@ class _Keeper:
                 pass
             if self._stop is not None and not self._told:
                 self._told = True
-                self._program.send_signal(self._stop)
+                os.kill(self._program, self._stop)
             now, heard = time.monotonic(), self._leash.heard()
             if heard and not spoken:
                 patience, spoken = Patience(SILENCE_SECONDS, now), True
@@ -83,15 +91,15 @@ class _Keeper:
                 return FAILED
             if pid == 0:
                 return None
-            if pid == self._program.pid:
+            if pid == self._program:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
 
     def _give_up(self, seconds: float) -> None:
         say(f"{self._name}: no heartbeat for {seconds:g} s; killed", FAILED)
-        self._program.send_signal(EXAMINE)
+        os.kill(self._program, EXAMINE)
         time.sleep(EXAMINE_SECONDS)
-        self._program.kill()
+        os.kill(self._program, signal.SIGKILL)
         self._told = True
 
     def _drained(self) -> bool:
