@@ -88,6 +88,10 @@ ROWS = {
     19: Row(
         "alerts that fire when their condition is caused on real services", (campaign("tests/stack/alerts_test.py"),)
     ),
+    20: Row(
+        "sampling has the log-probabilities of training, to the bit; policies killed come to the same state",
+        (campaign("tests/numerics/parity_test.py"), campaign("tests/faults/policy_test.py")),
+    ),
 }
 
 

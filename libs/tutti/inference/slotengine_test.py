@@ -25,19 +25,12 @@ from tutti.inference.engine import (
 from tutti.inference.errors import NotFinite, PromptTooLong
 from tutti.inference.generation import generate as reference_generate
 from tutti.inference.limits import Limits, Stop
-from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
 from tutti.inference.slotengine import SlotEngine
 from tutti.model.chunks import Layout
 from tutti.model.spec import ModelSpec
-from tutti.model.transformer import Transformer
 
 SMALL = replace(MODEL, width=64, hidden=160)
-SHAPES = [
-    replace(SMALL, vocabulary=512, kv_heads=4, context=96, tied=True),
-    replace(SMALL, vocabulary=300, kv_heads=2, qk_norm=True, context=200),
-    replace(SMALL, vocabulary=32, width=60, heads=3, kv_heads=3, hidden=100, document_mask=False),
-]
 END = SMALL.vocabulary - 1
 LIMITS = Limits(tokens=10, end=END, vocabulary=SMALL.vocabulary)
 SAMPLING = Sampling(seed=5)
@@ -194,36 +187,6 @@ def test_an_engine_that_was_stopped_says_so(engine: Engine) -> None:
     ):
         with pytest.raises(EngineStopped, match="start it first"):
             call()
-
-
-@pytest.mark.parametrize("model", SHAPES)
-def test_recorded_log_probabilities_are_those_of_a_leafs_forward(model: ModelSpec) -> None:
-    layout, vector = parameters(model)
-    length = 0 if model is SHAPES[0] else 5 + 24
-    engine = SlotEngine(layout, rows=4, mode=Mode.EXACT, length=length)
-    engine.start(Weights("mine", vector * 2))
-    limits = Limits(tokens=24, end=-1, vocabulary=model.vocabulary)
-    asked = [Request(n, tuple(tokens_of(model, 1 + n % 5, seed=n // 4))) for n in range(44)]
-    found = generate(engine, asked, SAMPLING, limits)
-    texts = [(*request.prompt, *one.tokens) for request, one in zip(asked, found, strict=True)]
-
-    def worst(vector: torch.Tensor) -> float:
-        rows = score(Transformer(layout, vector, compiled=False), texts, rows=4, length=length)
-        parts = [row[len(request.prompt) - 1 :] for row, request in zip(rows, asked, strict=True)]
-        return max(float(np.abs(part - one.logprobs).max()) for part, one in zip(parts, found, strict=True))
-
-    assert sum(len(one.tokens) for one in found) > 1000
-    assert worst(vector * 2) == 0.0
-    assert worst(vector * 2.00001) > 0.0  # the control: stale weights
-
-
-def test_control_one_query_row_is_refused_by_name() -> None:
-    for model in SHAPES[:2]:
-        engine, weights = make(Mode.EXACT, query_rows=1)(model)
-        with pytest.raises(NotExact, match=r"differs from a leaf's forward by up to .* use fast mode"):
-            engine.start(Weights("mine", weights.vector * 2))
-        with pytest.raises(EngineStopped):
-            engine.score([(1, 2)])
 
 
 def test_parameters_that_are_not_finite_are_named() -> None:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
@@ -74,6 +75,19 @@ def test_a_second_training_begins_with_the_checkpoint_of_the_first_and_all_is_re
     again, done = finished(world)
     assert done == []
     assert [each.content_digest for each in again.stages] == [each.content_digest for each in run.stages]
+
+
+def test_a_run_of_a_hundred_named_stages_has_small_events_since_each_has_what_changed(world: World) -> None:
+    samples = "".join(f"  sample-{number}: {{kind: sample, from: anneal, prompts: [The]}}\n" for number in range(98))
+    run, _ = finished(world, TEXT + samples)
+    assert (run.state, len(run.stages)) == (STATE_DONE, len(NAMES) + 98)
+    outbox = world.host.units.tables.outbox
+    told = select(outbox.c.payload).where(outbox.c.subject == run.name).order_by(outbox.c.revision)
+    payloads = world.host.units.run(lambda unit: [bytes(each) for each in unit.tx.execute(told).scalars()])
+    assert max(map(len, payloads)) < 8 * 1024
+    events = [Run.FromString(each) for each in payloads]
+    assert stages(run) == {stage.name: stage for event in events for stage in event.stages}
+    assert (events[-1].state, events[-1].revision) == (run.state, run.revision)
 
 
 def test_a_run_says_the_kind_the_inputs_and_the_result_of_each_stage(world: World) -> None:

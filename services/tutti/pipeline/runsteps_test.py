@@ -47,6 +47,21 @@ def test_a_new_run_has_every_stage_of_its_recipe_and_the_size_of_what_is_read() 
     assert [each.input_files for each in saga.created("runs/a", RECIPE, {}, NOW).stages] == [0] * 5
 
 
+def test_an_event_has_the_stages_that_a_change_concerns_and_no_recipe() -> None:
+    run = created()
+    new = saga.event(None, run)
+    assert (list(new.stages), new.spec.recipe, new.spec.recipe_digest) == ([], "", RECIPE.digest())
+    assert (new.name, new.state, new.started_at) == (run.name, run.state, run.started_at)
+    first = begun(run)
+    assert list(saga.event(run, first).stages) == [stage(first, "ingest")]
+    done = saga.finished(first, "ingest", MADE, "7 documents", LATER)
+    second = begun(done, "filter")
+    assert list(saga.event(first, second).stages) == [stage(second, "ingest"), stage(second, "filter")]
+    assert list(saga.event(second, second).stages) == []
+    assert run.spec.recipe
+    assert len(second.stages) == len(STAGES)
+
+
 def test_a_folder_is_as_large_as_it_was_for_the_stage_that_reads_it() -> None:
     folder = Source("pages", "blake3:pages", "1")
     for reader, size in (("ingest", (7, 700)), ("filter", (0, 0)), ("unheard-of", (0, 0))):

@@ -38,6 +38,21 @@ def created(name: str, recipe: Recipe, sources: Sources, now: datetime, origin: 
     return run
 
 
+def event(before: Run | None, run: Run) -> Run:
+    """The event of a change: the run without its recipe, and only the stages that changed.
+
+    So an event is small however many stages there are.
+    """
+    known = {} if before is None else {stage.name: stage for stage in before.stages}
+    changed = [stage for stage in run.stages if stage.state != STATE_PENDING and stage != known.get(stage.name)]
+    told = Run()
+    told.CopyFrom(run)
+    told.spec.ClearField("recipe")
+    del told.stages[:]
+    told.stages.extend(changed)
+    return told
+
+
 def sized(folder: Source, run: Run, reader: str) -> Source:
     """A folder with how much was in it when a run was created, of which this stage reads it."""
     stage = next((each for each in run.stages if each.name == reader), Stage())

@@ -11,7 +11,7 @@ from tutti.backbone import ManualClock, SeededRandomness
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.store import crud
-from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.resources import PAGE_BYTES, Resource
 from tutti.chassis.store.unit import Units
 from tutti.contracts.common.v1 import GetRequest, ListRequest, Shape
 from tutti.contracts.scheduler.v1 import Job, JobSpec, ListJobsResponse, ListTopologiesResponse, Topology
@@ -23,7 +23,9 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         metadata, clock = MetaData(), ManualClock()
         self.database = EmbeddedDatabase(folder / "x.db", clock=clock, inline=True)
-        self.jobs = Resource(metadata, "jobs", Job, {"state": lambda job: int(job.state)})
+        self.jobs = Resource(
+            metadata, "jobs", Job, {"state": lambda job: int(job.state)}, event=lambda before, job: Job(name=job.name)
+        )
         self.units = Units(self.database, "scheduler", metadata, clock=clock, randomness=SeededRandomness("x"))
         self.database.create(metadata)
         self.units.run(lambda unit: self.jobs.create(unit, JOB))
@@ -86,3 +88,18 @@ def test_numbered_resources_are_listed_by_their_numbers_page_by_page(tmp_path: P
     listed = crud.list_page(units, made, only, ListTopologiesResponse).topologies
     assert [each.name for each in listed] == [f"topologies/b/{version}" for version in (3, 20, 100)]
     database.close()
+
+
+def test_a_page_of_large_resources_ends_early_and_the_next_one_continues(bench: Bench) -> None:
+    large = Job(name="jobs/b", spec=JobSpec(training="x" * PAGE_BYTES))
+    for name in ("jobs/b", "jobs/c"):
+        large.name = name
+        bench.units.run(lambda unit: bench.jobs.create(unit, large))
+    found, request = [], ListRequest(page_size=10)
+    while True:
+        page = crud.list_page(bench.units, bench.jobs, request, ListJobsResponse)
+        found.append([job.name for job in page.jobs])
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+    assert found == [["jobs/a"], ["jobs/b"], ["jobs/c"]]

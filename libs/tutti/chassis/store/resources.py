@@ -5,7 +5,8 @@ unit, grows the revision by one and emits the snapshot; a create can be repeated
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -45,6 +46,8 @@ Value = str | int | None
 Index = Callable[[Any], Value]
 _MANY = (list, tuple, set, frozenset)
 Listener = Callable[[frozenset[tuple[str, int]]], None]
+PAGE_BYTES = 8 << 20
+"""A page of a list ends before its resources have more bytes than this; one resource is always returned."""
 
 
 class Resource(Generic[M]):
@@ -52,7 +55,8 @@ class Resource(Generic[M]):
 
     `columns` are what can be selected and filtered by; each is computed from the message, and its type is that of its
     value for an empty message. `changed` holds who is told of new revisions after the commit. Names of `numbered`
-    resources end in numbers, such as lines and steps: they are listed in the order of these.
+    resources end in numbers, such as lines and steps: they are listed in the order of these. A resource that has no
+    bound gives `event`: what the event of a change says, from the resource before it (None for a new one) and after it.
     """
 
     def __init__(
@@ -63,7 +67,9 @@ class Resource(Generic[M]):
         columns: Mapping[str, Index] | None = None,
         *,
         numbered: bool = False,
+        event: Callable[[M | None, M], M] = lambda before, after: after,
     ) -> None:
+        self._snapshot = event
         self.kind, self.message, self._sorted = check_kind(kind), message, numbered
         for field in ("name", "revision"):
             if field not in message.DESCRIPTOR.fields_by_name:
@@ -103,7 +109,7 @@ class Resource(Generic[M]):
             raise Raced(f"{name} was created by another at the same time") from error
         unit.held[name] = HeldResource(0, 1, _body(made))
         origins.keep(unit, name)
-        self._tell(unit, made, 1)
+        self._tell(unit, None, made)
         return made
 
     def renew(self, unit: Unit, message: M, request: Any) -> M:
@@ -119,8 +125,8 @@ class Resource(Generic[M]):
         held = unit.held[name]
         made = self._numbered(message, held.revision + 1)
         self._update(unit, made, held.revision, (request_id, digest))
-        held.revision, held.body = held.revision + 1, _body(made)
-        self._tell(unit, made, held.revision)
+        before, held.revision, held.body = held.body, held.revision + 1, _body(made)
+        self._tell(unit, before, made)
         return made
 
     def lock(self, unit: Unit, name: str) -> M:
@@ -163,8 +169,8 @@ class Resource(Generic[M]):
             return same
         made = self._numbered(message, held.revision + 1)
         self._update(unit, made, held.revision)
-        held.revision, held.body = held.revision + 1, _body(made)
-        self._tell(unit, made, held.revision)
+        before, held.revision, held.body = held.body, held.revision + 1, _body(made)
+        self._tell(unit, before, made)
         return made
 
     def select(self, unit: Unit, **columns: Any) -> list[M]:
@@ -202,9 +208,8 @@ class Resource(Generic[M]):
         else:
             asked = {**page.equal, "page_after": page.after, "page_size": page.size + 1}
             found = self._all(unit, _paged(self.table, tuple(page.equal)), asked)
-        if len(found) <= page.size:
-            return found, ""
-        return found[: page.size], listing.token(self.kind, request, _name(found[page.size - 1]))
+        shown = min(page.size, _fitting(found))
+        return found[:shown], listing.token(self.kind, request, _name(found[shown - 1])) if shown < len(found) else ""
 
     def changes(self, unit: Unit) -> int:
         """Return the number of creations and changes of resources of this kind: the sum of their revisions."""
@@ -299,10 +304,12 @@ class Resource(Generic[M]):
         made.revision = revision  # type: ignore[attr-defined]
         return made
 
-    def _tell(self, unit: Unit, made: M, revision: int) -> None:
-        unit.changed(_name(made), revision, self)
+    def _tell(self, unit: Unit, before: bytes | None, made: M) -> None:
+        name, revision = _name(made), _revision(made)
+        unit.changed(name, revision, self)
         if self._event is not None:
-            unit.state(_name(made), revision, made)
+            known = None if before is None else self.message.FromString(before)
+            unit.state(name, revision, self._snapshot(known, made))
 
 
 @prepared
@@ -356,6 +363,12 @@ def _request(table: Table) -> Select[Any]:
 @prepared
 def _written(table: Table) -> Update:
     return update(table).where(table.c.name == bindparam("wanted"), table.c.revision == bindparam("seen"))
+
+
+def _fitting(found: Sequence[Message]) -> int:
+    """The number of these that fit on a page: at least one, if there is one."""
+    sizes = accumulate(message.ByteSize() for message in found)
+    return sum(1 for number, size in enumerate(sizes) if size <= PAGE_BYTES or number == 0)
 
 
 def _name(message: Message) -> str:

@@ -31,7 +31,7 @@ class RunSpec(_message.Message):
     TITLE_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
-    """recipe as validated canonical JSON; its input.path is the digest of the folder's content."""
+    """recipe as validated canonical JSON; its input.path is the digest of the folder's content. Not in an event."""
     recipe_digest: _builtins.str
     """recipe_digest of it."""
     title: _builtins.str
@@ -210,7 +210,7 @@ class Run(_message.Message):
 
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stage]:
-        """stages in order."""
+        """stages in order. An event has only those that its revision changed, so a run can have any number of stages."""
 
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
