@@ -20,6 +20,7 @@ from tutti.cli.plain import Plain, indented, plain
 from tutti.cli.waiting import answers
 from tutti.cli.words import Words
 from tutti.client import Client
+from tutti.web.words import duration
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
 UNITS = (("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0))
@@ -66,14 +67,44 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
 
 
 def for_people(noun: Kind, value: Plain) -> Plain:
-    """Format a resource for people: the recipe of a run last, one line per key; the history of a job with its times."""
+    """Format a resource for people: a run with a line for each stage, and its recipe last; a job's history with times.
+
+    `-o json` has all fields.
+    """
     if noun.plural == "jobs":
         told = zip(value.pop("history_times"), value.pop("history"), strict=True)
         return value | {"history": [f"{shown(at) if at > ZERO_TIME else '-':20}  {line}" for at, line in told]}
-    if noun.plural != "runs" or not value["spec"]["recipe"]:
+    if noun.plural != "runs":
+        return value
+    value = value | {"stages": stage_lines(value["stages"])}
+    if not (value["spec"] and value["spec"]["recipe"]):
         return value
     recipe = indented(json.loads(value["spec"]["recipe"]))
     return value | {"spec": value["spec"] | {"recipe": ""}, "recipe": recipe.splitlines()}
+
+
+def stage_lines(stages: Sequence[Plain]) -> list[str]:
+    """Each stage as a line: name, state, duration, resource, and its summary or the reason of its state."""
+    rows = [
+        (
+            stage["name"],
+            "reused" if stage["reused"] else stage["state"],
+            lasted(stage),
+            stage["resource"],
+            stage["reason"] or stage["summary"],
+        )
+        for stage in stages
+    ]
+    widths = [*(max((len(row[at]) for row in rows), default=0) for at in range(4)), 0]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def lasted(stage: Plain) -> str:
+    """Return how long an ended stage took; "" if it has not ended, or was reused."""
+    if stage["reused"] or not (stage["started_at"] and stage["ended_at"]):
+        return ""
+    began, ended = (datetime.fromisoformat(stage[each]) for each in ("started_at", "ended_at"))
+    return duration((ended - began).total_seconds())
 
 
 def in_order(noun: Kind, rows: list[Plain]) -> list[Plain]:

@@ -2,13 +2,16 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.cli.groups import age, aged, for_people, in_order, row
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, TEXT, print_list, print_one
-from tutti.contracts.pipeline.v1 import Run, RunSpec
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING
+from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 
 T = "2026-01-01T00:00"
@@ -46,6 +49,24 @@ def test_the_recipe_of_a_run_is_a_line_a_key_for_people_and_as_it_was_for_script
     assert json.loads(capsys.readouterr().out)["spec"]["recipe"] == recipe
     without = row(noun, Run(name="runs/b", spec=RunSpec(title="b")), {})
     assert for_people(noun, without) == without
+
+
+def test_people_see_a_line_for_each_stage_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    began, ended = (Timestamp(seconds=1_767_225_600 + at) for at in (0, 75))
+    common: Any = {"started_at": began, "ended_at": ended, "manifest_key": "a/long/key"}
+    stages = [
+        Stage(name="ingest", state=STATE_DONE, resource="ingests/a", summary="7 documents", **common),
+        Stage(name="filter", state=STATE_DONE, reused=True, resource="filters/b", summary="6 chosen", **common),
+        Stage(name="dedup", state=STATE_FAILED, resource="dedups/c", reason="no disk", summary="old", **common),
+        Stage(name="train", state=STATE_PENDING),
+    ]
+    print_one(for_people(BY_PLURAL["runs"], row(BY_PLURAL["runs"], Run(name="runs/a", stages=stages), {})), TEXT)
+    assert [line[12:] for line in capsys.readouterr().out.splitlines()[1:5]] == [
+        "ingest  done     1 min 15 s  ingests/a  7 documents",
+        "filter  reused               filters/b  6 chosen",
+        "dedup   failed   1 min 15 s  dedups/c   no disk",
+        "train   pending",
+    ]
 
 
 def test_people_see_how_long_ago_something_began_and_a_history_with_its_times() -> None:
