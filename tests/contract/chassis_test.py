@@ -28,6 +28,8 @@ from tutti.chassis.errors import (
 )
 from tutti.chassis.events.catalog import topics_of
 from tutti.chassis.events.event import Event
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Consumed
 from tutti.chassis.store import audit, taskrows
 from tutti.chassis.store.leases import Leases
@@ -47,6 +49,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 
 READ = Isolation.READ_COMMITTED
+OPERATOR = Principal.of_role(Role.OPERATOR)
 
 
 class Place(Protocol):
@@ -203,7 +206,7 @@ def test_pages_stay_true_under_writes(bench: Bench) -> None:
 
     def page(token: str) -> tuple[list[str], str]:
         request = ListRequest(page_size=2, page_token=token, filter="state=JOB_STATE_QUEUED")
-        found, following = bench.units.run(lambda unit: bench.jobs.page(unit, request))
+        found, following = bench.units.run(lambda unit: bench.jobs.page(unit, request, OPERATOR))
         return [job.name for job in found], following
 
     first, token = page("")
@@ -220,17 +223,17 @@ def test_pages_stay_true_under_writes(bench: Bench) -> None:
         ListRequest(page_size=1001),
     ):
         with pytest.raises(InvalidField):
-            bench.units.run(lambda unit, bad=bad: bench.jobs.page(unit, bad))  # type: ignore[misc]
+            bench.units.run(lambda unit, bad=bad: bench.jobs.page(unit, bad, OPERATOR))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("state", ["JOB_STATE_QUEUED", "queued", str(int(JOB_STATE_QUEUED))])
 def test_a_state_is_filtered_by_its_name_or_as_it_is_printed(bench: Bench, state: str) -> None:
     bench.create("jobs/a", state=JOB_STATE_QUEUED)
     bench.create("jobs/b", state=JOB_STATE_DONE)
-    found, _ = bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter=f"state={state}")))
+    found, _ = bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter=f"state={state}"), OPERATOR))
     assert [job.name for job in found] == ["jobs/a"]
     with pytest.raises(InvalidField, match=r"a whole number or one of .*queued, .*running.* for state"):
-        bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter="state=waiting")))
+        bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter="state=waiting"), OPERATOR))
 
 
 def test_an_event_is_refused_without_its_resource_its_key_or_a_small_payload(bench: Bench) -> None:

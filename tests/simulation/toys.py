@@ -72,7 +72,7 @@ class IngestToy:
         return CreateIngestResponse(ingest=self.host.units.run(record))
 
     def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
-        return crud.get(self.host.units, self.ingests, request)
+        return crud.get(self.host.units, self.ingests, request, call.principal)
 
     def work(self, context: TaskContext) -> Finish:
         found = self.host.units.run(lambda unit: self.ingests.get(unit, context.task.resource))
@@ -129,7 +129,7 @@ class SchedulerToy:
         return CreateJobResponse(job=self.host.units.run(record))
 
     def GetJob(self, request: GetRequest, call: Call) -> Job:
-        return crud.get(self.host.units, self.jobs, request)
+        return crud.get(self.host.units, self.jobs, request, call.principal)
 
     def RegisterNode(self, request: RegisterNodeRequest, call: Call) -> Node:
         def record(unit: Unit) -> Node:

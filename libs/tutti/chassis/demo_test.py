@@ -90,13 +90,13 @@ class DemoApi:
     def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
         if request.name == "ingests/defect":
             raise RuntimeError("the secret of the defect")
-        return crud.get(self._host.units, self._resource, request)
+        return crud.get(self._host.units, self._resource, request, call.principal)
 
     def ListIngests(self, request: ListRequest, call: Call) -> ListIngestsResponse:
         if request.filter == "wait":
             self.release.wait(30)
             return ListIngestsResponse()
-        return crud.list_page(self._host.units, self._resource, request, ListIngestsResponse)
+        return crud.list_page(self._host.units, self._resource, request, ListIngestsResponse, call.principal)
 
     def CancelIngest(self, request: CancelRequest, call: Call) -> Ingest:
         """Not a cancel: moves the resource on, so that watches have something to see."""

@@ -99,7 +99,7 @@ class AccessApi(TokenCalls):
         return CreateUserResponse(user=self._units.run(create))
 
     def ListUsers(self, request: ListRequest, call: Call) -> ListUsersResponse:
-        page = crud.list_page(self._units, self._tables.users, request, ListUsersResponse)
+        page = crud.list_page(self._units, self._tables.users, request, ListUsersResponse, call.principal)
         users = [user.name for user in page.users]
         page.display_names.update(self._units.run(lambda unit: self._tables.display_names(unit, users)))
         return page

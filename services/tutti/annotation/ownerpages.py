@@ -13,7 +13,6 @@ from tutti.annotation.overview import Overview, overview
 from tutti.annotation.pairs import Pair
 from tutti.annotation.rows import Rows
 from tutti.annotation.tables import Tables
-from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.chassis.store.tables import micros
@@ -64,7 +63,8 @@ class OwnerPages:
         """The campaigns that the visitor owns with others, by name; none for annotators."""
         if not visit.principal.may(OWNERS):
             return []
-        return [each for each in self._tables.campaigns.select(unit) if each.tenant == visit.principal.tenant]
+        campaigns = self._tables.campaigns
+        return [each for each in campaigns.select(unit) if campaigns.shows(unit, each, visit.principal)]
 
     def preview(self, visit: Visit) -> Page:
         """The guideline, the questions and the first pairs, as annotators will read them; nothing can be judged."""
@@ -125,11 +125,7 @@ class OwnerPages:
 
     def _found(self, unit: Unit, visit: Visit) -> Campaign:
         """Raises NotFound."""
-        name = f"campaigns/{visit.path['campaign']}"
-        campaign = self._tables.campaigns.find(unit, name)
-        if campaign is None or campaign.tenant != visit.principal.tenant:
-            raise NotFound(name[:200])
-        return campaign
+        return self._tables.campaigns.get_for(unit, f"campaigns/{visit.path['campaign']}"[:200], visit.principal)
 
     def _last_hour(self, unit: Unit, campaign: Campaign) -> int:
         """The judgements of ordinary pairs that arrived in the last hour."""

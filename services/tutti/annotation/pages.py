@@ -226,7 +226,7 @@ class AnnotationPages:
         """Raises NotFound also where others were invited: that a campaign exists is nobody else's business."""
         campaign = self._tables.campaigns.find(unit, name)
         annotator = self._desk.rows.annotator(unit, name, user=visit.principal.user) if campaign else None
-        if campaign is None or annotator is None or campaign.tenant != visit.principal.tenant:
+        if campaign is None or annotator is None or not visit.principal.sees(campaign.tenant):
             raise NotFound(name[:200])
         if campaign.spec.crowd == CROWD_SIMULATED:
             raise Refused(SIMULATED, "the annotators of this campaign are simulated")

@@ -8,9 +8,11 @@ from tutti.annotation import fitting
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
 from tutti.annotation.merging import Lines, merged, whose
 from tutti.annotation.sets import LINES
+from tutti.annotation.tables import Tables
 from tutti.backbone import Blobs
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
@@ -65,7 +67,8 @@ def fits(preferences: Preferences, campaign: str) -> bool:
     return any(each.campaign == campaign for each in campaigns_of(preferences.spec))
 
 
-def preferring(host: Host) -> Work[Preferences]:
+def preferring(host: Host, tables: Tables) -> Work[Preferences]:
+    """The work of fitting; preferences exist for those for whom all their campaigns do."""
     producer = version.producer("annotation")
 
     def run(context: TaskContext, preferences: Preferences) -> Outcome:
@@ -94,7 +97,10 @@ def preferring(host: Host) -> Work[Preferences]:
 
         return fill
 
-    return Work(host, "preferences", Preferences, run, fitting.LOGIC_VERSION)
+    def shown(unit: Unit, preferences: Preferences, principal: Principal) -> bool:
+        return tables.all_shown(unit, [each.campaign for each in campaigns_of(preferences.spec)], principal)
+
+    return Work(host, "preferences", Preferences, run, fitting.LOGIC_VERSION, shown=shown)
 
 
 def _read(blobs: Blobs, judged: JudgedCampaign) -> _Judged:

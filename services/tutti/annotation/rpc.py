@@ -4,9 +4,9 @@ Promises: a campaign of another tenant does not exist for a caller, nor what was
 is asked for again changes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import Message
 
@@ -22,8 +22,6 @@ from tutti.chassis.names import check_name
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.store import crud
-from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
@@ -53,9 +51,6 @@ from tutti.contracts.annotation.v1 import (
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
     ListAnnotatorsResponse,
-    ListCampaignsResponse,
-    ListDemonstrationsResponse,
-    ListPreferencesResponse,
     ListWrittenDemonstrationsRequest,
     ListWrittenDemonstrationsResponse,
     PauseCampaignRequest,
@@ -73,12 +68,13 @@ from tutti.contracts.annotation.v1 import (
     UpdateGuidelineRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, State
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind
 
-NOT_OPEN, SIMULATED, KEY_TAKEN = "NOT_OPEN", "SIMULATED_CROWD", "KEY_TAKEN"
+NOT_OPEN, SIMULATED = "NOT_OPEN", "SIMULATED_CROWD"
+KEY_TAKEN, NAME_TAKEN = "KEY_TAKEN", "NAME_TAKEN"
 NOT_DONE, GONE = "NOT_DONE", "PREFERENCES_GONE"
 LONGEST_REASON = 500
 declare(
@@ -88,6 +84,7 @@ declare(
         NOT_DONE: "the result does not exist: its work waits, runs, failed or was cancelled",
         GONE: "the stored lines of preferences or demonstrations are missing or damaged; run the recipe again",
         KEY_TAKEN: "the key belongs to another annotator of the campaign",
+        NAME_TAKEN: "a campaign that the caller may not see has the name",
     }
 )
 M = TypeVar("M", Campaign, Preferences, Demonstrations)
@@ -110,12 +107,6 @@ class AnnotationApi:
         self._tables, self._rows, self._campaigns = tables, rows, campaigns
         self._preferences, self._published = preferences, published
 
-    def GetCampaign(self, request: GetRequest, call: Call) -> Campaign:
-        return self._get(self._tables.campaigns, request, call)
-
-    def ListCampaigns(self, request: ListRequest, call: Call) -> ListCampaignsResponse:
-        return self._list(self._tables.campaigns, request, ListCampaignsResponse, call)
-
     def CreateCampaign(self, request: CreateCampaignRequest, call: Call) -> CreateCampaignResponse:
         check_campaign(request.spec)
         made = Campaign(
@@ -134,6 +125,8 @@ class AnnotationApi:
 
         def create(unit: Unit) -> Campaign:
             created = self._tables.campaigns.create(unit, made, request)
+            if not self._tables.campaigns.shows(unit, created, call.principal):
+                raise Refused(NAME_TAKEN, f"the name {made.name} is taken: choose another name and request_id")
             self._rows.add_texts(unit, made.name, request.spec.pairs, request.spec.qualifying)
             self._rows.add_guideline(unit, made.name, made.guideline, request.spec.guideline)
             unit.enqueue(PAIRS, made.name, id=made.name)
@@ -191,7 +184,7 @@ class AnnotationApi:
         name = check_name("campaigns", request.name)
 
         def read(unit: Unit) -> ReadGuidelineResponse:
-            campaign = self._owned(unit, name, call)
+            campaign = self._tables.campaigns.get_for(unit, name, call.principal)
             version = request.version or campaign.guideline
             text = self._rows.guideline(unit, name, version)
             if text is None:
@@ -230,7 +223,7 @@ class AnnotationApi:
         name = check_name("campaigns", request.campaign, field="campaign")
 
         def look(unit: Unit) -> tuple[list[WireAnnotator], list[Preferences]]:
-            self._owned(unit, name, call)
+            self._tables.campaigns.get_for(unit, name, call.principal)
             fits = [
                 each
                 for each in self._preferences.resource.select(unit, state=STATE_DONE)
@@ -287,7 +280,7 @@ class AnnotationApi:
         name = check_name("campaigns", request.campaign, field="campaign")
 
         def look(unit: Unit) -> ListWrittenDemonstrationsResponse:
-            self._owned(unit, name, call)
+            self._tables.campaigns.get_for(unit, name, call.principal)
             return demonstrations.page(self._tables, unit, name, request.page_token)
 
         return self._units.run(look)
@@ -303,35 +296,25 @@ class AnnotationApi:
 
     def CreatePreferences(self, request: CreatePreferencesRequest, call: Call) -> CreatePreferencesResponse:
         preferring.check(request.spec)
-        if not self._units.run(lambda unit: self._shown(unit, Preferences(spec=request.spec), call)):
-            raise NotFound(", ".join(each.campaign for each in preferring.campaigns_of(request.spec)))
+        self._check_shown([each.campaign for each in preferring.campaigns_of(request.spec)], call)
         return CreatePreferencesResponse(preferences=self._preferences.create(request))
 
-    def GetPreferences(self, request: GetRequest, call: Call) -> Preferences:
-        return self._get(self._preferences.resource, request, call)
-
-    def CancelPreferences(self, request: CancelRequest, call: Call) -> Preferences:
-        self.GetPreferences(GetRequest(name=request.name), call)
-        return self._preferences.cancel(request)
-
-    def ListPreferences(self, request: ListRequest, call: Call) -> ListPreferencesResponse:
-        return self._list(self._preferences.resource, request, ListPreferencesResponse, call)
-
     def ReadPreferences(self, request: ReadPreferencesRequest, call: Call) -> ReadPreferencesResponse:
-        found = self.GetPreferences(GetRequest(name=request.name), call)
+        found = self._preferences.get(GetRequest(name=request.name), call.principal)
         return ReadPreferencesResponse(data=self._read(found, Kind.PREFERENCES, request.offset))
 
     def FindDemonstrations(self, request: FindDemonstrationsRequest, call: Call) -> FindDemonstrationsResponse:
         name = check_name("campaigns", request.campaign, field="campaign")
 
         def look(unit: Unit) -> list[Conversation]:
-            self._owned(unit, name, call)
+            self._tables.campaigns.get_for(unit, name, call.principal)
             return list(demonstrations.accepted(self._tables, unit, name))
 
         return versions.found(self._blobs, name, self._units.run(look))
 
     def CreateDemonstrations(self, request: CreateDemonstrationsRequest, call: Call) -> CreateDemonstrationsResponse:
         versions.check(request.spec)
+        self._check_shown([each.campaign for each in request.spec.accepted], call)
         if not self._units.run(lambda unit: self._published.resource.find(unit, request.name)):
             for place, each in enumerate(request.spec.accepted):
                 now = self.FindDemonstrations(FindDemonstrationsRequest(campaign=each.campaign), call).accepted
@@ -340,18 +323,8 @@ class AnnotationApi:
                     raise InvalidField(f"spec.accepted[{place}]", seen=each.content_digest, expected=expected)
         return CreateDemonstrationsResponse(demonstrations=self._published.create(request))
 
-    def GetDemonstrations(self, request: GetRequest, call: Call) -> Demonstrations:
-        return self._get(self._published.resource, request, call)
-
-    def CancelDemonstrations(self, request: CancelRequest, call: Call) -> Demonstrations:
-        self.GetDemonstrations(GetRequest(name=request.name), call)
-        return self._published.cancel(request)
-
-    def ListDemonstrations(self, request: ListRequest, call: Call) -> ListDemonstrationsResponse:
-        return self._list(self._published.resource, request, ListDemonstrationsResponse, call)
-
     def ReadDemonstrations(self, request: ReadDemonstrationsRequest, call: Call) -> ReadDemonstrationsResponse:
-        found = self.GetDemonstrations(GetRequest(name=request.name), call)
+        found = self._published.get(GetRequest(name=request.name), call.principal)
         return ReadDemonstrationsResponse(data=self._read(found, Kind.CONVERSATIONS, request.offset))
 
     def _read(self, found: Preferences | Demonstrations, kind: Kind, offset: int) -> bytes:
@@ -366,6 +339,11 @@ class AnnotationApi:
             raise gone from error
         lines = Lines.of(manifest)
         return staging.piece(self._blobs, lines.blob, lines.bytes, offset, gone=gone)
+
+    def _check_shown(self, campaigns: Sequence[str], call: Call) -> None:
+        """Raises NotFound unless all the campaigns exist for the caller."""
+        if not self._units.run(lambda unit: self._tables.all_shown(unit, campaigns, call.principal)):
+            raise NotFound(", ".join(campaigns))
 
     def _moved(
         self, request: PauseCampaignRequest | ResumeCampaignRequest, call: Call, before: int, after: int
@@ -387,45 +365,10 @@ class AnnotationApi:
         check_name("campaigns", name)
 
         def run(unit: Unit) -> T:
-            self._owned(unit, name, call)
+            self._tables.campaigns.get_for(unit, name, call.principal)
             return change(unit, self._tables.campaigns.lock(unit, name))
 
         return self._units.run(run)
-
-    def _get(self, resource: Resource[M], request: GetRequest, call: Call) -> M:
-        """Raises NotFound where it is another tenant's."""
-
-        def shown(unit: Unit, found: M) -> M:
-            if not self._shown(unit, found, call):
-                raise NotFound(request.name)
-            return found
-
-        return crud.get(self._units, resource, request, shown)
-
-    def _list(self, resource: Resource[Any], request: ListRequest, response: type[R], call: Call) -> R:
-        return crud.list_page(
-            self._units, resource, request, response, lambda unit, found: self._shown(unit, found, call)
-        )
-
-    def _shown(self, unit: Unit, found: Campaign | Preferences | Demonstrations, call: Call) -> bool:
-        """True for what is of the caller's tenant: a campaign, or what was made of campaigns that all are."""
-        match found:
-            case Campaign():
-                campaigns: list[Campaign | None] = [found]
-            case Preferences():
-                names = [each.campaign for each in preferring.campaigns_of(found.spec)]
-                campaigns = [self._tables.campaigns.find(unit, name) for name in names]
-            case _:
-                campaigns = [self._tables.campaigns.find(unit, each.campaign) for each in found.spec.accepted]
-        tenants = {each.tenant for each in campaigns if each is not None}
-        return call.principal.is_machine or tenants <= {call.principal.tenant}
-
-    def _owned(self, unit: Unit, name: str, call: Call) -> Campaign:
-        """Raises NotFound."""
-        campaign = self._tables.campaigns.get(unit, name)
-        if not self._shown(unit, campaign, call):
-            raise NotFound(name)
-        return campaign
 
 
 def _not_open(campaign: Campaign, done: str) -> Refused:

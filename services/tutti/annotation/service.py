@@ -18,7 +18,8 @@ from tutti.annotation.rpc import AnnotationApi
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
 from tutti.annotation.versions import publishing
-from tutti.chassis.service import Host, Served, Service
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1.annotation_pb2 import DESCRIPTOR
@@ -31,7 +32,7 @@ def build(host: Host) -> Service:
     desk = Desk(rows, settings.lease_minutes * 60, host.randomness)
     campaigns = Campaigns(host, tables, rows, settings.look_seconds, settings.undo_seconds)
     crowds = Crowds(host, tables, rows, desk)
-    preferences, demonstrations = preferring(host), publishing(host)
+    preferences, demonstrations = preferring(host, tables), publishing(host, tables)
     api = AnnotationApi(host, tables, rows, campaigns, preferences, demonstrations)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
@@ -45,7 +46,15 @@ def build(host: Host) -> Service:
         name="annotation",
         resources=[tables.campaigns, preferences.resource, demonstrations.resource],
         tables=tables.rows,
-        serves=[Served(DESCRIPTOR.services_by_name["AnnotationService"], api)],
+        serves=[
+            standard.served(
+                DESCRIPTOR.services_by_name["AnnotationService"],
+                api,
+                standard.Stored(host.units, tables.campaigns),
+                preferences,
+                demonstrations,
+            )
+        ],
         tasks=[*campaigns.tasks(), crowds.task(), preferences.task(), demonstrations.task()],
         loops=[campaigns.reconciler],
         export=export,

@@ -4,18 +4,26 @@ Promises: a judgement is never changed or deleted; what an annotator wrote in wo
 `written_demonstrations` alone, which can be erased.
 """
 
+from collections.abc import Iterable
+
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text
 
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.limits import Limits
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import NAME, declare
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import Campaign
 
 
 class Tables:
     def __init__(self, metadata: MetaData) -> None:
         self.campaigns: Resource[Campaign] = Resource(
-            metadata, "campaigns", Campaign, {"state": lambda campaign: int(campaign.state)}
+            metadata,
+            "campaigns",
+            Campaign,
+            {"state": lambda campaign: int(campaign.state)},
+            shown=lambda unit, campaign, principal: principal.sees(campaign.tenant),
         )
         self.limits = Limits(metadata)
         self.texts = declare(
@@ -129,6 +137,10 @@ class Tables:
             Column("reason", Text, nullable=False),
             Index("written_demonstrations_campaign", "campaign", "id"),
         )
+
+    def all_shown(self, unit: Unit, names: Iterable[str], principal: Principal) -> bool:
+        """Return whether every one of these campaigns exists for a principal."""
+        return all(self.campaigns.exists_for(unit, name, principal) for name in names)
 
     @property
     def rows(self) -> tuple[Table, ...]:

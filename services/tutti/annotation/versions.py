@@ -6,9 +6,11 @@ reviewer or time, and is never changed. Only answers that are accepted when it i
 
 from collections.abc import Iterable
 
+from tutti.annotation.tables import Tables
 from tutti.backbone import Blobs
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
@@ -55,8 +57,8 @@ def found(blobs: Blobs, campaign: str, conversations: Iterable[Conversation]) ->
     return FindDemonstrationsResponse(accepted=accepted, conversations=body.lines.count)
 
 
-def publishing(host: Host) -> Work[Demonstrations]:
-    """The work of publishing."""
+def publishing(host: Host, tables: Tables) -> Work[Demonstrations]:
+    """The work of publishing; demonstrations exist for those for whom all their campaigns do."""
 
     def run(context: TaskContext, demonstrations: Demonstrations) -> Outcome:
         every, duplicates = list[Conversation](), 0
@@ -79,7 +81,10 @@ def publishing(host: Host) -> Work[Demonstrations]:
 
         return fill
 
-    return Work(host, "demonstrations", Demonstrations, run, LOGIC_VERSION)
+    def shown(unit: Unit, demonstrations: Demonstrations, principal: Principal) -> bool:
+        return tables.all_shown(unit, [each.campaign for each in demonstrations.spec.accepted], principal)
+
+    return Work(host, "demonstrations", Demonstrations, run, LOGIC_VERSION, shown=shown)
 
 
 def _published(

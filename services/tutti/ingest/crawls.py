@@ -12,6 +12,7 @@ from pathlib import Path
 from tutti.chassis import version
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.store.resources import check_name
@@ -183,7 +184,7 @@ class CrawlApi:
 
     def CreateCrawl(self, request: CreateCrawlRequest, call: Call) -> CreateCrawlResponse:
         plan_of(request.spec)
-        self._check_since(request.spec.since)
+        self._check_since(request.spec.since, call.principal)
         # Where hosts lie is no part of what is asked: asked again with other places, it is the same crawl.
         asked, connect = CreateCrawlRequest(), encoded(request.spec)
         asked.CopyFrom(request)
@@ -191,12 +192,12 @@ class CrawlApi:
         made = self._crawls.create(asked, keep=lambda unit: self._paths.keep(unit, request.name, connect))
         return CreateCrawlResponse(crawl=made)
 
-    def _check_since(self, since: str) -> None:
+    def _check_since(self, since: str, principal: Principal) -> None:
         """Raises InvalidField where that is no crawl that is done."""
         if not since:
             return
         try:
-            state = self._crawls.get(GetRequest(name=check_name("crawls", since))).state
+            state = self._crawls.get(GetRequest(name=check_name("crawls", since)), principal).state
         except (NotFound, InvalidField):
             raise InvalidField(
                 "spec.since", seen=since, expected="a crawl that was made here, as `tutti crawls ls` has it"
@@ -206,7 +207,7 @@ class CrawlApi:
             raise InvalidField("spec.since", seen=seen, expected="a crawl that is done")
 
     def GetCrawl(self, request: GetRequest, call: Call) -> Crawl:
-        found = self._crawls.get(request)
+        found = self._crawls.get(request, call.principal)
         if found.state not in ENDED:
             counts = self._host.units.run(lambda unit: self._frontier.counts(unit, request.name))
             found.counts.extend(counted(counts))
@@ -214,10 +215,10 @@ class CrawlApi:
         return found
 
     def ListCrawls(self, request: ListRequest, call: Call) -> ListCrawlsResponse:
-        return self._crawls.page(request, ListCrawlsResponse)
+        return self._crawls.page(request, ListCrawlsResponse, call.principal)
 
     def CancelCrawl(self, request: CancelRequest, call: Call) -> Crawl:
-        return self._crawls.cancel(request)
+        return self._crawls.cancel(request, call.principal)
 
     def ShowCrawl(self, request: ShowCrawlRequest, call: Call) -> ShowCrawlResponse:
         crawl = self.GetCrawl(GetRequest(name=request.name), call)
@@ -226,7 +227,7 @@ class CrawlApi:
 
     def ListCrawledPages(self, request: ListCrawledPagesRequest, call: Call) -> ListCrawledPagesResponse:
         check_name("crawls", request.name)
-        self._crawls.get(GetRequest(name=request.name))
+        self._crawls.get(GetRequest(name=request.name), call.principal)
         size = min(request.page_size or 100, MAX_LISTED)
         found = self._host.units.run(
             lambda unit: self._frontier.known(unit, request.name, request.what, request.page_token, size)

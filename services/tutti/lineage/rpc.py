@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import limit_of, required
 from tutti.chassis.service import Host
@@ -29,6 +30,7 @@ from tutti.contracts.lineage.v1 import (
 from tutti.contracts.lineage.v1 import Edge as EdgeMessage
 from tutti.contracts.lineage.v1 import Sighting as SightingMessage
 from tutti.contracts.lineage.v1 import Vertex as VertexMessage
+from tutti.lineage import tenancy
 from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, kind_of, walk
@@ -95,13 +97,15 @@ class LineageApi:
     def Trace(self, request: TraceRequest, call: Call) -> TraceResponse:
         required(request, "name")
         up, limit = request.direction != DIRECTION_DOWN, limit_of(request, default=LIMIT, most=MOST)
+        if tenancy.hidden(self._host, [request.name], call.principal):
+            raise NotFound(request.name)
         known = self._host.units.run(lambda unit: self._tables.vertex(unit, request.name))
         if known is None:
             row, *others = self._documents.find(request.name)
-            answer = self._trace_document(row, up=up, limit=limit)
+            answer = self._trace_document(row, call.principal, up=up, limit=limit)
             answer.versions.extend(_names(others))
             return answer
-        found = self._walk(request.name, up=up, limit=limit)
+        found = self._walk(request.name, call.principal, up=up, limit=limit)
         extra: dict[str, Vertex] = {}
         gone: list[BlobGone] = []
         if up and known.kind in ("checkpoint", "dataset"):
@@ -177,25 +181,28 @@ class LineageApi:
         seen = [_message(head.job, line, each, sources.get(each.document, "")) for each in found]
         return TraceStepResponse(sightings=seen, gone=_keys(gone))
 
-    def _walk(self, name: str, *, up: bool, limit: int, first: Sequence[Edge] = ()) -> Walk:
-        """A walk; `first` are the edges of `name`, where it is in no table."""
+    def _walk(self, name: str, principal: Principal, *, up: bool, limit: int, first: Sequence[Edge] = ()) -> Walk:
+        """A walk over what exists for a caller; `first` are the edges of `name`, where it is in no table."""
 
-        def read(unit: Unit) -> Walk:
+        def read(unit: Unit, without: frozenset[str]) -> Walk:
             def neighbours(names: list[str]) -> Iterator[Edge]:
-                return iter(first) if first and names == [name] else self._tables.edges_of(unit, names, up=up)
+                edges = iter(first) if first and names == [name] else self._tables.edges_of(unit, names, up=up)
+                return (edge for edge in edges if without.isdisjoint((edge.parent, edge.child)))
 
             return walk(name, up=up, limit=limit, neighbours=neighbours)
 
-        return self._host.units.run(read)
+        return tenancy.shown(
+            self._host, principal, lambda without: self._host.units.run(lambda unit: read(unit, without))
+        )
 
-    def _trace_document(self, row: DocumentRow, *, up: bool, limit: int) -> TraceResponse:
+    def _trace_document(self, row: DocumentRow, principal: Principal, *, up: bool, limit: int) -> TraceResponse:
         """A document came from every shard that holds it; what came of it are the checkpoints whose steps read it."""
         name = f"{PREFIX}{row.doc_id}"
         extra = {name: Vertex(name, "document", f"blake3:{row.doc_id}", row.source)}
         if up:
             held, gone = self._documents.holders({row.doc_id})
             first = [Edge(each.rows[row.doc_id].shard, name, "holds") for each in held]
-            return self._answer(self._walk(name, up=True, limit=limit, first=first), extra, gone)
+            return self._answer(self._walk(name, principal, up=True, limit=limit, first=first), extra, gone)
         found = Walk([name])
         there, gone = self._documents.kept()
         for each in (each for each in there if each.train.samples_of(row.doc_id)):

@@ -103,7 +103,7 @@ class PipelineApi:
         return f"{prefix}-{number}"
 
     def GetRun(self, request: GetRequest, call: Call) -> Run:
-        run = crud.get(self._host.units, self._tables.runs, request, self._with_input)
+        run = crud.get(self._host.units, self._tables.runs, request, call.principal, self._with_input)
         if not request.read_mask.paths or "training" in request.read_mask.paths:
             self._tell_training(request.name, run)
         return run

@@ -123,7 +123,7 @@ class Experiences:
         return self._host.units.run(record)
 
     def ReadExperience(self, request: ReadExperienceRequest, call: Call) -> ReadExperienceResponse:
-        known = crud.get(self._host.units, self.resource, GetRequest(name=request.name))
+        known = crud.get(self._host.units, self.resource, GetRequest(name=request.name), call.principal)
         if request.order not in (0, *ORDERS):
             raise InvalidField("order", seen=request.order, expected="one of RolloutOrder")
         return ReadExperienceResponse(rollouts=self.rollouts(known, request.order, min(request.count or SHOWN, MOST)))

@@ -121,7 +121,7 @@ class SamplingApi:
         return CreateSampleResponse(sample=made)
 
     def ReadSample(self, request: ReadSampleRequest, call: Call) -> ReadSampleResponse:
-        sample = self._samples.get(GetRequest(name=request.name))
+        sample = self._samples.get(GetRequest(name=request.name), call.principal)
         _require_done(sample)
         try:
             result = sample.result
@@ -157,7 +157,7 @@ class SamplingApi:
         return CreateExportResponse(export=self._exports.create(request))
 
     def ReadExport(self, request: ReadExportRequest, call: Call) -> ReadExportResponse:
-        export = self._exports.get(GetRequest(name=request.name))
+        export = self._exports.get(GetRequest(name=request.name), call.principal)
         _require_done(export)
         found = next((each for each in export.files if each.name == request.file), None)
         if found is None:

@@ -99,5 +99,5 @@ class TokenizationApi:
         return ReadDatasetFileResponse(data=self._sources.read(request.name, request.file, request.offset))
 
     def ReadTokenizer(self, request: ReadTokenizerRequest, call: Call) -> ReadTokenizerResponse:
-        found = crud.get(self._host.units, self._tokenizers, GetRequest(name=request.name))
+        found = crud.get(self._host.units, self._tokenizers, GetRequest(name=request.name), call.principal)
         return ReadTokenizerResponse(data=self._sources.read_tokenizer(found, request.offset))

@@ -12,14 +12,14 @@ from functools import lru_cache
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import NotFound, Refused, declare
+from tutti.chassis.names import check_name
 from tutti.chassis.service import Host
-from tutti.chassis.store import crud
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work
-from tutti.contracts.common.v1 import STATE_DONE, GetRequest
+from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.tokenization.v1 import (
     Dataset,
     DatasetFile,
@@ -42,7 +42,8 @@ class Sources:
 
     def files(self, name: str) -> ListDatasetFilesResponse:
         """Raises NotFound, Refused."""
-        crud.get(self._host.units, self._datasets, GetRequest(name=name))
+        name = check_name("datasets", name)
+        self._host.units.run(lambda unit: self._datasets.get(unit, name))
         try:
             return self._listed(name)
         except WorkFailed as error:

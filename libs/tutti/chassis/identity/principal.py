@@ -49,6 +49,10 @@ class Principal:
         """True if there is no person behind it: an agent, or a service that acts for itself."""
         return self.method is Method.TOKEN and self.roles <= MACHINES
 
+    def sees(self, tenant: str) -> bool:
+        """Return whether what belongs to a tenant exists for the principal: its own, and for machines all."""
+        return self.is_machine or self.tenant == tenant
+
     def may(self, roles: frozenset[Role]) -> bool:
         """Return whether one of the principal's roles is among `roles`."""
         return not self.roles.isdisjoint(roles)

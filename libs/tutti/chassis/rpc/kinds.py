@@ -48,7 +48,8 @@ class Kind:
     """A kind of resource and the calls that its owner answers for it.
 
     `manifest` is the kind of manifest with its content, `digest` the field that identifies the content, both "" where
-    there is none. `columns`, `about` and `empty` are what the command line prints.
+    there is none. `columns`, `about` and `empty` are what the command line prints. With `tenants` its resources belong
+    to tenants: for a caller of another one they do not exist.
     """
 
     message: type[Message]
@@ -60,6 +61,7 @@ class Kind:
     columns: tuple[str, ...]
     about: str
     empty: str
+    tenants: bool
 
     @property
     def singular(self) -> str:
@@ -178,6 +180,7 @@ def _read(message: type[Message]) -> Kind:
         columns=tuple(declared.columns),
         about=declared.about,
         empty=declared.empty,
+        tenants=declared.tenants,
     )
 
 

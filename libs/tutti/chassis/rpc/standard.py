@@ -1,7 +1,8 @@
 """The calls that every kind of resource answers alike, Get, List and Cancel: derived from the descriptor and the kind.
 
 Promises: a call that the API defines itself is never replaced; a call is derived only where its request and response
-are those of the call shape, so a method that nobody answers is still refused before anything is served.
+are those of the call shape, so a method that nobody answers is still refused before anything is served; what a kind
+does not show to the caller does not exist for it.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.methods import Method, methods_of
 from tutti.chassis.service import Served
@@ -25,14 +27,14 @@ Answer = Callable[[Any, Call], Message]
 
 
 class Readable(Protocol):
-    """The implementation of Get and List of a kind; where it has a `cancel(request)`, of Cancel too."""
+    """The implementation of Get and List of a kind; where it has a `cancel(request, principal)`, of Cancel too."""
 
     @property
     def resource(self) -> Resource[Any]: ...
 
-    def get(self, request: GetRequest) -> Message: ...
+    def get(self, request: GetRequest, principal: Principal) -> Message: ...
 
-    def page(self, request: ListRequest, response: type[R]) -> R: ...
+    def page(self, request: ListRequest, response: type[R], principal: Principal) -> R: ...
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,11 @@ class Stored(Generic[M]):
     resource: Resource[M]
     told: Callable[[Unit, M], M] = lambda unit, found: found
 
-    def get(self, request: GetRequest) -> M:
-        return crud.get(self.units, self.resource, request, self.told)
+    def get(self, request: GetRequest, principal: Principal) -> M:
+        return crud.get(self.units, self.resource, request, principal, self.told)
 
-    def page(self, request: ListRequest, response: type[R]) -> R:
-        return crud.list_page(self.units, self.resource, request, response)
+    def page(self, request: ListRequest, response: type[R], principal: Principal) -> R:
+        return crud.list_page(self.units, self.resource, request, response, principal)
 
 
 class Api:
@@ -74,11 +76,11 @@ def _derived(method: Method, kind: Readable) -> Answer | None:
     """The answer of a kind to a method, or None where the method is not one of the call shape for this kind."""
     message = kind.resource.message
     if method.request is GetRequest and method.response is message:
-        return lambda request, call: kind.get(request)
+        return lambda request, call: kind.get(request, call.principal)
     if method.request is ListRequest and kind.resource.kind in method.response.DESCRIPTOR.fields_by_name:
         response = method.response
-        return lambda request, call: kind.page(request, response)
-    cancel: Callable[[CancelRequest], Message] | None = getattr(kind, "cancel", None)
+        return lambda request, call: kind.page(request, response, call.principal)
+    cancel: Callable[[CancelRequest, Principal], Message] | None = getattr(kind, "cancel", None)
     if cancel is not None and method.request is CancelRequest and method.response is message:
-        return lambda request, call: cancel(request)
+        return lambda request, call: cancel(request, call.principal)
     return None

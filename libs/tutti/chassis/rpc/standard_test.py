@@ -11,6 +11,7 @@ from sqlalchemy import MetaData
 from tutti.backbone import ManualClock, SeededRandomness
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.methods import BadService, check_api
 from tutti.chassis.rpc.standard import Stored, served
@@ -78,7 +79,7 @@ def test_a_kind_without_cancel_leaves_that_call_to_the_api(bench: Bench) -> None
 
 
 def test_cancel_is_derived_where_the_kind_has_one(bench: Bench) -> None:
-    def cancel(request: CancelRequest) -> Job:
+    def cancel(request: CancelRequest, principal: Principal) -> Job:
         return Job(name=request.name, reason="cancelled")
 
     stored = Stored(bench.units, bench.jobs)

@@ -16,6 +16,7 @@ import grpc
 from google.protobuf.message import Message
 
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, NotFound, Problem, Unavailable
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Units
@@ -58,11 +59,11 @@ class Hints:
                     del self._waiting[name]
 
 
-def snapshot(units: Units, resource: Resource[Any], request: WatchRequest) -> WatchResponse | None:
-    """The resource, unless the caller has seen this revision. Raises NotFound."""
-    found = units.run(lambda unit: resource.find(unit, request.name))
-    if found is None:
-        raise NotFound(request.name)
+def snapshot(
+    units: Units, resource: Resource[Any], request: WatchRequest, principal: Principal
+) -> WatchResponse | None:
+    """The resource, unless the caller has seen this revision. Raises NotFound where it does not exist for it."""
+    found = units.run(lambda unit: resource.get_for(unit, request.name, principal))
     if found.revision <= request.since_revision:
         return None
     response = WatchResponse(name=request.name, revision=found.revision)
@@ -71,14 +72,20 @@ def snapshot(units: Units, resource: Resource[Any], request: WatchRequest) -> Wa
 
 
 async def snapshots(
-    units: Units, resource: Resource[Any], request: WatchRequest, hints: Hints, *, fallback: float = FALLBACK_SECONDS
+    units: Units,
+    resource: Resource[Any],
+    request: WatchRequest,
+    principal: Principal,
+    hints: Hints,
+    *,
+    fallback: float = FALLBACK_SECONDS,
 ) -> AsyncIterator[WatchResponse]:
     """The newest snapshot now and after every change; those in between may be passed over."""
     seen = WatchRequest(name=request.name, since_revision=request.since_revision)
     with hints.waiting(request.name) as woken:
         while True:
             woken.clear()
-            response = await asyncio.to_thread(snapshot, units, resource, seen)
+            response = await asyncio.to_thread(snapshot, units, resource, seen, principal)
             if response is not None:
                 seen.since_revision = response.revision
                 yield response

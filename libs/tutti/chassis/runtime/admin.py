@@ -1,7 +1,7 @@
 """The Admin service: what the chassis answers for every service of this process.
 
 Promises: a service is found by its name and a resource by its kind; one that is not here is named together with those
-that are.
+that are. What does not exist for the caller is neither watched, exported nor tailed.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from tutti.chassis.delivery import outbox
 from tutti.chassis.delivery.outbox import Outgoing
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.events.sentences import sentence
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.rpc.verdict import examined
@@ -126,7 +127,7 @@ class AdminApi:
         if kind not in self._owners:
             raise InvalidField("name", seen=request.name, expected=f"a resource of {_list(self._owners)}")
         owner, resource = self._owners[kind]
-        async for response in snapshots(owner.host.units, resource, request, owner.machinery.hints):
+        async for response in snapshots(owner.host.units, resource, request, call.principal, owner.machinery.hints):
             yield response
 
     def ListChanges(self, request: ListChangesRequest, call: Call) -> ListChangesResponse:
@@ -135,8 +136,12 @@ class AdminApi:
 
     def Export(self, request: ExportRequest, call: Call) -> Iterator[ExportResponse]:
         each = self._find(request.service)
-        lines = each.host.units.run(lambda unit: list(render(each.service.export(unit))))
-        return (ExportResponse(line=line) for line in lines)
+
+        def lines(unit: Unit) -> list[str]:
+            exported = each.service.export(unit)
+            return list(render(line for line in exported if _exists(unit, each.service, line.name, call.principal)))
+
+        return (ExportResponse(line=line) for line in each.host.units.run(lines))
 
     def Doctor(self, request: DoctorRequest, call: Call) -> DoctorResponse:
         found = [
@@ -188,14 +193,15 @@ class AdminApi:
         return RepublishEventsResponse(events=count)
 
     async def TailEvents(self, request: TailEventsRequest, call: Call) -> AsyncIterator[TailEventsResponse]:
-        units = self._find(request.service).host.units
+        each, who = self._find(request.service), call.principal
         limit = limit_of(request, default=TAIL_LIMIT, most=TAIL_MOST)
-        after = await asyncio.to_thread(_sequence, units, request.after) if request.after else 0
+        after = await asyncio.to_thread(_sequence, each.host.units, request.after) if request.after else 0
         while True:
-            rows = await asyncio.to_thread(_tail, units, after, limit, request.resource)
-            for row in rows:
+            rows = await asyncio.to_thread(_tail, each, after, limit, request.resource, who)
+            for row, exists in rows:
                 after = row.seq
-                yield _tailed(row)
+                if exists:
+                    yield _tailed(row)
             if not request.follow and not (request.after and rows):
                 return
             if not rows:
@@ -297,11 +303,21 @@ def _sequence(units: Units, event_id: str) -> int:
     return found
 
 
-def _tail(units: Units, after: int, limit: int, subject: str) -> list[Outgoing]:
-    def read(unit: Unit) -> list[Outgoing]:
-        return outbox.tail(unit, after=after, limit=limit, subject=subject)
+def _tail(each: Administered, after: int, limit: int, subject: str, who: Principal) -> list[tuple[Outgoing, bool]]:
+    """Return events, each with whether its resource exists for the caller."""
 
-    return units.run(read, isolation=Isolation.READ_COMMITTED)
+    def read(unit: Unit) -> list[tuple[Outgoing, bool]]:
+        rows = outbox.tail(unit, after=after, limit=limit, subject=subject)
+        exists = {name: _exists(unit, each.service, name, who) for name in {row.record.key for row in rows}}
+        return [(row, exists[row.record.key]) for row in rows]
+
+    return each.host.units.run(read, isolation=Isolation.READ_COMMITTED)
+
+
+def _exists(unit: Unit, service: Service, name: str, who: Principal) -> bool:
+    """Return whether a name exists for a caller; one of a kind that the service does not own is everybody's."""
+    resource = next((each for each in service.resources if each.kind == name.partition("/")[0]), None)
+    return resource is None or resource.exists_for(unit, name, who)
 
 
 def _tailed(row: Outgoing) -> TailEventsResponse:

@@ -21,6 +21,7 @@ from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.runtime.admin import admin_descriptor, changes
 from tutti.chassis.runtime.parts import Parts, assemble
@@ -139,12 +140,12 @@ class Life:
         parts.host.units.on_emit.append(parts.relay.woken.set)
         return parts.relay
 
-    def watch(self, request: Any) -> Iterator[WatchResponse]:
+    def watch(self, request: Any, principal: Principal) -> Iterator[WatchResponse]:
         kind = request.name.split("/")[0]
         resource = next((each for each in self.service.resources if each.kind == kind), None)
         if resource is None:
             raise NotFound(request.name)
-        message = self.parts.host.units.run(lambda unit: resource.get(unit, request.name))
+        message = self.parts.host.units.run(lambda unit: resource.get_for(unit, request.name, principal))
         if message.revision <= request.since_revision:
             return iter(())
         response = WatchResponse(name=request.name, revision=message.revision)

@@ -20,7 +20,7 @@ from tutti.chassis.errors import (
 )
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
-from tutti.chassis.identity.principal import delegated, delegation
+from tutti.chassis.identity.principal import Principal, delegated, delegation
 from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.local import LocalChannel, method_of
 from tutti.chassis.rpc.methods import Method
@@ -37,7 +37,7 @@ class Callee(Protocol):
         """The API that serves this gRPC service."""
         ...
 
-    def watch(self, request: Any) -> Iterator[Any]:
+    def watch(self, request: Any, principal: Principal) -> Iterator[Any]:
         """The answers of Admin.Watch at this time."""
         ...
 
@@ -75,12 +75,13 @@ class Network:
         self.world.enter(caller, path)
         if self.world.fate.strikes(Fault.RPC_LOST_BEFORE):
             raise Unavailable(f"injected: {path} never arrived")
-        answer: Iterator[Any] = self._at(service, path, lambda callee: callee.watch(request))
+        who = _user(role) or Principal.of_role(role)
+        answer: Iterator[Any] = self._at(service, path, lambda callee: callee.watch(request, who))
         return answer
 
     def _deliver(self, service: str, role: Role, method: Method, data: bytes, seconds: float) -> Message:
         request = method.request.FromString(data)
-        user = delegated(delegation(current_cause().principal), role)
+        user = _user(role)
 
         def answer(callee: Callee) -> Message:
             request_id = request_id_of(request)
@@ -118,6 +119,11 @@ class Network:
             name, revision = getattr(message, "name", ""), getattr(message, "revision", 0)
             if name and isinstance(revision, int) and revision:
                 self.acknowledged[name] = max(revision, self.acknowledged.get(name, 0))
+
+
+def _user(role: Role) -> Principal | None:
+    """The user on whose behalf a caller of a role calls."""
+    return delegated(delegation(current_cause().principal), role)
 
 
 def channel(network: Network, caller: Process, service: str, role: Role) -> LocalChannel:

@@ -1,7 +1,7 @@
 """The methods that every kind of resource answers alike: Get and List.
 
-Promises: a name of another kind is an InvalidField, an unknown one NotFound; pages stay true under writes; a mask
-returns the fields that it names and no other.
+Promises: a name of another kind is an InvalidField, one that does not exist for the caller NotFound; pages stay true
+under writes; a mask returns the fields that it names and no other.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.resources import Resource, check_name
 from tutti.chassis.store.unit import Unit, Units
 from tutti.contracts.common.v1 import GetRequest, ListRequest
@@ -20,32 +21,24 @@ R = TypeVar("R", bound=Message)
 
 
 def get(
-    units: Units, resource: Resource[M], request: GetRequest, told: Callable[[Unit, M], M] = lambda unit, found: found
+    units: Units,
+    resource: Resource[M],
+    request: GetRequest,
+    principal: Principal,
+    told: Callable[[Unit, M], M] = lambda unit, found: found,
 ) -> M:
     """`told` adds to what is stored, in its transaction."""
     name = check_name(resource.kind, request.name)
     _check_mask(resource.message, request.read_mask)
-    return _masked(units.run(lambda unit: told(unit, resource.get(unit, name))), request.read_mask)
+    return _masked(units.run(lambda unit: told(unit, resource.get_for(unit, name, principal))), request.read_mask)
 
 
 def list_page(
-    units: Units,
-    resource: Resource[Any],
-    request: ListRequest,
-    response: type[R],
-    shown: Callable[[Unit, Any], bool] = lambda unit, found: True,
+    units: Units, resource: Resource[Any], request: ListRequest, response: type[R], principal: Principal
 ) -> R:
-    """The response has a field named as the kind, for the resources, and `next_page_token`.
-
-    Those that are not `shown` are left out, so a page can have fewer than were asked for, and still be followed by one.
-    """
+    """The response has a field named as the kind, for the resources, and `next_page_token`."""
     _check_mask(resource.message, request.read_mask)
-
-    def look(unit: Unit) -> tuple[list[Any], str]:
-        found, token = resource.page(unit, request)
-        return [each for each in found if shown(unit, each)], token
-
-    found, token = units.run(look)
+    found, token = units.run(lambda unit: resource.page(unit, request, principal))
     return response(**{resource.kind: [_masked(each, request.read_mask) for each in found], "next_page_token": token})
 
 

@@ -31,6 +31,7 @@ from sqlalchemy import (
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
 from tutti.chassis.events.catalog import event_type, is_event
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.names import check_kind, check_name
 from tutti.chassis.store import listing, origins
 from tutti.chassis.store.bodies import content_digest, seal
@@ -38,12 +39,14 @@ from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import NAME, declare
 from tutti.chassis.store.unit import HeldResource, Raced, Unit
 from tutti.contracts.common.v1 import ListRequest
+from tutti.contracts.options.v1 import resource as option
 
 __all__ = ["Resource", "check_name"]
 
 M = TypeVar("M", bound=Message)
 Value = str | int | None
 Index = Callable[[Any], Value]
+Shown = Callable[[Unit, M, Principal], bool]
 _MANY = (list, tuple, set, frozenset)
 Listener = Callable[[frozenset[tuple[str, int]]], None]
 PAGE_BYTES = 8 << 20
@@ -57,6 +60,8 @@ class Resource(Generic[M]):
     value for an empty message. `changed` holds who is told of new revisions after the commit. Names of `numbered`
     resources end in numbers, such as lines and steps: they are listed in the order of these. A resource that has no
     bound gives `event`: what the event of a change says, from the resource before it (None for a new one) and after it.
+    `shown` returns whether a resource exists for a principal; a kind that is declared to belong to tenants must have
+    it. Raises ValueError.
     """
 
     def __init__(
@@ -68,9 +73,13 @@ class Resource(Generic[M]):
         *,
         numbered: bool = False,
         event: Callable[[M | None, M], M] = lambda before, after: after,
+        shown: Shown[M] | None = None,
     ) -> None:
         self._snapshot = event
         self.kind, self.message, self._sorted = check_kind(kind), message, numbered
+        if shown is None and message.DESCRIPTOR.GetOptions().Extensions[option].tenants:
+            raise ValueError(f"{kind} belong to tenants: pass `shown`, which hides them from the other tenants")
+        self._shown = shown
         for field in ("name", "revision"):
             if field not in message.DESCRIPTOR.fields_by_name:
                 raise ValueError(f"{message.DESCRIPTOR.full_name} cannot be a resource: it has no field {field!r}")
@@ -150,6 +159,24 @@ class Resource(Generic[M]):
             raise NotFound(name)
         return found
 
+    def get_for(self, unit: Unit, name: str, principal: Principal) -> M:
+        """Return it where it exists for a principal; takes no lock. Raises NotFound."""
+        found = self.find(unit, name)
+        if found is None or not self.shows(unit, found, principal):
+            raise NotFound(name)
+        return found
+
+    def exists_for(self, unit: Unit, name: str, principal: Principal) -> bool:
+        """Return whether a principal may know of a name; always where the kind belongs to no tenant."""
+        if self._shown is None:
+            return True
+        found = self.find(unit, name)
+        return found is not None and self._shown(unit, found, principal)
+
+    def shows(self, unit: Unit, message: M, principal: Principal) -> bool:
+        """Return whether a resource exists for a principal."""
+        return self._shown is None or self._shown(unit, message, principal)
+
     def put(self, unit: Unit, message: M) -> M:
         """The message under its next revision; the same one when its body did not change.
 
@@ -192,24 +219,32 @@ class Resource(Generic[M]):
                 found.append(problem.message)
         return found
 
-    def page(self, unit: Unit, request: ListRequest) -> tuple[list[M], str]:
+    def page(self, unit: Unit, request: ListRequest, principal: Principal) -> tuple[list[M], str]:
         """A page in name order, or by the numbers in names, and the token of the next, empty after the last.
 
-        Raises InvalidField.
+        It has only what exists for the principal. Raises InvalidField.
         """
         page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
-        if self._sorted:
-            listed = unit.tx.execute(_names(self.table, tuple(page.equal)), dict(page.equal)).scalars()
-            names = sorted(listed, key=by_number)
-            first = bisect_right(names, by_number(page.after), key=by_number) if page.after else 0
-            wanted = names[first : first + page.size + 1]
-            rows = unit.tx.execute(select(self.table).where(self.table.c.name.in_(wanted))).all()
-            found = sorted(map(self._read, rows), key=lambda each: by_number(_name(each)))
-        else:
-            asked = {**page.equal, "page_after": page.after, "page_size": page.size + 1}
-            found = self._all(unit, _paged(self.table, tuple(page.equal)), asked)
-        shown = min(page.size, _fitting(found))
-        return found[:shown], listing.token(self.kind, request, _name(found[shown - 1])) if shown < len(found) else ""
+        found, after, more = list[M](), page.after, True
+        while more and len(found) <= page.size:
+            read = self._after(unit, page, after)
+            found += [each for each in read if self.shows(unit, each, principal)]
+            after, more = _name(read[-1]) if read else "", len(read) > page.size
+        fitting = min(page.size, _fitting(found))
+        last = listing.token(self.kind, request, _name(found[fitting - 1])) if fitting < len(found) else ""
+        return found[:fitting], last
+
+    def _after(self, unit: Unit, page: listing.Page, after: str) -> list[M]:
+        """One more than a page has, after a name, in the order of the list."""
+        if not self._sorted:
+            asked = {**page.equal, "page_after": after, "page_size": page.size + 1}
+            return self._all(unit, _paged(self.table, tuple(page.equal)), asked)
+        listed = unit.tx.execute(_names(self.table, tuple(page.equal)), dict(page.equal)).scalars()
+        names = sorted(listed, key=by_number)
+        first = bisect_right(names, by_number(after), key=by_number) if after else 0
+        wanted = names[first : first + page.size + 1]
+        rows = unit.tx.execute(select(self.table).where(self.table.c.name.in_(wanted))).all()
+        return sorted(map(self._read, rows), key=lambda each: by_number(_name(each)))
 
     def changes(self, unit: Unit) -> int:
         """Return the number of creations and changes of resources of this kind: the sum of their revisions."""

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import standard
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.kinds import kind_of
@@ -24,7 +25,7 @@ from tutti.chassis.rpc.methods import methods_of
 from tutti.chassis.service import Host, Served, TaskKind
 from tutti.chassis.store import crud, taskrows
 from tutti.chassis.store.canonical import CanonicalLine
-from tutti.chassis.store.resources import Index, Resource
+from tutti.chassis.store.resources import Index, Resource, Shown
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Task, TaskContext
@@ -56,7 +57,7 @@ Keep = Callable[[Unit], None]
 class Work(Generic[M]):
     """`run(context, resource)` does it outside any transaction; what it returns fills the result in inside one.
 
-    `columns` are what can be selected by, beside the state.
+    `columns` are what can be selected by, beside the state; `shown` is that of the resource.
     """
 
     def __init__(
@@ -67,10 +68,11 @@ class Work(Generic[M]):
         run: Callable[[TaskContext, M], Outcome],
         logic_version: str,
         columns: Mapping[str, Index] | None = None,
+        shown: Shown[M] | None = None,
     ) -> None:
         self.host, self.message, self.run, self.logic_version = host, message, run, logic_version
         known = {"state": lambda work: _state(work), **(columns or {})}
-        self.resource: Resource[M] = Resource(host.metadata, kind, message, known)
+        self.resource: Resource[M] = Resource(host.metadata, kind, message, known, shown=shown)
         self.kind = kind
 
     def create(
@@ -107,8 +109,8 @@ class Work(Generic[M]):
         found = self.resource.find(unit, name)
         return found is not None and _state(found) in IN_VAIN and _state(self.resource.lock(unit, name)) in IN_VAIN
 
-    def get(self, request: GetRequest) -> M:
-        return crud.get(self.host.units, self.resource, request, self._told)
+    def get(self, request: GetRequest, principal: Principal) -> M:
+        return crud.get(self.host.units, self.resource, request, principal, self._told)
 
     def _told(self, unit: Unit, work: Any) -> Any:
         """With how far it is: neither stored with it nor in its events, since it is over before anybody reads them."""
@@ -117,13 +119,14 @@ class Work(Generic[M]):
             work.progress.done, work.progress.total, work.progress.unit = said.done, said.total, said.unit
         return work
 
-    def page(self, request: ListRequest, response: type[R]) -> R:
-        return crud.list_page(self.host.units, self.resource, request, response)
+    def page(self, request: ListRequest, response: type[R], principal: Principal) -> R:
+        return crud.list_page(self.host.units, self.resource, request, response, principal)
 
-    def cancel(self, request: CancelRequest) -> M:
+    def cancel(self, request: CancelRequest, principal: Principal) -> M:
         """End work that has not ended, and its task; of ended work nothing changes."""
 
         def end(unit: Unit) -> M:
+            self.resource.get_for(unit, request.name, principal)
             found = self.resource.lock(unit, request.name)
             if request.validate_only or _state(found) in ENDED:
                 return found

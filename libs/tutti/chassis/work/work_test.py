@@ -11,6 +11,8 @@ from sqlalchemy import select
 from tutti.backbone.blobs import BlobExists
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.errors import AlreadyExists
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.progress import Progress
 from tutti.chassis.store import taskrows
 from tutti.chassis.store.unit import Unit
@@ -22,6 +24,7 @@ from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import bytes_digest
 
+OPERATOR = Principal.of_role(Role.OPERATOR)
 REQUEST = CreateDedupRequest(name="dedups/a", request_id="a", spec=DedupSpec(manifest_key="private"))
 
 
@@ -57,7 +60,7 @@ def test_a_cancel_ends_the_task_too(bench: Bench) -> None:
     work = made_of(bench, ran)
     work.create(REQUEST)
     assert tasks(bench) == ["waiting"]
-    assert work.cancel(CancelRequest(name="dedups/a")).state == STATE_CANCELLED
+    assert work.cancel(CancelRequest(name="dedups/a"), OPERATOR).state == STATE_CANCELLED
     assert tasks(bench) == ["cancelled"]
     worker = TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL)
     assert not worker.step()
@@ -72,7 +75,7 @@ def test_what_was_cancelled_is_begun_anew_by_another_request_and_what_still_runs
     def run(context: TaskContext, dedup: Dedup) -> Outcome:
         ran.append(dedup.spec.manifest_key)
         if len(ran) == 1:
-            work.cancel(CancelRequest(name="dedups/a"))
+            work.cancel(CancelRequest(name="dedups/a"), OPERATOR)
             assert work.create(REQUEST, anew=True).state == STATE_CANCELLED  # that request had its answer
             assert work.create(other, anew=True).state == STATE_PENDING
             with pytest.raises(AlreadyExists):
@@ -89,9 +92,9 @@ def test_what_was_cancelled_is_begun_anew_by_another_request_and_what_still_runs
     work.create(REQUEST)
     worker = TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL)
     assert worker.step()
-    assert work.get(GetRequest(name="dedups/a")).state == STATE_PENDING
+    assert work.get(GetRequest(name="dedups/a"), OPERATOR).state == STATE_PENDING
     assert worker.step()
-    done = work.get(GetRequest(name="dedups/a"))
+    done = work.get(GetRequest(name="dedups/a"), OPERATOR)
     assert (done.state, done.documents, ran) == (STATE_DONE, 2, ["private", "other"])
     assert work.create(other, anew=True) == done
     assert not worker.step()
@@ -104,18 +107,18 @@ def test_how_far_work_is_can_be_seen_while_it_runs_and_is_in_no_event(bench: Ben
         for done in (1, 2):
             context.tell(Progress(done, 5, "documents"))
             context.tell(Progress(done + 100, 5, "documents"))  # too soon to be worth a transaction
-            seen.append(work.get(GetRequest(name="dedups/a")))
+            seen.append(work.get(GetRequest(name="dedups/a"), OPERATOR))
             bench.clock.advance(TELL_SECONDS)
         return lambda unit, dedup: None
 
     work = Work(bench, "dedups", Dedup, run, "v1")
     bench.database.create(bench.metadata)
     work.create(REQUEST)
-    assert not work.get(GetRequest(name="dedups/a")).HasField("progress")
+    assert not work.get(GetRequest(name="dedups/a"), OPERATOR).HasField("progress")
     assert TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL).step()
     assert [each.progress.done for each in seen] == [1, 2]
     assert (seen[0].progress.total, seen[0].progress.unit, seen[0].revision) == (5, "documents", seen[1].revision)
-    assert not work.get(GetRequest(name="dedups/a")).HasField("progress")
+    assert not work.get(GetRequest(name="dedups/a"), OPERATOR).HasField("progress")
     stored = bench.units.run(lambda unit: work.resource.get(unit, "dedups/a"))
     assert not stored.HasField("progress")
     bench.clock.advance(1000 * TTL)
@@ -133,7 +136,7 @@ def test_what_is_private_is_kept_with_the_work_and_not_shown(bench: Bench) -> No
     work = made_of(bench, [])
     for _ in range(2):
         assert work.create(REQUEST, shown=DedupSpec(), keep=keep).spec == DedupSpec(logic_version="v1")
-    assert work.get(GetRequest(name="dedups/a")).spec.manifest_key == ""
+    assert work.get(GetRequest(name="dedups/a"), OPERATOR).spec.manifest_key == ""
     assert kept == ["private", "private"]
     assert tasks(bench) == ["waiting"]
 

@@ -198,6 +198,7 @@ class Resource(_message.Message):
     COLUMNS_FIELD_NUMBER: _builtins.int
     ABOUT_FIELD_NUMBER: _builtins.int
     EMPTY_FIELD_NUMBER: _builtins.int
+    TENANTS_FIELD_NUMBER: _builtins.int
     plural: _builtins.str
     """plural is the first segment of its names, the field name in lists, and its noun on the command line."""
     manifest: _builtins.str
@@ -208,6 +209,8 @@ class Resource(_message.Message):
     """about is the help text of its command group; kinds without it have no group."""
     empty: _builtins.str
     """empty is printed if there are no resources; it says how to create one."""
+    tenants: _builtins.bool
+    """tenants: its resources belong to tenants. For a caller of another tenant they do not exist."""
     @_builtins.property
     def parents(self) -> _containers.RepeatedCompositeFieldContainer[Global___Parent]:
         """parents that it was made from."""
@@ -226,10 +229,11 @@ class Resource(_message.Message):
         columns: _abc.Iterable[_builtins.str] | None = ...,
         about: _builtins.str = ...,
         empty: _builtins.str = ...,
+        tenants: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["about", b"about", "columns", b"columns", "digest", b"digest", "empty", b"empty", "manifest", b"manifest", "parents", b"parents", "plural", b"plural"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["about", b"about", "columns", b"columns", "digest", b"digest", "empty", b"empty", "manifest", b"manifest", "parents", b"parents", "plural", b"plural", "tenants", b"tenants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
