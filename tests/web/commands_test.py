@@ -54,7 +54,9 @@ def test_a_user_is_added_listed_invited_again_and_disabled(served: Hosted) -> No
     made = tutti(served, "users", "add", "Ada Example", "--role", "engineer")
     visitor = followed(served, made["url"])
     assert "Ada Example" in visitor.get("/runs").text
+    eve = tutti(served, "users", "add", "Eve Example", "--role", "engineer", "--tenant", "lab")["user"]
     listed = {each["name"]: each for each in tutti(served, "users", "ls")}
+    assert [listed[user]["tenant"] for user in (made["user"], eve)] == ["tenants/default", "tenants/lab"]
     assert (listed[made["user"]]["display_name"], listed[made["user"]]["state"]) == ("Ada Example", "active")
     again = followed(served, tutti(served, "users", "invite", made["user"])["url"])
     assert tutti(served, "users", "disable", made["user"].removeprefix("users/"))["state"] == "disabled"

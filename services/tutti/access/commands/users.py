@@ -29,9 +29,12 @@ def users() -> None: ...
 @click.option(
     "--role", "roles", multiple=True, type=click.Choice(ROLES), required=True, help="May be given more than once."
 )
+@click.option(
+    "--tenant", default="", help="Tenant of the user; a name that nobody used is a new one.  [default: default]"
+)
 @output_option
 @connection_options
-def add(name: str, roles: tuple[str, ...], output: str, **where: Any) -> None:
+def add(name: str, roles: tuple[str, ...], tenant: str, output: str, **where: Any) -> None:
     """Create a user called NAME and print a link that logs the user in once.
 
     The link expires after seven days; `tutti users invite` prints another one. NAME is shown on pages only: everywhere
@@ -42,7 +45,12 @@ def add(name: str, roles: tuple[str, ...], output: str, **where: Any) -> None:
     """
     with connected(**where) as client:
         wanted = [Role.Value(f"ROLE_{role.upper()}") for role in roles]
-        request = CreateUserRequest(request_id=fresh_id(), display_name=name, roles=wanted)
+        request = CreateUserRequest(
+            request_id=fresh_id(),
+            display_name=name,
+            roles=wanted,
+            tenant=full_name("tenants", tenant) if tenant else "",
+        )
         user = client.access.CreateUser(request).user
         _show_invitation(client, user.name, output)
 
@@ -69,7 +77,7 @@ def ls(output: str, **where: Any) -> None:
                 break
     if output != JSON:
         rows = [row | {"roles": ", ".join(row["roles"])} for row in rows]
-    columns = ("name", "display_name", "roles", "state", "created_at")
+    columns = ("name", "display_name", "roles", "tenant", "state", "created_at")
     print_list(rows, columns, output, nothing="no users yet; `tutti open` and `tutti users add` create them")
 
 
