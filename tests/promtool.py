@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -37,11 +38,17 @@ def program(name: str) -> str:
 
 @contextmanager
 def scraping(
-    folder: Path, rules: Sequence[Mapping[str, Any]], addresses: Mapping[str, str], *, interval: float = 0.5
+    folder: Path,
+    rules: Sequence[Mapping[str, Any]],
+    addresses: Mapping[str, str],
+    *,
+    interval: float = 0.5,
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Asked]:
     """Ask a real Prometheus with these rules, which scrapes the address of each container every `interval` seconds.
 
-    Yields a function from a path of its API, such as `rules`, to the data of the answer.
+    `others` are addresses of what is not of ours, by job. Yields a function from a path of its API, such as `rules`, to
+    the data of the answer.
     """
     binary = program("prometheus")
     targets = [{"targets": [address], "labels": {"container": name}} for name, address in addresses.items()]
@@ -49,7 +56,10 @@ def scraping(
     configuration = {
         "global": {"scrape_interval": every, "evaluation_interval": every, "scrape_timeout": every},
         "rule_files": ["rules.yml"],
-        "scrape_configs": [{"job_name": "tutti", "static_configs": targets}],
+        "scrape_configs": [
+            {"job_name": "tutti", "static_configs": targets},
+            *({"job_name": job, "static_configs": [{"targets": [address]}]} for job, address in others.items()),
+        ],
     }
     (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "tutti", "rules": list(rules)}]}))
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))

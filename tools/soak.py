@@ -92,6 +92,14 @@ ROWS = {
         "sampling has the log-probabilities of training, to the bit; policies killed come to the same state",
         (campaign("tests/numerics/parity_test.py"), campaign("tests/faults/policy_test.py")),
     ),
+    21: Row(
+        "faults by seed on real services, every replica restarted, leaders lost",
+        (
+            campaign("tests/stack/rounds_test.py"),
+            campaign("tests/stack/stack_test.py"),
+            campaign("tests/stack/replicated_test.py"),
+        ),
+    ),
 }
 
 
