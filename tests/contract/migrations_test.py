@@ -31,12 +31,14 @@ def upgrade(op):
 """
 OPENED = """import sys
 from pathlib import Path
-from sqlalchemy import MetaData
+from sqlalchemy import Column, Integer, MetaData, Table
 from tutti.backbone.connect import open_database
 
 url, name, history = sys.argv[1:]
 database = open_database(url, name)
-database.create(MetaData(), Path(history))
+metadata = MetaData()
+Table("t1", metadata, Column("id", Integer, primary_key=True))
+database.create(metadata, Path(history))
 database.close()
 print([each for each in sys.modules if each.startswith("alembic")])
 """
@@ -111,11 +113,17 @@ def test_the_newest_revision_of_every_service_is_known_without_alembic() -> None
         assert migrations.newest(history) == migrations.directory(history).get_current_head()
 
 
-def test_tables_that_are_current_are_opened_without_alembic(url: str, history: Path, unique: str) -> None:
-    create(url, unique, history)
+@pytest.mark.parametrize("new", [True, False], ids=["new", "current"])
+def test_tables_that_are_new_or_current_need_no_alembic(url: str, history: Path, unique: str, *, new: bool) -> None:
+    if not new:
+        create(url, unique, history)
     words = [sys.executable, "-c", OPENED, url, unique, str(history)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+    assert seen(url, unique) == ({"t1"}, ["0001"])
+    add(history, 2)
+    create(url, unique, history)
+    assert seen(url, unique) == ({"t1", "t2"}, ["0002"])
 
 
 def test_a_table_without_a_revision_is_seen() -> None:
