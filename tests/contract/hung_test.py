@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import kafka
 import pytest
+from kafka.errors import UnknownBrokerIdError
 from tests.browser.campaign import CampaignServer, pair_lines
 from tests.faults.processes import until
 from tests.web.annotation_test import Annotator
@@ -60,6 +62,25 @@ def test_no_call_waits_for_a_broker_that_hangs(own_server: Callable[[str], Any])
         with closing(KafkaEventLog(brokers)) as patient:
             patient.append([RECORD])
         assert log.read(TopicPartition(TOPIC.name, 0), 0)[0].value == b"v"
+
+
+def test_the_offsets_of_a_partition_without_a_leader_are_waited_for(
+    own_server: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was slow for longer than its session leads nothing for a moment, and the client raises at once."""
+    ask, refused = kafka.KafkaAdminClient.list_partition_offsets, [UnknownBrokerIdError(-1), UnknownBrokerIdError(-1)]
+
+    def asked(*words: Any, **named: Any) -> Any:
+        if refused:
+            raise refused.pop()
+        return ask(*words, **named)
+
+    with closing(KafkaEventLog(Brokers.parse(own_server("kafka").up()))) as log:
+        log.ensure([TOPIC])
+        log.append([RECORD])
+        monkeypatch.setattr(kafka.KafkaAdminClient, "list_partition_offsets", asked)
+        assert log.end_offsets(TOPIC.name) == {TopicPartition(TOPIC.name, 0): 1}
+    assert not refused
 
 
 def test_no_call_waits_for_an_s3_server_that_hangs(own_server: Callable[[str], Any]) -> None:

@@ -243,8 +243,16 @@ class KafkaEventLog:
 
     def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
         wanted = {kafka.TopicPartition(topic, partition): spec for partition in range(self._count(topic))}
+        deadline = time.monotonic() + self._deadline
         with self._asked(f"read the offsets of {topic}"):
-            found = self._the_admin().list_partition_offsets(wanted, timeout_ms=int(self._deadline * 1000))
+            while True:
+                try:
+                    found = self._the_admin().list_partition_offsets(wanted, timeout_ms=int(self._deadline * 1000))
+                    break
+                except errors.UnknownBrokerIdError:  # a partition has no leader now, and the client does not wait
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(LOOK_SECONDS)
         return {at.partition: position.offset for at, position in found.items()}
 
     def _the_producer(self) -> Any:
