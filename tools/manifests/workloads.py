@@ -24,7 +24,7 @@ from tools.manifests.parts import (
     settings_mount,
 )
 
-CHECK = ["python", "-S", "-m", "tutti.chassis.runtime.container", "--check"]
+CHECK = ["keeper", "--check"]
 REPLICAS = 2  # of the agents
 
 

@@ -9,6 +9,7 @@ import faulthandler
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 
@@ -44,8 +45,6 @@ def hold(gone: Callable[[], None]) -> Pulse:
     leash = socket.socket(fileno=int(text))
     leash.set_inheritable(False)
     faulthandler.register(EXAMINE, all_threads=True)
-
-    import threading  # the supervisor's end does without
 
     def follow() -> None:
         with contextlib.suppress(OSError):

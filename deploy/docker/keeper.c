@@ -1,0 +1,177 @@
+/* The entry point of a container: `keeper MODULE [ARGUMENT ...]` runs `python -m MODULE [ARGUMENT ...]`.
+ *
+ * Promises: SIGTERM and SIGINT reach the program even while it starts (the kernel drops signals for which PID 1 has no
+ * handler, unless they are blocked); orphaned processes are reaped; a program that stops sending heartbeats writes its
+ * stacks to stderr and is killed, so the container exits and its restart policy applies. The exit code is the
+ * program's, or 128 + N after signal N.
+ *
+ * `keeper --check PART` is the health check of a service or an agent: exit code 0 if healthy, else 1 with the reason.
+ *
+ * It is in C because there is one beside each program, for as long as that runs, and because checks run all the time:
+ * in Python both need 4 MB and 40 ms of CPU time. The heartbeats are those of tutti.chassis.runtime.leash, the health
+ * file is that of tutti.chassis.runtime.healthfile.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Seconds; tests compile it with shorter ones. */
+#ifndef FIRST_WORD_SECONDS
+#define FIRST_WORD_SECONDS 60.0
+#endif
+#ifndef SILENCE_SECONDS
+#define SILENCE_SECONDS 30.0
+#endif
+#ifndef LOOK_SECONDS
+#define LOOK_SECONDS 1.0
+#endif
+#define EXAMINE_SECONDS 1 /* for a program that hangs to write its stacks */
+#define STALE_SECONDS 20  /* of a health file; longer than the deadline of a database that hangs */
+
+enum { HEALTHY, FAILED, MISUSE, SIGNALLED = 128 };
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Return 0 and print "healthy", or print the reason why PART is not. */
+static int check(const char *part)
+{
+    const char *folder = getenv("TUTTI_DATA_DIR");
+    char path[4096], reason[4096] = "";
+    struct stat status;
+    snprintf(path, sizeof path, "%s/endpoints/%s.health", folder ? folder : ".tutti", part);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT)
+        return puts("it has not started yet"), FAILED;
+    ssize_t length = file < 0 ? -1 : read(file, reason, sizeof reason - 1);
+    if (length < 0 || fstat(file, &status) != 0)
+        return printf("%s cannot be read: %s\n", path, strerror(errno)), FAILED;
+    reason[length] = '\0';
+    reason[strcspn(reason, "\n")] = '\0';
+    long silent = (long)(time(NULL) - status.st_mtime);
+    if (silent > STALE_SECONDS)
+        return printf("no word for %ld s%s%s\n", silent, *reason ? "; the last one: " : "", reason), FAILED;
+    return puts(*reason ? reason : "healthy"), *reason ? FAILED : HEALTHY;
+}
+
+/* Start the program with the other end of the leash; its process id, or -1. */
+static pid_t start(char **words, int mine, int theirs, const sigset_t *mask)
+{
+    pid_t program = fork();
+    if (program == 0) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", theirs);
+        close(mine);
+        if (setenv("TUTTI_SUPERVISOR_FD", number, 1) == 0 && sigprocmask(SIG_SETMASK, mask, NULL) == 0)
+            execvp(words[0], words);
+        fprintf(stderr, "tutti: %s cannot be started: %s\n", words[0], strerror(errno));
+        _exit(MISUSE);
+    }
+    close(theirs);
+    return program;
+}
+
+/* Reap every process that ended; the exit code once the program is among them, else -1. */
+static int reap(pid_t program)
+{
+    int status;
+    pid_t ended;
+    while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
+        if (ended == program)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED + WTERMSIG(status);
+    return ended < 0 && errno == ECHILD ? FAILED : -1;
+}
+
+/* 1 if there was a heartbeat since the last call. */
+static int heard(int leash)
+{
+    char beats[256];
+    int any = 0;
+    while (recv(leash, beats, sizeof beats, MSG_DONTWAIT) > 0)
+        any = 1;
+    return any;
+}
+
+/* Let a program that hangs write its stacks, and kill it. */
+static void give_up(pid_t program, const char *module, double seconds)
+{
+    fprintf(stderr, "tutti: %s: no heartbeat for %g s; killed\n", module, seconds);
+    kill(program, SIGUSR1);
+    sleep(EXAMINE_SECONDS);
+    kill(program, SIGKILL);
+}
+
+static int keep(pid_t program, const char *module, int leash, const sigset_t *signals)
+{
+    const struct timespec look = {(time_t)LOOK_SECONDS, (long)((LOOK_SECONDS - (time_t)LOOK_SECONDS) * 1e9)};
+    double limit = FIRST_WORD_SECONDS, since = now(), looked = since;
+    int code, stopping = 0;
+    while ((code = reap(program)) < 0) {
+        int number = sigtimedwait(signals, NULL, &look);
+        if ((number == SIGTERM || number == SIGINT) && !stopping) {
+            stopping = 1;
+            kill(program, number);
+        }
+        double at = now();
+        if (heard(leash)) {
+            limit = SILENCE_SECONDS;
+            since = at;
+        }
+        /* After a pause of our own, as of a container, the program has the whole time again. */
+        if (at - looked > limit / 4)
+            since = at;
+        looked = at;
+        if (!stopping && at - since > limit) {
+            stopping = 1;
+            give_up(program, module, limit);
+        }
+    }
+    return code;
+}
+
+int main(int count, char **arguments)
+{
+    if (count == 3 && strcmp(arguments[1], "--check") == 0)
+        return check(arguments[2]);
+    if (count < 2 || arguments[1][0] == '-') {
+        fputs("tutti: expected MODULE [ARGUMENT ...], such as tutti.scheduler, or --check PART\n", stderr);
+        return MISUSE;
+    }
+    char **words = calloc((size_t)count + 2, sizeof *words);
+    if (words == NULL)
+        return FAILED;
+    words[0] = "python";
+    words[1] = "-m";
+    memcpy(words + 2, arguments + 1, (size_t)(count - 1) * sizeof *words);
+
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || fcntl(ends[0], F_SETFD, FD_CLOEXEC) != 0) {
+        perror("tutti: no socket");
+        return FAILED;
+    }
+    pid_t program = start(words, ends[0], ends[1], &before);
+    if (program < 0) {
+        perror("tutti: no process");
+        return FAILED;
+    }
+    return keep(program, arguments[1], ends[0], &signals);
+}
