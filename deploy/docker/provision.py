@@ -63,7 +63,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
     hosts = [host for host in os.environ.get(TLS_HOSTS, "").split(",") if host]
     authority = _authority(volume) if hosts else None
     for name, user in users.items():
-        agent, folder = name.startswith("agent"), volume / name
+        agent, folder = name.startswith("agent-"), volume / name
         settings: dict[str, dict[str, str | int]] = {
             "rpc": {"listen": f"0.0.0.0:{PORT}", "tokens": f"/run/tutti/{name}/tokens"},
             "telemetry": {"metrics_listen": f"0.0.0.0:{METRICS_PORT}"},
@@ -82,10 +82,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         if name in services or name == "operator":
             files["tokens"] = tokens.text()
         elif agent:
-            # On Kubernetes one secret serves all agents of a StatefulSet, so that it cannot be bound to a node.
-            node = name.removeprefix("agent-")
-            token = tokens.of(Role.AGENT) if node == name else tokens.for_node(node)
-            files["tokens"] = f"{Role.AGENT.value} {token}\n"
+            files["tokens"] = f"{Role.AGENT.value} {tokens.for_node(name.removeprefix('agent-'))}\n"
             settings["trainer"] = {"address": name}
             files["tutti.toml"] = to_toml(settings)
         elif name == "postgres":

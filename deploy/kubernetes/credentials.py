@@ -21,17 +21,24 @@ from provision import ARCHIVE, provide, to_toml  # noqa: E402
 
 from tutti.chassis.config.settings import installed_services  # noqa: E402
 
-BESIDES = ("agent", ARCHIVE, "door", "operator", "postgres", "roles", "s3", "topics")
+AGENTS = 16
+BESIDES = (ARCHIVE, "door", "operator", "postgres", "roles", "s3", "topics")
 
 
-def secrets(folder: Path, *, log: str | None, database: str | None, blobs: str | None) -> list[dict[str, object]]:
-    """A Secret for each pod. `log`: HOST:PORT; `database`: the URL of its administrator; `blobs`: URL with keys."""
+def secrets(
+    folder: Path, *, log: str | None, database: str | None, blobs: str | None, agents: int = AGENTS
+) -> list[dict[str, object]]:
+    """A Secret for each pod, and one for the agents, of which each pod is given its own part.
+
+    `log`: HOST:PORT; `database`: the URL of its administrator; `blobs`: URL with keys.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    nodes = [f"agent-{number}" for number in range(agents)]
     names = [*installed_services(), *BESIDES]
-    provide(folder, dict.fromkeys(names, os.getuid()))
+    provide(folder, dict.fromkeys([*names, *nodes], os.getuid()))
     found: list[dict[str, object]] = []
-    for name in names:
-        files = {path.name: path.read_text() for path in sorted((folder / name).iterdir()) if path.is_file()}
+    for name in ("agent", *names):
+        files = _of_agents(folder, nodes) if name == "agent" else _files(folder / name)
         if "tutti.toml" in files:
             files["tutti.toml"] = _moved(files["tutti.toml"], log=log, database=database, blobs=blobs)
         if name == "roles" and database:
@@ -45,6 +52,19 @@ def secrets(folder: Path, *, log: str | None, database: str | None, blobs: str |
             }
         )
     return found
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def _of_agents(folder: Path, nodes: Sequence[str]) -> dict[str, str]:
+    """The settings that all agents share, and for the node N its token as N.tokens: it is good for this node alone."""
+    every = {name.removeprefix("agent-"): _files(folder / name) for name in nodes}
+    settings = tomllib.loads(every["0"]["tutti.toml"])
+    settings["rpc"]["tokens"] = "/run/tutti/agent/tokens"
+    del settings["trainer"]  # the address of a pod is in its environment
+    return {"tutti.toml": to_toml(settings), **{f"{node}.tokens": files["tokens"] for node, files in every.items()}}
 
 
 def _moved(text: str, *, log: str | None, database: str | None, blobs: str | None) -> str:
@@ -71,13 +91,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--database", metavar="URL", help="a Postgres outside: postgresql://ADMIN:PASSWORD@HOST:PORT/DB"
     )
     parser.add_argument("--blobs", metavar="URL", help="an S3 outside: s3://KEY:SECRET@HOST/BUCKET")
+    parser.add_argument("--agents", type=int, default=AGENTS, help="how many agents there can be; %(default)s")
     given = parser.parse_args(arguments)
+    if given.agents < 1:
+        parser.error(f"--agents {given.agents}: expected at least 1")
     for name, value, scheme in (("--database", given.database, "postgresql"), ("--blobs", given.blobs, "s3")):
         if value and (urlsplit(value).scheme != scheme or "@" not in value):
             parser.error(f"{name} {value}: expected {scheme}://USER:PASSWORD@HOST/NAME")
     if given.log and not urlsplit(f"//{given.log}").port:
         parser.error(f"--log {given.log}: expected HOST:PORT")
-    every = secrets(given.folder, log=given.log, database=given.database, blobs=given.blobs)
+    every = secrets(given.folder, log=given.log, database=given.database, blobs=given.blobs, agents=given.agents)
     sys.stdout.write(yaml.safe_dump_all(every, sort_keys=False))
     return 0
 

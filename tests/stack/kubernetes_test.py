@@ -1,7 +1,9 @@
 """deploy/kubernetes as a text: what each pod may use, see and reach, without a cluster."""
 
 import re
+import shutil
 import stat
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -153,7 +155,7 @@ def test_a_pod_reaches_what_it_calls_and_nothing_else() -> None:
     assert [each for each in refused if allowed("single", *each, stores[each[1]])] == []
 
 
-def credentials(folder: Path, **stores: str) -> list[Manifest]:
+def credentials(folder: Path, **stores: Any) -> list[Manifest]:
     sys.path.append(str(ROOT / "deploy" / "kubernetes"))
     try:
         module = import_module("credentials")
@@ -164,15 +166,46 @@ def credentials(folder: Path, **stores: str) -> list[Manifest]:
     return found
 
 
+def test_an_agent_is_given_the_token_of_its_node_alone(tmp_path: Path) -> None:
+    made = {each["metadata"]["name"]: each["stringData"] for each in credentials(tmp_path / "kept", agents=3)}
+    operator = tmp_path / "operator"
+    operator.write_text(made["tutti-operator"]["tokens"])
+    operator.chmod(0o600)
+    every = tokens_at(operator, [Role.AGENT])
+    secret, settings = tmp_path / "secret", tmp_path / "settings"
+    secret.mkdir()
+    for name, text in made["tutti-agent"].items():
+        (secret / name).write_text(text)
+    (copied,) = pods("single")["agent"]["spec"]["initContainers"]
+    script = copied["command"][2].replace("/secret", str(secret)).replace("/settings", str(settings))
+
+    def start(node: int) -> subprocess.CompletedProcess[str]:
+        shutil.rmtree(settings, ignore_errors=True)
+        settings.mkdir()
+        variables = {"TUTTI_NODE": str(node)}
+        return subprocess.run(
+            ["sh", "-c", script], env=variables, capture_output=True, text=True, timeout=30, check=False
+        )
+
+    for node in (0, 2):
+        assert start(node).returncode == 0
+        assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in settings.iterdir()} == {
+            "tokens": 0o600,
+            "tutti.toml": 0o600,
+        }
+        assert every.node_of((settings / "tokens").read_text().split()[1]) == str(node)
+        values = load(settings / "tutti.toml", environment={}).values
+        assert str(values.rpc.tokens) == "/run/tutti/agent/tokens"
+    refused = start(3)
+    assert (refused.returncode, "run credentials.py --agents 4" in refused.stderr) == (1, True)
+
+
 def test_secrets_are_made_once_for_their_owner_and_name_the_stores(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     first = credentials(folder)
     assert credentials(folder) == first
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = {each["metadata"]["name"]: each["stringData"] for each in first}
-    (tmp_path / "tokens").write_text(files["tutti-agent"]["tokens"])
-    (tmp_path / "tokens").chmod(0o600)
-    assert tokens_at(tmp_path / "tokens", [Role.AGENT]).of(Role.AGENT)
     assert "tokens" not in files["tutti-door"]
     outside = credentials(
         folder, log="log.test:9093", database="postgresql://root:pw@db.test:5433/lm", blobs="s3://k:s@s3.test/b"

@@ -67,17 +67,32 @@ def pod(
     return {"metadata": {"labels": metadata(name, component)["labels"]}, "spec": spec}
 
 
-def copied(secret: str) -> Manifest:
+NODE: Manifest = {
+    "name": "TUTTI_NODE",
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}},
+}
+# The Secret of the agents has the token of each; a pod copies its own, and only this container sees the others.
+COPY_OF_NODE = """umask 077
+cp /secret/tutti.toml /settings/
+cp "/secret/$TUTTI_NODE.tokens" /settings/tokens && exit
+echo "no token for agent $TUTTI_NODE: run credentials.py --agents $((TUTTI_NODE + 1)) and apply its output" >&2
+exit 1
+"""
+
+
+def copied(name: str) -> Manifest:
     """Copies a Secret to files of mode 0600: in a Secret's volume the group may read, which Tutti refuses."""
+    of_node = name == "agent"
     return {
-        "name": f"settings-{secret}",
+        "name": f"settings-{name}",
         "image": "tutti/control",
-        "command": ["sh", "-c", "umask 077 && cp /secret/* /settings/"],
+        "command": ["sh", "-c", COPY_OF_NODE if of_node else "umask 077 && cp /secret/* /settings/"],
+        **({"env": [NODE]} if of_node else {}),
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
         "securityContext": CONFINED,
         "volumeMounts": [
-            {"name": f"secret-{secret}", "mountPath": "/secret", "readOnly": True},
-            {"name": f"settings-{secret}", "mountPath": "/settings"},
+            {"name": f"secret-{name}", "mountPath": "/secret", "readOnly": True},
+            {"name": f"settings-{name}", "mountPath": "/settings"},
         ],
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 from tools.manifests.parts import (
     CONFINED,
     METRICS,
+    NODE,
     PAGES,
     RPC,
     SHARED_MEMORY,
@@ -82,10 +83,7 @@ def agents(part: Mapping[str, Any]) -> list[Manifest]:
     container["ports"] = [{"name": "metrics", "containerPort": METRICS}]
     container["env"] = [
         {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-        {
-            "name": "TUTTI_NODE",
-            "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}},
-        },
+        NODE,
         {"name": "TUTTI_TRAINER__ADDRESS", "value": f"$(POD_NAME).{name}"},
         *container["env"],
     ]
