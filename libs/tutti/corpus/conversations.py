@@ -6,6 +6,8 @@ checked, and an error names the line and the field.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +16,8 @@ from typing import ClassVar, Protocol, Self, TypeVar
 from tutti.records.canonical import JsonValue, canonical_json, content_digest, parse_json
 from tutti.records.errors import CorpusError, NotCanonical
 from tutti.records.fields import Fields
+
+HALF = re.compile("[\ud800-\udfff]")
 
 
 class InvalidConversation(CorpusError):
@@ -179,12 +183,22 @@ def from_lines(kind: type[R], data: bytes) -> Iterator[R]:
     """The records of JSON lines. Raises InvalidConversation, which names the line."""
     for number, line in enumerate(data.splitlines(), 1):
         try:
-            yield kind.read(Fields(parse_json(line), path=f"line {number}", error=InvalidConversation))
+            yield kind.read(Fields(_parsed(line), path=f"line {number}", error=InvalidConversation))
         except NotCanonical as error:
             raise InvalidConversation(f"line {number}: {error}") from error
         except InvalidConversation as error:
             words = str(error)
             raise InvalidConversation(words if words.startswith("line ") else f"line {number}: {words}") from error
+
+
+def _parsed(line: bytes) -> JsonValue:
+    """Raises NotCanonical, InvalidConversation."""
+    if not line.strip():
+        raise InvalidConversation("it is empty; expected a JSON object")
+    found = parse_json(line)
+    if b"\\u" in line and (half := HALF.search(json.dumps(found, ensure_ascii=False))):
+        raise InvalidConversation(f"a text has half of a surrogate pair, \\u{ord(half[0]):04x}, which is no character")
+    return found
 
 
 def messages_of(fields: Fields, key: str) -> Messages:

@@ -58,11 +58,18 @@ def test_the_part_does_not_change_the_identity_of_a_conversation() -> None:
         (Conversation, b'{"messages":[]}', "line 2: messages: no message"),
         (Conversation, b'{"messages":[{"content":"x","role":"tool"}]}', "line 2: messages: role 'tool'; expected one"),
         (Conversation, b'{"messages":[{"role":"user"}]}', r"line 2\.messages\[0\]\.content: missing"),
+        (Conversation, b"  ", "line 2: it is empty"),
+        (Conversation, rb'{"messages":[{"content":"\ud800","role":"user"}]}', r"line 2: .*half of .* \\ud800"),
     ],
 )
 def test_a_wrong_line_is_named(kind: type[Conversation], line: bytes, words: str) -> None:
     with pytest.raises(InvalidConversation, match=words):
         list(from_lines(kind, HELLO + b"\n" + line + b"\n"))
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    (found,) = from_lines(Conversation, rb'{"messages":[{"content":"\ud83d\ude00","role":"user"}]}')
+    assert found.messages[0].content == "\U0001f600"
 
 
 @pytest.mark.parametrize(
