@@ -24,6 +24,7 @@ from tutti.contracts.annotation.v1 import (
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
 
 LEASES, JUDGEMENTS = "/annotation/api/leases", "/annotation/api/judgements"
+WITHDRAW = "/annotation/api/withdraw"
 CAMPAIGN = "a"
 
 
@@ -149,6 +150,28 @@ def test_errors_are_json_with_a_reason(ada: Annotator, served: Hosted) -> None:
     assert ada.visitor.get("/annotation/none/state.json").json["error"]["reason"] == "NOT_FOUND"
     signed_out = Annotator(Visitor(served.url)).send(LEASES, {"campaign": CAMPAIGN, "count": 1})
     assert (signed_out.status, signed_out.json["error"]["reason"]) == (401, "NO_SESSION")
+
+
+@pytest.mark.parametrize("campaign", ["a\0b", "\ud800", "A b", "", "../a", "x" * 5000])
+def test_what_is_no_id_of_a_campaign_is_refused(ada: Annotator, campaign: str) -> None:
+    for path, more in ((LEASES, {"count": 1}), (JUDGEMENTS, {"judgements": [{}]}), (WITHDRAW, {})):
+        assert ada.send(path, {"campaign": campaign, **more}).status == 400
+
+
+def test_a_path_with_the_character_nul_is_no_page(ada: Annotator) -> None:
+    for path in ("/annotation/a%00b", "/annotation/a%00b/state.json", "/annotation/a%00/overview"):
+        assert ada.visitor.get(path).status == 404
+
+
+def test_an_invitation_to_a_campaign_of_another_tenant_does_not_take_the_page_away(served: Hosted) -> None:
+    with served.client() as client:
+        created = CreateUserRequest(display_name="Eve", roles=[ROLE_ANNOTATOR], tenant="tenants/other")
+        eve = client.access.CreateUser(created).user.name
+        client.annotation.InviteAnnotator(InviteAnnotatorRequest(campaign=f"campaigns/{CAMPAIGN}", user=eve))
+    visitor = Visitor(served.url)
+    visitor.log_in(served.link(eve))
+    assert visitor.get("/annotation").status == 200
+    assert visitor.get(f"/annotation/{CAMPAIGN}").status == 404
 
 
 def test_the_desk_alone_may_start_its_worker(ada: Annotator) -> None:

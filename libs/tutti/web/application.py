@@ -108,6 +108,8 @@ class Application:
         try:
             if not is_ours(request.headers.get("host", ""), self._settings):
                 raise HttpProblem(421, "this server does not answer under this name: set web.public_url if it should")
+            if "\0" in scope["path"]:  # which no name has, and no database stores
+                raise HttpProblem(404, "no page is at this path")
             await self._router(scope, receive, with_headers)
         except (HTTPException, HttpProblem) as error:
             status = error.status if isinstance(error, HttpProblem) else error.status_code

@@ -18,6 +18,7 @@ from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.names import check_name
 from tutti.chassis.service import Host
 from tutti.chassis.store.limits import Limit
 from tutti.chassis.store.unit import Unit
@@ -112,6 +113,8 @@ class AnnotationPages:
         def look(unit: Unit) -> CampaignsView:
             found = []
             for name in sorted(self._desk.rows.campaigns_of(unit, visit.principal.user)):
+                if not self._tables.campaigns.exists_for(unit, name, visit.principal):
+                    continue  # somebody of another tenant was invited
                 campaign, annotator = self._found(unit, visit, name)
                 standing = self._desk.standing(unit, campaign, annotator)
                 short = name.removeprefix("campaigns/")
@@ -214,7 +217,7 @@ class AnnotationPages:
         def run(unit: Unit) -> T:
             if wait := self._tables.limits.charge(unit, f"{what}/{visit.principal.user}", limit):
                 raise Refused(TOO_MANY, f"too many requests: wait {wait:.1f} s", {"retry_after": f"{wait + 0.5:.0f}"})
-            name = f"campaigns/{ident.removeprefix('campaigns/')}"
+            name = check_name("campaigns", f"campaigns/{ident.removeprefix('campaigns/')}", field="campaign")
             if locked:
                 self._tables.campaigns.lock(unit, name)
             campaign, annotator = self._found(unit, visit, name)

@@ -15,6 +15,13 @@ def required(request: Message, *paths: str) -> None:
             raise InvalidField(path, seen="nothing", expected=f"a value; set {path} in {type(request).__name__}")
 
 
+def check_text(request: Message) -> None:
+    """Raise InvalidField for a text of the request with the character NUL, which databases do not store."""
+    for field, value in request.ListFields():
+        if field.type == field.TYPE_STRING and any("\0" in text for text in (value if field.is_repeated else (value,))):
+            raise InvalidField(field.name, seen="text with the character NUL", expected="text without it")
+
+
 def limit_of(request: Message, *, default: int, most: int) -> int:
     """The page size of the request, `default` when it has none. Raises InvalidField above `most`."""
     limit: int = getattr(request, "limit")  # noqa: B009

@@ -46,6 +46,7 @@ from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.health import Health
 from tutti.chassis.rpc.methods import Method, check_api, methods_of
 from tutti.chassis.rpc.reflected import reflect
+from tutti.chassis.rpc.required import check_text
 from tutti.chassis.rpc.tls import Tls
 from tutti.chassis.service import Served
 from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
@@ -269,6 +270,7 @@ class RpcServer:
         except DecodeError:
             seen = f"{len(data)} bytes that are none"
             raise InvalidField("request", seen=seen, expected=f"a {method.request.DESCRIPTOR.full_name}") from None
+        check_text(request)
         remaining = context.time_remaining()
         deadline = self._settings.deadline_seconds if remaining is None else remaining
         return Call(role, request_id_of(request), context.peer(), deadline, user), request

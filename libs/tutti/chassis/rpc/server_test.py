@@ -135,6 +135,13 @@ def test_bytes_that_are_no_message_are_refused(demo: Demo) -> None:
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+def test_a_text_that_no_database_stores_is_refused(demo: Demo) -> None:
+    with pytest.raises(InvalidField) as caught:
+        demo.ingest().GetIngest(GetRequest(name="ingests/a\0b"))
+    assert caught.value.field == "name"
+    assert "NUL" in str(caught.value)
+
+
 def test_a_defect_is_an_incident_in_the_log_and_no_traceback(demo: Demo, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(Internal) as caught:
         demo.ingest().GetIngest(GetRequest(name="ingests/defect"))
