@@ -12,6 +12,7 @@ from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
 from tutti.access.tables import Link, Tables
 from tutti.access.tokens import TAKEN, TokenCalls, check_digest, timestamp, wire_of
+from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.identity import principal
 from tutti.chassis.identity.auth import Role
@@ -79,7 +80,7 @@ class AccessApi(TokenCalls):
         _check_display_name(request.display_name)
         for role in request.roles:
             if role not in ROLES:
-                raise InvalidField("roles", seen=WireRole.Name(role), expected="operator, engineer or annotator")
+                raise InvalidField("roles", seen=named(WireRole, role), expected="operator, engineer or annotator")
         tenant = check_name("tenants", request.tenant or DEFAULT_TENANT)
 
         def create(unit: Unit) -> User:

@@ -148,6 +148,8 @@ def test_bad_input_is_refused_by_field(world: Simulation, callers: Callers) -> N
         world.insist(lambda: stub.CreateUser(CreateUserRequest(display_name="a\nb", roles=[ROLE_ENGINEER])))
     with pytest.raises(InvalidField, match="operator, engineer or annotator"):
         world.insist(lambda: stub.CreateUser(CreateUserRequest(display_name="A", roles=[ROLE_AGENT])))
+    with pytest.raises(InvalidField, match="got '77'"):
+        world.insist(lambda: stub.CreateUser(CreateUserRequest(display_name="A", roles=[77])))  # type: ignore[list-item]
     with pytest.raises(InvalidField, match="64 hexadecimal digits"):
         callers.link(digest="a secret in plain text")
     for_years = IssueLinkRequest(link_digest=LINK, valid_seconds=10**9)

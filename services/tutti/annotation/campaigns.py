@@ -259,8 +259,8 @@ def _check_pairs(ordinary: list[Pair], left_out: int) -> None:
     """Raises WorkFailed."""
     if not ordinary:
         raise WorkFailed(
-            f"no pair can be compared: {left_out} pairs have equal answers or answers that are too long; a prompt "
-            f"needs two different answers (raise `each` or the temperature of the samples)"
+            f"no pair can be compared, and {left_out:,} were left out since their answers are equal or too long; a "
+            f"prompt needs two different answers (raise `each` or the temperature of the samples)"
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from tutti.annotation.pairs import Line
 from tutti.annotation.simulated import crowd_in
+from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.annotation.v1 import CROWD_PEOPLE, CROWD_SIMULATED, CampaignSpec, Crowd
 from tutti.corpus.conversations import InvalidConversation, from_lines
@@ -17,6 +18,7 @@ DEFAULT_CONTROLS, MOST_CONTROLS = 0.1, 0.5
 DEFAULT_QUALIFICATION = (5, 4)
 MOST_QUALIFYING = 50
 MOST_SEED = 1 << 53
+MOST_DEADLINE = 366 * 24 * 3600
 AXIS = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 SAMPLE = re.compile(r"samples/[^\0]{1,390}")
 
@@ -55,6 +57,12 @@ def check_campaign(spec: CampaignSpec) -> None:
         ("judgements", spec.judgements <= MOST_JUDGEMENTS, spec.judgements, f"at most {MOST_JUDGEMENTS:,}"),
         ("warning", len(spec.warning) <= LONGEST_RULE, "a warning", f"at most {LONGEST_RULE} characters"),
         ("filler", len(spec.filler) <= LONGEST_RULE, "a filler", f"at most {LONGEST_RULE} characters"),
+        (
+            "deadline_seconds",
+            spec.deadline_seconds <= MOST_DEADLINE,
+            spec.deadline_seconds,
+            f"at most {MOST_DEADLINE:,}, a year; 0 for none",
+        ),
         ("seed", spec.seed < MOST_SEED, spec.seed, "below 2^53"),
         ("qualification.pairs", rule.pairs <= MOST_QUALIFYING, rule.pairs, f"at most {MOST_QUALIFYING}"),
         ("qualification.right", rule.right <= rule.pairs, rule.right, f"at most {rule.pairs}, the pairs that count"),
@@ -110,7 +118,7 @@ def _check_sources(spec: CampaignSpec) -> None:
 def _check_crowd(spec: CampaignSpec) -> None:
     simulated = spec.simulated
     if spec.crowd not in (CROWD_PEOPLE, CROWD_SIMULATED):
-        raise InvalidField("spec.crowd", seen=Crowd.Name(spec.crowd), expected="CROWD_PEOPLE or CROWD_SIMULATED")
+        raise InvalidField("spec.crowd", seen=named(Crowd, spec.crowd), expected="CROWD_PEOPLE or CROWD_SIMULATED")
     if spec.crowd == CROWD_PEOPLE and spec.HasField("simulated"):
         raise InvalidField("spec.simulated", seen="a simulated crowd", expected="none, since people judge")
     if spec.crowd == CROWD_SIMULATED and not 0 < simulated.annotators <= MOST_ANNOTATORS:
