@@ -15,7 +15,9 @@ from tutti.annotation.conftest import GUIDELINE, lines
 from tutti.annotation.service import build as build_annotation
 from tutti.chassis.demo_test import eventually
 from tutti.cli.app import build
+from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
 from tutti.contracts.annotation.v1 import CreatePreferencesRequest, PreferencesSpec
+from tutti.contracts.options.v1 import ROLE_ANNOTATOR
 from tutti.corpus.conversations import Conversation, Message, Role, from_lines
 
 
@@ -54,6 +56,32 @@ def refused(served: Hosted, *arguments: str) -> Exception:
     found = CliRunner().invoke(build(), command, standalone_mode=False).exception
     assert isinstance(found, Exception)
     return found
+
+
+def test_invitations_that_cannot_all_be_made_are_not_made(served: Hosted, files: Path) -> None:
+    created(served, files, "careful")
+    with served.client() as client:
+
+        def user(name: str, tenant: str = "") -> str:
+            made = CreateUserRequest(display_name=name, roles=[ROLE_ANNOTATOR], tenant=tenant)
+            return client.access.CreateUser(made).user.name
+
+        eve, bob, gone = user("Eve", "tenants/other"), user("Bob"), user("Gone")
+        client.access.DisableUser(DisableUserRequest(name=gone))
+    before = len(tutti(served, "users", "ls"))
+    for wrong, words in ((eve, "tenants/other"), (gone, "disabled"), ("users/nobody", "users/nobody")):
+        assert words in str(refused(served, "campaigns", "invite", "careful", "Ada", bob, wrong))
+    tutti(served, "campaigns", "cancel", "careful")
+    assert "cancelled" in str(refused(served, "campaigns", "invite", "careful", "Ada"))
+    assert len(tutti(served, "users", "ls")) == before
+    assert tutti(served, "annotators", "ls", "careful") == []
+
+
+@pytest.mark.parametrize("hours", ["nan", "inf", "-1", "9000"])
+def test_a_deadline_is_a_number_of_hours(served: Hosted, files: Path, hours: str) -> None:
+    given = ["--pairs", str(files / "pairs.jsonl"), "--guideline", str(files / "guideline.md"), "--axis", "a"]
+    refusal = refused(served, "campaigns", "create", "late", *given, "--deadline-hours", hours)
+    assert "--deadline-hours" in refusal.format_message()  # type: ignore[attr-defined]
 
 
 def test_a_campaign_is_run_from_the_command_line(served: Hosted, files: Path) -> None:

@@ -9,6 +9,7 @@ import click
 
 from tutti.cli.connection import data_dir_option, typed
 from tutti.cli.failures import Failure
+from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.stack import settled
 from tutti.contracts.admin.v1 import DoctorResponse
@@ -21,7 +22,7 @@ MEBI = 1 << 20
 @click.command("scrub", short_help="Read every blob and compare it with its digest.")
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     metavar="MIB",
     help="Read at most MIB MiB a second; 0: no limit.",

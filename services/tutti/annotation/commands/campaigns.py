@@ -1,6 +1,7 @@
 """Campaigns: created, paused, resumed, closed, and annotators invited to them."""
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.nouns import full_name, get_one
+from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import JSON, output_option, print_json, print_one, say
 from tutti.cli.pages import new_link, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.client import Client
-from tutti.contracts.access.v1 import CreateUserRequest
+from tutti.contracts.access.v1 import USER_STATE_DISABLED, CreateUserRequest
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,
     CROWD_SIMULATED,
@@ -33,11 +35,12 @@ from tutti.contracts.annotation.v1 import (
     SimulatedCrowd,
     UpdateGuidelineRequest,
 )
-from tutti.contracts.common.v1 import CancelRequest
+from tutti.contracts.common.v1 import CancelRequest, GetRequest
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
 
 TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-HOUR = 3600
+HOUR, LONGEST_HOURS = 3600, 366 * 24
+USERS = "users/"
 
 
 def extend(group: click.Group) -> None:
@@ -61,14 +64,17 @@ def extend(group: click.Group) -> None:
 @click.option(
     "--judgements", type=click.IntRange(0), default=0, help="Number of judgements to collect; 0: --least for each pair."
 )
-@click.option("--controls", type=click.FloatRange(0, 0.5, max_open=True), default=0.1, show_default=True)
+@click.option("--controls", type=FiniteRange(0, 0.5, max_open=True), default=0.1, show_default=True)
 @click.option("--filler", default="", help="Neutral text for control pairs, in the language of the answers.")
 @click.option("--warning", default="", help="Content warning that annotators see before they begin.")
 @click.option("--qualifying", type=TEXT_FILE, help="JSON lines with `prompt`, `answers`, `better`, `explanation`.")
 @click.option("--qualification", nargs=2, type=click.IntRange(0, 50), default=(5, 4), show_default=True,
               help="Pairs that count, and right answers among them.")  # fmt: skip
 @click.option(
-    "--deadline-hours", type=click.FloatRange(0), default=0.0, help="Hours until the campaign closes; 0: never."
+    "--deadline-hours",
+    type=FiniteRange(0, LONGEST_HOURS),
+    default=0.0,
+    help="Hours until the campaign closes; 0: never.",
 )
 @click.option("--seed", type=click.IntRange(0, (1 << 53) - 1), help="Seed of all random choices (default: random).")
 @output_option
@@ -165,25 +171,53 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
     """
     rows = list[Plain]()
     with connected(**where) as client:
-        base, name = pages_of(client, "annotation"), resolved(client, "campaigns", campaign)
-        for each in names:
-            user = each if each.startswith("users/") else _user(client, each)
-            made = client.annotation.InviteAnnotator(
-                InviteAnnotatorRequest(request_id=fresh_id(), campaign=name, user=user)
-            )
-            link = new_link(client, base, f"/annotation/{name.removeprefix('campaigns/')}", user)
-            row = {"annotator": made.key, "name": each, "user": user}
-            rows.append({**row, "url": link.url, "expires_at": link.expires_at})
-    if output == JSON:
-        print_json(rows)
-        return
-    for row in rows:
-        click.echo(row["url"])
-        say(f"this link is for {row['name']}, annotator {row['annotator']}; it works once, until {row['expires_at']}")
+        base = pages_of(client, "annotation")
+        found = get_one(client, "campaigns", resolved(client, "campaigns", campaign))
+        _check_invited(client, found, names)
+        try:
+            for each in names:
+                rows.append(_invited(client, base, found, each))
+                if output != JSON:
+                    _print_link(rows[-1])
+        finally:  # a link is shown once: those that were made are not lost with the rest
+            if output == JSON:
+                print_json(rows)
 
 
-def _user(client: Client, name: str) -> str:
-    request = CreateUserRequest(request_id=fresh_id(), display_name=name, roles=[ROLE_ANNOTATOR])
+def _check_invited(client: Client, campaign: Campaign, names: Sequence[str]) -> None:
+    """Raises Failure for a user who could not open the campaign, Problem where nobody can be invited, before anybody
+    is.
+    """
+    for name in names:
+        if not name.startswith(USERS):
+            continue
+        user = client.access.GetUser(GetRequest(name=name))
+        if user.tenant != campaign.tenant:
+            words = f"{name} belongs to {user.tenant}, {campaign.name} to {campaign.tenant}"
+            raise Failure(f"{words}: invite somebody of that tenant", MISUSE)
+        if user.state == USER_STATE_DISABLED:
+            raise Failure(f"{name} is disabled: invite somebody else", MISUSE)
+    anybody = InviteAnnotatorRequest(campaign=campaign.name, user="users/anybody", validate_only=True)
+    client.annotation.InviteAnnotator(anybody)
+
+
+def _invited(client: Client, base: str, campaign: Campaign, name: str) -> Plain:
+    user = name if name.startswith(USERS) else _user(client, campaign, name)
+    request = InviteAnnotatorRequest(request_id=fresh_id(), campaign=campaign.name, user=user)
+    made = client.annotation.InviteAnnotator(request)
+    link = new_link(client, base, f"/annotation/{campaign.name.removeprefix('campaigns/')}", user)
+    return {"annotator": made.key, "name": name, "user": user, "url": link.url, "expires_at": link.expires_at}
+
+
+def _print_link(row: Plain) -> None:
+    click.echo(row["url"])
+    say(f"this link is for {row['name']}, annotator {row['annotator']}; it works once, until {row['expires_at']}")
+
+
+def _user(client: Client, campaign: Campaign, name: str) -> str:
+    request = CreateUserRequest(
+        request_id=fresh_id(), display_name=name, roles=[ROLE_ANNOTATOR], tenant=campaign.tenant
+    )
     return str(client.access.CreateUser(request).user.name)
 
 

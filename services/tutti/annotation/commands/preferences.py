@@ -12,6 +12,7 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.naming import resolved
+from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import output_option, print_one
 from tutti.cli.targets import written_to
 from tutti.client import Client
@@ -28,7 +29,7 @@ def extend(group: click.Group) -> None:
     @click.argument("name")
     @click.option("--format", "wanted", type=click.Choice([JSONL, TRL]), default=JSONL, show_default=True)
     @click.option(
-        "--margin", type=click.FloatRange(0, 0.5, max_open=True), default=0.05, show_default=True,
+        "--margin", type=FiniteRange(0, 0.5, max_open=True), default=0.05, show_default=True,
         help="Distance from one half up to which a pair is a tie in `trl`.",
     )  # fmt: skip
     @click.option("--to", "path", type=click.Path(path_type=Path), required=True, help="File to create.")
