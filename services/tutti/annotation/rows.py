@@ -8,11 +8,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, case, delete, func, insert, select, update
+from sqlalchemy import (
+    Insert,
+    Select,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from tutti.annotation.judgements import Judgement
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.tables import Tables
+from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.corpus.conversations import InvalidConversation, Messages, messages_of
@@ -73,9 +87,8 @@ class Rows:
 
     def annotator(self, unit: Unit, campaign: str, *, user: str = "", key: str = "") -> Annotator | None:
         """The annotator of a campaign by user or by key, locked until the unit ends."""
-        table = self.tables.annotators
-        by = table.c.user == user if user else table.c.key == key
-        row = unit.tx.execute(select(table).where(table.c.campaign == campaign, by).with_for_update()).first()
+        statement = _annotator(self.tables.annotators, "user" if user else "key")
+        row = unit.tx.execute(statement, {"of": campaign, "wanted": user or key}).first()
         return Annotator(**row._mapping) if row else None
 
     def annotators(self, unit: Unit, campaign: str) -> list[Annotator]:
@@ -125,45 +138,28 @@ class Rows:
 
         An ordinary pair has to need another judgement.
         """
-        table, own = self.tables.pairs, self.tables.assignments
-        mine = and_(own.c.campaign == table.c.campaign, own.c.pair == table.c.id, own.c.annotator == annotator.key)
-        conditions = [table.c.campaign == annotator.campaign, table.c.kind.in_([str(kind) for kind in kinds])]
-        if Kind.ORDINARY in kinds:
-            conditions.append(table.c.given < table.c.needed)
+        given = {"of": annotator.campaign, "by": annotator.key, "start": start}
         found = list[Pair]()
-        for within in (table.c.number >= start, table.c.number < start):
+        for after in (True, False):
             if len(found) < most:
-                statement = (
-                    select(table)
-                    .outerjoin(own, mine)
-                    .where(*conditions, own.c.pair.is_(None), within)
-                    .order_by(table.c.number)
-                    .limit(most - len(found))
-                )
-                found += [_pair(row) for row in unit.tx.execute(statement).all()]
+                statement = _free(self.tables.pairs, self.tables.assignments, tuple(map(str, kinds)), after=after)
+                rows = unit.tx.execute(statement, {**given, "most": most - len(found)}).all()
+                found += [_pair(row) for row in rows]
         return found
 
     def open(self, unit: Unit, annotator: Annotator) -> list[Assigned]:
         """The pairs that the annotator was given and has not answered, in the order in which they were given."""
-        own, table = self.tables.assignments, self.tables.pairs
-        statement = (
-            select(own.c.state, own.c.place, own.c.judgement, table)
-            .join(table, and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair))
-            .where(own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.state == LEASED)
-            .order_by(own.c.place)
-        )
-        return [Assigned(_pair(row), row.state, row.place, row.judgement) for row in unit.tx.execute(statement).all()]
+        statement = _in_state(self.tables.pairs, self.tables.assignments)
+        given = {"of": annotator.campaign, "by": annotator.key, "in": LEASED}
+        rows = unit.tx.execute(statement, given).all()
+        return [Assigned(_pair(row), row.state, row.place, row.judgement) for row in rows]
 
     def passed(self, unit: Unit, annotator: Annotator) -> set[Messages]:
         """The prompts of the pairs that the annotator skipped or flagged, without those of the qualification."""
-        own, table = self.tables.assignments, self.tables.pairs
-        statement = (
-            select(table)
-            .join(own, and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair))
-            .where(own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.state == PASSED)
-            .where(table.c.kind != str(Kind.QUALIFYING))
-        )
-        return {_pair(row).prompt for row in unit.tx.execute(statement).all()}
+        statement = _in_state(self.tables.pairs, self.tables.assignments)
+        given = {"of": annotator.campaign, "by": annotator.key, "in": PASSED}
+        rows = unit.tx.execute(statement, given).all()
+        return {_pair(row).prompt for row in rows if row.kind != Kind.QUALIFYING}
 
     def qualify_again(self, unit: Unit, annotator: Annotator) -> None:
         """Begin the qualification anew: its pairs are free again, and their judgements do not count."""
@@ -186,13 +182,8 @@ class Rows:
         return {row.annotator for row in rows}
 
     def assigned(self, unit: Unit, annotator: Annotator, pair: str) -> Assigned | None:
-        own, table = self.tables.assignments, self.tables.pairs
-        statement = (
-            select(own.c.state, own.c.place, own.c.judgement, table)
-            .join(table, and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair))
-            .where(own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.pair == pair)
-        )
-        row = unit.tx.execute(statement).first()
+        statement = _assigned(self.tables.pairs, self.tables.assignments)
+        row = unit.tx.execute(statement, {"of": annotator.campaign, "by": annotator.key, "wanted": pair}).first()
         return Assigned(_pair(row), row.state, row.place, row.judgement) if row else None
 
     def assign(self, unit: Unit, annotator: Annotator, pair: Pair, place: int, expires_at: int) -> None:
@@ -205,7 +196,7 @@ class Rows:
             "expires_at": expires_at,
             "judgement": "",
         }
-        unit.tx.execute(insert(self.tables.assignments), row)
+        unit.tx.execute(_inserted(self.tables.assignments), row)
         self._count(unit, annotator.campaign, pair, given=1)
 
     def renew(self, unit: Unit, annotator: Annotator, expires_at: int) -> None:
@@ -215,9 +206,8 @@ class Rows:
 
     def settle(self, unit: Unit, annotator: Annotator, assigned: Assigned, state: str, judgement: str = "") -> None:
         """Give an assignment another state, and count that at its pair."""
-        own = self.tables.assignments
-        mine = (own.c.campaign == annotator.campaign, own.c.annotator == annotator.key, own.c.pair == assigned.pair.id)
-        unit.tx.execute(update(own).where(*mine).values(state=state, judgement=judgement))
+        of = {"of": annotator.campaign, "by": annotator.key, "wanted": assigned.pair.id}
+        unit.tx.execute(_settled(self.tables.assignments), {**of, "state": state, "judgement": judgement})
         given = (state in HELD) - (assigned.state in HELD)
         self._count(
             unit,
@@ -240,8 +230,7 @@ class Rows:
 
     def judgement(self, unit: Unit, id: str) -> Any:
         """The row of a judgement, None if there is none."""
-        table = self.tables.judgements
-        return unit.tx.execute(select(table).where(table.c.id == id)).first()
+        return unit.tx.execute(_judgement(self.tables.judgements), {"wanted": id}).first()
 
     def add_judgement(
         self, unit: Unit, annotator: Annotator, pair: Pair, judgement: Judgement, *, flipped: bool, simulated: bool
@@ -267,7 +256,7 @@ class Rows:
         }
         if judgement.supersedes:
             unit.tx.execute(update(table).where(table.c.id == judgement.supersedes).values(current=False))
-        unit.tx.execute(insert(table), row)
+        unit.tx.execute(_inserted(table), row)
         if judgement.comment:
             comment = {"judgement": judgement.id, "campaign": annotator.campaign, "words": judgement.comment}
             unit.tx.execute(insert(self.tables.comments), comment)
@@ -318,10 +307,8 @@ class Rows:
 
     def answered(self, unit: Unit, annotator: Annotator) -> int:
         """Pairs that the annotator judged, skipped or flagged, without those of the qualification."""
-        table = self.tables.judgements
-        mine = (table.c.campaign == annotator.campaign, table.c.annotator == annotator.key, table.c.current.is_(True))
-        count = select(func.count()).select_from(table).where(*mine, table.c.kind != str(Kind.QUALIFYING))
-        return int(unit.tx.execute(count).scalar_one())
+        of = {"of": annotator.campaign, "by": annotator.key}
+        return int(unit.tx.execute(_answered(self.tables.judgements), of).scalar_one())
 
     def needs(self, unit: Unit, campaign: str) -> list[tuple[str, int, int]]:
         """Id, number and needed judgements of every ordinary pair, by number."""
@@ -378,10 +365,74 @@ class Rows:
             unit.tx.execute(insert(table), row)
 
     def _count(self, unit: Unit, campaign: str, pair: Pair, *, given: int = 0, judged: int = 0) -> None:
-        table = self.tables.pairs
         if given or judged:
-            values = {"given": table.c.given + given, "judged": table.c.judged + judged}
-            unit.tx.execute(update(table).where(table.c.campaign == campaign, table.c.id == pair.id).values(**values))
+            values = {"of": campaign, "wanted": pair.id, "more_given": given, "more_judged": judged}
+            unit.tx.execute(_counted(self.tables.pairs), values)
+
+
+@prepared
+def _annotator(table: Table, by: str) -> Select[Any]:
+    mine = (table.c.campaign == bindparam("of"), table.c[by] == bindparam("wanted"))
+    return select(table).where(*mine).with_for_update()
+
+
+@prepared
+def _free(table: Table, own: Table, kinds: tuple[str, ...], *, after: bool) -> Select[Any]:
+    """Pairs of these kinds that an annotator was not given, from a place on or before it; ordinary ones are lacking."""
+    mine = and_(own.c.campaign == table.c.campaign, own.c.pair == table.c.id, own.c.annotator == bindparam("by"))
+    conditions = [table.c.campaign == bindparam("of"), table.c.kind.in_(kinds), own.c.pair.is_(None)]
+    if Kind.ORDINARY in kinds:
+        conditions.append(table.c.given < table.c.needed)
+    start = bindparam("start")
+    conditions.append(table.c.number >= start if after else table.c.number < start)
+    found = select(table).outerjoin(own, mine).where(*conditions)
+    return found.order_by(table.c.number).limit(bindparam("most"))
+
+
+@prepared
+def _in_state(table: Table, own: Table) -> Select[Any]:
+    mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.state == bindparam("in"))
+    return _with_pairs(table, own).where(*mine).order_by(own.c.place)
+
+
+@prepared
+def _assigned(table: Table, own: Table) -> Select[Any]:
+    mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.pair == bindparam("wanted"))
+    return _with_pairs(table, own).where(*mine)
+
+
+def _with_pairs(table: Table, own: Table) -> Select[Any]:
+    same = and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair)
+    return select(own.c.state, own.c.place, own.c.judgement, table).join(table, same)
+
+
+@prepared
+def _inserted(table: Table) -> Insert:
+    return insert(table)
+
+
+@prepared
+def _settled(own: Table) -> Update:
+    mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.pair == bindparam("wanted"))
+    return update(own).where(*mine)
+
+
+@prepared
+def _judgement(table: Table) -> Select[Any]:
+    return select(table).where(table.c.id == bindparam("wanted"))
+
+
+@prepared
+def _answered(table: Table) -> Select[Any]:
+    mine = (table.c.campaign == bindparam("of"), table.c.annotator == bindparam("by"), table.c.current.is_(True))
+    return select(func.count()).select_from(table).where(*mine, table.c.kind != str(Kind.QUALIFYING))
+
+
+@prepared
+def _counted(table: Table) -> Update:
+    given, judged = (table.c[name] + bindparam(f"more_{name}") for name in ("given", "judged"))
+    mine = (table.c.campaign == bindparam("of"), table.c.id == bindparam("wanted"))
+    return update(table).where(*mine).values(given=given, judged=judged)
 
 
 def _pair_row(campaign: str, pair: Pair, needed: int) -> dict[str, object]:
