@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    BindParameter,
     Insert,
     Select,
     Table,
@@ -383,7 +384,7 @@ def _free(table: Table, own: Table, kinds: tuple[str, ...], *, after: bool) -> S
     conditions = [table.c.campaign == bindparam("of"), table.c.kind.in_(kinds), own.c.pair.is_(None)]
     if Kind.ORDINARY in kinds:
         conditions.append(table.c.given < table.c.needed)
-    start = bindparam("start")
+    start: BindParameter[int] = bindparam("start")
     conditions.append(table.c.number >= start if after else table.c.number < start)
     found = select(table).outerjoin(own, mine).where(*conditions)
     return found.order_by(table.c.number).limit(bindparam("most"))
