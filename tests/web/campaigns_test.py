@@ -51,6 +51,12 @@ def created(served: Hosted, files: Path, name: str, *more: str) -> Any:
     return made
 
 
+def said(served: Hosted, *arguments: str) -> str:
+    """What the command says beside its data."""
+    command = [*arguments, "--data-dir", str(served.data_dir.path)]
+    return CliRunner().invoke(build(), command, standalone_mode=False, catch_exceptions=False).stderr
+
+
 def refused(served: Hosted, *arguments: str) -> Exception:
     command = [*arguments, "--data-dir", str(served.data_dir.path)]
     found = CliRunner().invoke(build(), command, standalone_mode=False).exception
@@ -121,6 +127,32 @@ def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_pa
     assert row["sharpness"]["error"] > 0
     again = refused(served, "preferences", "export", "trial", "--to", str(tmp_path / "own.jsonl"))
     assert "choose another file" in str(again)
+    export = [
+        "preferences",
+        "export",
+        "trial",
+        "--format",
+        "trl",
+        "--margin",
+        "0.49",
+        "--to",
+        str(tmp_path / "ties.jsonl"),
+    ]
+    assert "ties.jsonl is empty: every pair is within 0.49 of a tie" in said(served, *export)
+
+
+def test_an_export_says_that_an_annotator_was_retracted_since(served: Hosted, tmp_path: Path) -> None:
+    (row,) = tutti(served, "annotators", "ls", "trial")
+    export = ["preferences", "export", "trial", "--to"]
+    assert said(served, *export, str(tmp_path / "before.jsonl")) == ""
+    before = tutti(served, "campaigns", "show", "trial")["result"]
+    tutti(served, "annotators", "retract", "trial", row["key"], "--reason", "on request")
+    eventually(lambda: tutti(served, "campaigns", "show", "trial")["result"] != before)
+    words = said(served, *export, str(tmp_path / "after.jsonl"))
+    assert (
+        f"campaigns/trial has other judgements since preferences/trial was fitted (published anew without {row['key']})"
+        in words
+    )
 
 
 def test_it_is_paused_resumed_changed_and_closed(served: Hosted, files: Path) -> None:
@@ -157,6 +189,8 @@ def test_demonstrations_are_listed_reviewed_published_and_exported(served: Hoste
     assert sorted(ids) == ["nonsense", "the best answer"]
     wordless = refused(served, "demonstrations", "reject", "fifth", ids["nonsense"], "--reason", "")
     assert "why it is rejected, in words" in str(wordless)
+    assert "no answer of campaigns/fifth is accepted" in str(refused(served, "demonstrations", "publish", "fifth"))
+    assert tutti(served, "demonstrations", "ls") == []
     tutti(served, "demonstrations", "accept", "fifth", ids["the best answer"])
     (row,) = tutti(served, "demonstrations", "reject", "fifth", ids["nonsense"], "--reason", "it is nonsense")
     assert (row["state"], row["reviewer"]) == ("rejected", "users/operator")
@@ -174,5 +208,7 @@ def test_demonstrations_are_listed_reviewed_published_and_exported(served: Hoste
 
 def test_what_cannot_be_created_is_told(served: Hosted, files: Path) -> None:
     given = ["campaigns", "create", "bad", "--guideline", str(files / "guideline.md"), "--axis", "helpful"]
-    assert "samples or pairs" in str(refused(served, *given))
+    assert "either --sample, or --pairs" in str(refused(served, *given))
+    (files / "empty.jsonl").write_text("\n")
+    assert "empty.jsonl is empty" in str(refused(served, *given, "--pairs", str(files / "empty.jsonl")))
     assert "does not exist" in str(refused(served, *given, "--pairs", str(files / "none.jsonl")))

@@ -14,7 +14,7 @@ import click
 
 from tutti.chassis.config.datadir import DataDirError
 from tutti.chassis.config.room import is_full
-from tutti.chassis.errors import InvalidField, NotFound, Problem, Unavailable
+from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.rpc.channel import Unreachable, Untrusted
 from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
@@ -60,6 +60,11 @@ def guarded(main: Callable[[], object]) -> NoReturn:
         end(f"{error.message} [{error.reason}]; try again", UNREACHABLE)
     except NotFound as error:
         end(f"{error.message} [{error.reason}]{_others(error.name)}", FAILED)
+    except AlreadyExists as error:
+        end(
+            f"{error.name} exists already, and was made from another request; choose another name [{error.reason}]",
+            FAILED,
+        )
     except Problem as error:
         end(f"{error.message} [{error.reason}]", FAILED)
     except UnicodeEncodeError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.errors import Unauthenticated, Unavailable
+from tutti.chassis.errors import AlreadyExists, Unauthenticated, Unavailable
 from tutti.chassis.rpc.channel import Unreachable
 from tutti.chassis.rpc.locator import locate
 from tutti.cli.app import build
@@ -55,6 +55,11 @@ def test_advice_is_given_once_and_only_for_an_address_where_nobody_answers(capsy
     assert (code, words.count("tutti up")) == (3, 1)
     code, words = ended(Unavailable("the database is away"), capsys)
     assert (code, words) == (3, "tutti: the database is away [UNAVAILABLE]; try again\n")
+
+
+def test_a_name_that_is_taken_is_told_without_digests(capsys: pytest.CaptureFixture[str]) -> None:
+    code, words = ended(AlreadyExists("campaigns/a", ours="blake3:1", theirs="blake3:2"), capsys)
+    assert (code, "campaigns/a exists already" in words, "blake3" in words) == (1, True, False)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tutti.judgements import LEAST_CONTROLS
 
 BIASES = ("position", "length")
 ESTIMATES = ("sharpness", *BIASES)
-COLUMNS = ("key", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
+COLUMNS = ("key", "user", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
 
 
 @click.group(cls=Words, help="Annotators of a campaign: counts, reliability, biases.")

@@ -90,11 +90,14 @@ def create(name: str, output: str, **given: Any) -> None:
     A line of pairs: {"prompt": [{"role": "user", "content": "…"}], "answers": ["…", "…"]}
     """
     where = {key: given.pop(key) for key in ("data_dir", "address") if key in given}
+    if bool(given["samples"]) == bool(given["pairs"]):
+        raise Failure("give the answers to compare: either --sample, or --pairs with a file of JSON lines", MISUSE)
     with connected(**where) as client:
         spec = _spec(client, **given)
         request = CreateCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", name), spec=spec)
         made = client.annotation.CreateCampaign(request).campaign
-    _print(made, output, f"{made.name} was created; `tutti campaigns show {name}` says how it goes on")
+    invite_first = f"`tutti campaigns invite {name} NAME` invites an annotator, " if given["crowd"] is None else ""
+    _print(made, output, f"{made.name} was created; {invite_first}`tutti campaigns show {name}` says how it goes on")
 
 
 def _spec(
@@ -119,7 +122,7 @@ def _spec(
 ) -> CampaignSpec:
     spec = CampaignSpec(
         answers=[_source(client, each) for each in samples],
-        pairs=_text(pairs) if pairs else "",
+        pairs=_filled(pairs) if pairs else "",
         guideline=_text(guideline),
         axes=[Axis(name=name, rule=rule) for name, _, rule in (each.partition("=") for each in axes)],
         crowd=CROWD_SIMULATED if crowd else CROWD_PEOPLE,
@@ -145,6 +148,12 @@ def _source(client: Client, name: str) -> AnswerSource:
     return AnswerSource(
         sample=sample.name, manifest_key=sample.result.manifest_key, content_digest=sample.result.content_digest
     )
+
+
+def _filled(path: Path) -> str:
+    if not (text := _text(path)).strip():
+        raise Failure(f"{path} is empty: expected JSON lines with `prompt` and two `answers`", MISUSE)
+    return text
 
 
 def _text(path: Path) -> str:

@@ -113,7 +113,8 @@ def _review(
     if output == JSON:
         print_json([plain(each) for each in found])
     else:
-        click.echo(f"{len(found)} of {name} are {'accepted' if accepted else 'rejected'}")
+        demonstrations = f"{len(found)} demonstration{'s' if len(found) > 1 else ''} of {name}"
+        click.echo(f"{'accepted' if accepted else 'rejected'} {demonstrations}")
 
 
 @click.command("publish", short_help="Publish the accepted ones as an immutable version.")
@@ -134,7 +135,13 @@ def publish(campaigns: tuple[str, ...], name: str, output: str, **where: Any) ->
     with connected(**where) as client:
         names = sorted({resolved(client, "campaigns", each) for each in campaigns})
         find = client.annotation.FindDemonstrations
-        accepted = [find(FindDemonstrationsRequest(campaign=each)).accepted for each in names]
+        answers = [find(FindDemonstrationsRequest(campaign=each)) for each in names]
+        if not any(each.conversations for each in answers):
+            raise Failure(
+                f"no answer of {', '.join(names)} is accepted: `tutti demonstrations written` lists what annotators "
+                f"wrote, a second person accepts it with `tutti demonstrations accept`"
+            )
+        accepted = [each.accepted for each in answers]
         digests = "\n".join(f"{each.campaign} {each.content_digest}" for each in accepted)
         full = full_name("demonstrations", name or bytes_digest(digests.encode()).removeprefix("blake3:")[:16])
         spec = DemonstrationsSpec(accepted=accepted)

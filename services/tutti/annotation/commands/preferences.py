@@ -13,10 +13,11 @@ from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.naming import resolved
 from tutti.cli.numbers import FiniteRange
-from tutti.cli.output import output_option, print_one
+from tutti.cli.output import output_option, print_one, say
 from tutti.cli.targets import written_to
 from tutti.client import Client
 from tutti.contracts.annotation.v1 import ReadPreferencesRequest
+from tutti.contracts.common.v1 import GetRequest
 from tutti.corpus.conversations import Preference, from_lines, to_lines
 
 JSONL, TRL = "jsonl", "trl"
@@ -51,6 +52,7 @@ def extend(group: click.Group) -> None:
             raise Failure(f"{path} exists: choose another file", MISUSE)
         with served(**where) as client:
             full = resolved(client, "preferences", name)
+            _say_outdated(client, full)
             found = list(from_lines(Preference, b"".join(_read(client, full))))
         kept = found if wanted == JSONL else [each for each in found if abs(each.first - 0.5) > margin]
         data = to_lines(kept) if wanted == JSONL else "".join(map(_trl, kept)).encode()
@@ -58,6 +60,19 @@ def extend(group: click.Group) -> None:
             publish(RealFiles(), path.with_name(f".{path.name}.partial"), path, [data])
         written = {"preferences": full, "format": wanted, "file": str(path)}
         print_one({**written, "pairs": len(kept), "ties": len(found) - len(kept)}, output)
+        if not kept:
+            say(f"{path} is empty: every pair is within {margin} of a tie; --margin sets the distance")
+
+
+def _say_outdated(client: Client, name: str) -> None:
+    """Tell of campaigns whose judgements were published anew after they were fitted, without a retracted annotator."""
+    spec = client.annotation.GetPreferences(GetRequest(name=name)).spec
+    digests = {spec.campaign: spec.content_digest} | {each.campaign: each.content_digest for each in spec.others}
+    for judged, digest in digests.items():
+        campaign = client.annotation.GetCampaign(GetRequest(name=judged))
+        if campaign.result.content_digest != digest:
+            reason = f" ({campaign.reason})" if campaign.reason else ""
+            say(f"{campaign.name} has other judgements since {name} was fitted{reason}: `tutti run` fits them anew")
 
 
 def _read(client: Client, name: str) -> Iterator[bytes]:
