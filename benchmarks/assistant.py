@@ -21,6 +21,8 @@ from typing import Any
 
 import yaml
 
+from benchmarks.platforms import up
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "assistant"
 TUTTI = Path(sys.executable).with_name("tutti")
@@ -49,12 +51,13 @@ def main() -> None:
         f"{'seed':4} {'comparison':24} {'judged':24} {'utility':24} {'promised':9} {'preferred':9} {'nats':6} release"
     )
     missed = []
-    for seed in range(given.seeds):
-        found = {}
-        for line in measured(seed, quick=given.quick):
-            print(line, flush=True)
-            found[line.name] = line
-        missed += [f"seed {seed}: {each}" for each in misses(found)] if not given.quick else []
+    with up(FOLDER / "data"):
+        for seed in range(given.seeds):
+            found = {}
+            for line in measured(seed, quick=given.quick):
+                print(line, flush=True)
+                found[line.name] = line
+            missed += [f"seed {seed}: {each}" for each in misses(found)] if not given.quick else []
     print(*(missed or ["no goal is for so few steps" if given.quick else "all goals are met"]), sep="\n")
     if given.strict and missed:
         sys.exit(1)
