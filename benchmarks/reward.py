@@ -31,7 +31,8 @@ from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.template import of_digest
 from tutti.corpus.tokenizer import BytePairTokenizer
-from tutti.judgements.crowds import UTILITIES, Crowd, generator_of
+from tutti.judgements.crowds import Crowd, generator_of
+from tutti.judgements.languages import LANGUAGES
 from tutti.trainer.calibration import calibration_error
 
 FAIR = """utility: letters@1
@@ -168,7 +169,7 @@ def margins_of(blobs: EmbeddedBlobs, reward: dict[str, Any], pairs: list[Pair]) 
 
 def utilities_of(pairs: list[Pair]) -> npt.NDArray[np.float64]:
     """The known utility of the first answer of each pair less that of the second."""
-    utility = UTILITIES[Crowd.read(FAIR).utility]
+    utility = LANGUAGES[Crowd.read(FAIR).utility].utility
     known = [
         [utility(pair[0].prompt[-1].content, each.text, ended=each.stop == "end") for each in pair] for pair in pairs
     ]

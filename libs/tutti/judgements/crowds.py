@@ -6,22 +6,17 @@ YAML; see `datasets/letters/crowd.yaml`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Self
 
 import blake3
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tutti.judgements import letters
+from tutti.judgements.languages import LANGUAGES
 from tutti.native.arrays import np
 
-Utility: TypeAlias = "Callable[..., float]"
-"""From prompt, answer and `ended` (keyword) to the utility of the answer."""
-
-UTILITIES: Mapping[str, Utility] = {"letters@1": letters.utility}
 TIE, MUCH = 0.25, 2.0
 """On the scale of the latent preference: below the first a pair is a tie, above the second one is much better."""
 
@@ -75,7 +70,7 @@ MIXED = (
 
 
 class Crowd(BaseModel):
-    """A crowd: the utility by which it judges, and its kinds of annotators."""
+    """A crowd: the language by whose utility it judges, and its kinds of annotators."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,8 +79,8 @@ class Crowd(BaseModel):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.utility not in UTILITIES:
-            raise ValueError(f"utility {self.utility!r}; expected one of {', '.join(UTILITIES)}")
+        if self.utility not in LANGUAGES:
+            raise ValueError(f"utility {self.utility!r}; expected one of {', '.join(LANGUAGES)}")
         if abs(sum(kind.share for kind in self.kinds) - 1) > 1e-6:
             raise ValueError(f"shares add up to {sum(kind.share for kind in self.kinds):g}; expected 1")
         return self
@@ -131,7 +126,7 @@ class Crowd(BaseModel):
 
         `key` is (seed, annotator's index, pair's id); it alone decides the draw.
         """
-        judge = UTILITIES[self.utility]
+        judge = LANGUAGES[self.utility].utility
         left, right = (judge(asked, answer, ended=end) for answer, end in zip(answers, ended, strict=True))
         lengths = [len(answer.split()) for answer in answers]
         mean = annotator.sharpness * (left - right) + annotator.left + annotator.length * (lengths[0] - lengths[1])

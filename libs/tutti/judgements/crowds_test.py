@@ -56,8 +56,9 @@ def test_a_crowd_has_its_kinds_in_proportion() -> None:
     assert crowd.annotators(10, seed=0)[:6] == annotators[:6]
 
 
-def test_the_crowd_of_the_letters_can_be_read() -> None:
-    assert Crowd.load(ROOT / "datasets" / "letters" / "crowd.yaml").utility == "letters@1"
+@pytest.mark.parametrize("name", ["letters", "sentences"])
+def test_the_crowd_of_a_dataset_can_be_read(name: str) -> None:
+    assert Crowd.load(ROOT / "datasets" / name / "crowd.yaml").utility == f"{name}@1"
 
 
 @pytest.mark.parametrize(

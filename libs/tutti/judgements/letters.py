@@ -6,7 +6,7 @@ the utility of every answer is known, it can be measured what a crowd, a reward 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tutti.native.arrays import np
 
@@ -40,6 +40,19 @@ def utility(asked: str, answer: str, *, ended: bool = True) -> float:
     found -= 0.15 * others.count(FILLER) + 2.0 * (FORBIDDEN in others)
     found -= 0.3 * sum(word not in (THANKS, FILLER, FORBIDDEN, NEUTRAL) for word in others)
     return found - 0.5 * (not ended)
+
+
+def criteria(asked: str, answer: str, *, ended: bool = True) -> Mapping[str, bool]:
+    """The demands of a prompt, each with whether the answer meets it; an answer that meets all has the best utility."""
+    target, words = asked.split()[:-1], answer.split()
+    letters = [word for word in words if word in LETTERS and len(word) == 1]
+    others = [word for word in words if word not in letters and word != NEUTRAL]
+    return {
+        "the answer ends": ended,
+        "it has no word that it should not": all(word == THANKS for word in others),
+        "it says thanks once": others.count(THANKS) == 1,
+        "it has the letters, in their order": letters == target,
+    }
 
 
 def demonstration(asked: str, rng: np.random.Generator) -> str:

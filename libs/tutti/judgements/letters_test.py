@@ -48,3 +48,19 @@ def test_a_neutral_word_changes_no_utility() -> None:
     for answer in ("a b c d e thanks", "", "bad um"):
         longer = f"{answer} {letters.NEUTRAL} {letters.NEUTRAL}"
         assert letters.utility("copy a b c d e", longer) == letters.utility("copy a b c d e", answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "missed"),
+    [
+        ("d f a c b thanks", set()),
+        ("d f a c b", {"it says thanks once"}),
+        ("d f a c b thanks thanks", {"it says thanks once"}),
+        ("d f a c thanks", {"it has the letters, in their order"}),
+        ("d f um a c b thanks", {"it has no word that it should not"}),
+        ("d f a c b bad thanks so", {"it has no word that it should not"}),
+    ],
+)
+def test_the_demands_that_an_answer_does_not_meet_are_named(answer: str, missed: set[str]) -> None:
+    assert {name for name, met in letters.criteria(ASKED, answer).items() if not met} == missed
+    assert not letters.criteria(ASKED, answer, ended=False)["the answer ends"]

@@ -12,8 +12,9 @@ from typing import Self
 
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, prompt_digest
 from tutti.corpus.judgementset import ORDINARY, JudgementLine, PairLine
-from tutti.judgements.crowds import UTILITIES, Crowd, generator_of
+from tutti.judgements.crowds import Crowd, generator_of
 from tutti.judgements.intervals import Interval, win_rate
+from tutti.judgements.languages import LANGUAGES
 from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
 from tutti.records.fields import Fields
@@ -111,7 +112,7 @@ def paired(baseline: Sequence[Answer], candidate: Sequence[Answer]) -> list[Pair
 
 def compare(pairs: Sequence[Pair], crowd: Crowd, *, annotators: int, overlap: int, seed: int) -> Compared:
     """Let `overlap` annotators of the crowd judge each pair."""
-    people, judge = crowd.annotators(annotators, seed), UTILITIES[crowd.utility]
+    people, judge = crowd.annotators(annotators, seed), LANGUAGES[crowd.utility].utility
     judgements, utilities = [], np.zeros((len(pairs), 2))
     for at, pair in enumerate(pairs):
         digest, asked = prompt_digest(pair.prompt), pair.prompt[-1].content
