@@ -209,10 +209,15 @@ class TokenizerPart(Part):
         max_length=200,
         description="a run or dataset (datasets/…) whose tokenizer is reused; empty: train a new one",
     )
+    reserve: bool = Field(
+        default=True,
+        description="reserve the role tokens of `template` in a new tokenizer; false: the base is that of a "
+        "recipe without a template, and `sft` adds the tokens (`convert`)",
+    )
 
     def parameters(self) -> dict[str, object]:
         """The parameters that determine the tokens of a text."""
-        return {"of": self.of} if self.of else self.model_dump(exclude={"of"})
+        return {"of": self.of} if self.of else self.model_dump(exclude={"of", "reserve"})
 
 
 class DataPart(Part):
@@ -398,8 +403,8 @@ class Recipe(Part):
     dedup: DedupPart = DedupPart()
     template: Literal["chat@1"] | None = Field(
         default=None,
-        description="chat template that turns conversations into tokens; a new tokenizer reserves its role tokens; "
-        "default: none",
+        description="chat template that turns conversations into tokens; a new tokenizer reserves its role tokens "
+        "(unless tokenizer.reserve is false); default: none",
     )
     tokenizer: TokenizerPart = TokenizerPart()
     data: DataPart = DataPart()
@@ -452,7 +457,8 @@ class Recipe(Part):
 
     def _recorded(self) -> dict[str, object]:
         """Every key with its value; what came later and is not asked for is absent, so that old digests stay."""
-        later: dict[str, Any] = {} if self.tokenizer.of else {"tokenizer": {"of"}}
+        unasked = {key for key, value in (("of", ""), ("reserve", True)) if getattr(self.tokenizer, key) == value}
+        later: dict[str, Any] = {"tokenizer": unasked} if unasked else {}
         later |= {} if self.mixture else {"mixture": True}
         later |= {} if self.template else {"template": True}
         later |= {"data": {"packing"}} if self.data.packing == "stream" else {}

@@ -100,7 +100,7 @@ class TokenizationStage(StageDef):
 
 def reserved(recipe: Recipe) -> tuple[str, ...]:
     """Return the tokens that a tokenizer reserves that this recipe trains: the role tokens of its chat template."""
-    if recipe.template is None or recipe.tokenizer.of:
+    if recipe.template is None or recipe.tokenizer.of or not recipe.tokenizer.reserve:
         return ()
     return TEMPLATES[recipe.template].tokens
 
