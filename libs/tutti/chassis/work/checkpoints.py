@@ -17,6 +17,7 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointS
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.inference.models import NotLoaded, Wanted
 from tutti.model.training import Training
@@ -107,18 +108,21 @@ class Checkpoints:
             raise WorkFailed(str(error)) from error
 
     def _tokenizer(self, training: Training) -> BytePairTokenizer:
-        """The tokenizer that a training names, or else that of its dataset."""
-        if training.tokenizer:
-            name = f"tokenizers/{training.tokenizer.removeprefix('blake3:')}"
-        else:
-            dataset = f"datasets/{training.dataset.removeprefix('blake3:')}"
-            name = self._tokenization.GetDataset(GetRequest(name=dataset)).tokenizer
-        found = self._tokenization.GetTokenizer(GetRequest(name=name))
+        """The tokenizer that a training names, or else that of its dataset.
+
+        A training names its tokenizer by its content; no service knows one that `sft` has extended.
+        """
+        version = training.tokenizer or self._tokenizer_of(training.dataset)
+        key = tokenizer_key(version)
         try:
-            return BytePairTokenizer.load(self._blobs.get(found.key), expected_version=found.content_digest)
+            return BytePairTokenizer.load(self._blobs.get(key), expected_version=version)
         except BlobMissing as error:
-            raise WorkFailed(
-                f"the tokenizer {found.key} is gone; run the recipe again, it will be made again"
-            ) from error
+            raise WorkFailed(f"the tokenizer {key} is gone; run the recipe again, it will be made again") from error
         except TokenizerError as error:
-            raise WorkFailed(f"the tokenizer {found.key}: {error}") from error
+            raise WorkFailed(f"the tokenizer {key}: {error}") from error
+
+    def _tokenizer_of(self, dataset: str) -> str:
+        """The version of the tokenizer of a dataset. Raises NotFound."""
+        name = f"datasets/{dataset.removeprefix('blake3:')}"
+        tokenizer = self._tokenization.GetDataset(GetRequest(name=name)).tokenizer
+        return f"blake3:{tokenizer.removeprefix('tokenizers/')}"
