@@ -19,6 +19,8 @@ from tutti.cli.failures import Failure
 from tutti.cli.output import READING_SECONDS
 from tutti.cli.plain import Plain, plain
 from tutti.cli.references import measured, references
+from tutti.cli.report import answers
+from tutti.cli.report.abilities import Answers
 from tutti.cli.summary import summary
 from tutti.cli.texts import NEEDED, spoken
 from tutti.client import Client
@@ -86,7 +88,7 @@ class Pages:
 @dataclass(frozen=True)
 class Facts:
     """`summary` as `tutti run -o json` prints it; `references`: other tokenizers by name, with the bytes a token that
-    each has of a sample of a language.
+    each has of a sample of a language; `answers`: those of its models to prompts.
     """
 
     summary: Plain
@@ -94,6 +96,7 @@ class Facts:
     curve: GetCurveResponse = field(default_factory=GetCurveResponse)
     references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     machines: tuple[str, ...] = ()
+    answers: Answers = field(default_factory=Answers)
 
 
 def gather(client: Client, run: Run, effort: Effort = WHOLE) -> Facts:
@@ -111,7 +114,8 @@ def gather(client: Client, run: Run, effort: Effort = WHOLE) -> Facts:
     if effort.others and found["dataset"] and found["dataset"]["languages"]:
         with contextlib.suppress(Problem, Failure, OSError):
             others = _beside(client, found["dataset"]["name"])
-    return Facts(found, pages, curve, others, _machines(client, found["train"]))
+    machines = _machines(client, found["train"])
+    return Facts(found, pages, curve, others, machines, answers.read(client, run, found["models"]))
 
 
 def _machines(client: Client, job: Plain | None) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from tutti.chassis.version import VERSION
 from tutti.cli import passages, verdict
 from tutti.cli.connection import DEFAULT_DATA_DIR, tries
 from tutti.cli.plain import Plain, indented
+from tutti.cli.report.abilities import groups
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.samples import samples, visible
@@ -120,6 +121,8 @@ def _values(facts: Facts) -> dict[str, Any]:
         "tries": tries([(each["stage"], each["checkpoint"]) for each in found["models"]], DEFAULT_DATA_DIR),
         "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
         "outcomes": _outcomes(found),
+        "abilities": groups(facts.answers),
+        "held": facts.answers.held,
         "stages": _stages(found),
         "digests": _digests(found),
         "version": VERSION,
@@ -393,6 +396,7 @@ def _parts(values: dict[str, Any]) -> list[Part]:
         ("quality", "Quality", values["quality"]),
         ("samples", "Samples", values["samples"]),
         ("checkpoints", "Checkpoints", values["checkpoints"]),
+        ("abilities", "What it can do", values["abilities"]),
         ("outcomes", "Outcomes", values["outcomes"]),
         ("stages", "Stages and digests", True),
     )
