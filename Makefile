@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant bench-behaviour bench-stack examples mutants
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant first-light-assistant bench-behaviour bench-stack examples mutants
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ run: setup ## a web site becomes a committed checkpoint, embedded
 
 assistant: setup ## tuning, judged pairs, a reward model, policies and their comparison, on a toy language
 	@$(BIN)/python -m tools.letters >/dev/null && $(BIN)/tutti run recipes/assistant.yaml
+
+first-light-assistant: setup ## the same on the base of `make run`, which is reused; its report says what 1.3 million parameters can do
+	@$(BIN)/python -m tools.sentences >/dev/null && $(BIN)/python -m tools.exhibit_site -- $(BIN)/tutti run recipes/first-light-assistant.yaml --set 'input.crawl.connect.exhibit.test={address}'
 
 run-stack: setup ## the same on Kafka, Postgres and S3, every service a process of its own, two agents
 	@pages=$$($(BIN)/python tools/exhibit.py) && $(BIN)/python deploy/local/stack.py run recipes/spine.yaml --set "input.path=$$pages"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -326,6 +327,28 @@ def test_a_template_reserves_its_role_tokens_and_is_recorded_only_where_it_is_gi
     assert tokens.stage.parameters(asked)["reserved"] == ["<|system|>", "<|user|>", "<|assistant|>"]
     kept = replace(tokens, recipe=chat.model_copy(update={"tokenizer": TokenizerPart(of="tokenizers/a")}))
     assert "reserved" not in kept.stage.parameters(kept.asked({}, {}))
+
+
+def test_a_recipe_that_reserves_no_tokens_trains_the_tokenizer_of_one_without_a_template() -> None:
+    plain, later = read(LEAST), read(LEAST, ["template=chat@1", "tokenizer.reserve=false"])
+    assert "reserve" not in plain.canonical()
+    assert json.loads(later.canonical())["tokenizer"]["reserve"] is False
+    parameters, requests = list[Any](), list[Any]()
+    for recipe in (plain, later):
+        (tokens,) = (node for node in graph.nodes(recipe) if node.name == "tokenization")
+        asked = tokens.asked({"documents": (Result("dedups/a", "k", "d"),)}, {})
+        parameters.append(tokens.stage.parameters(asked))
+        requests.append(tokens.stage.request(asked))
+    assert parameters[0] == parameters[1]
+    assert requests[0] == requests[1]
+
+
+def test_the_second_assistant_trains_the_base_of_first_light() -> None:
+    first, second = (
+        yaml.safe_load((SHIPPED[0].parent / f"first-light{end}.yaml").read_text()) for end in ("", "-assistant")
+    )
+    assert second["tokenizer"].pop("reserve") is False
+    assert {**second, "name": first["name"]} == {**first, "template": "chat@1", "stages": second["stages"]}
 
 
 def test_an_unknown_template_and_a_vocabulary_without_room_for_it_are_refused() -> None:
