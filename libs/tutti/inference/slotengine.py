@@ -240,7 +240,7 @@ class SlotEngine:
             return "the model's log-probabilities are not finite; its parameters have diverged: take an earlier one"
         return (
             f"decoding differs from a leaf's forward by up to {worst:.1e} nats on this machine; expected equal bits: "
-            "use fast mode, or another model shape"
+            "use fast mode, another model shape, or a length that is a multiple of 8"
         )
 
     def _require_idle(self) -> None:
