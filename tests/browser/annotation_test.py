@@ -90,6 +90,7 @@ class Annotator:
         )
 
     def saved(self) -> None:
+        """Wait until the server has what was submitted; call `next_after` first, as nothing submitted is saved too."""
         expect(self.page.locator("#saved")).to_have_text("saved", timeout=30_000)
 
     def close(self) -> None:
@@ -241,11 +242,12 @@ def test_a_text_that_was_begun_is_shown_again_before_the_pair_is_judged(
     text.fill("Half a sentence")
     ada.page.keyboard.press("Escape")
     expect(ada.page.locator("#notice")).to_contain_text("Press E to finish it")
+    before = ada.shown()
     ada.page.keyboard.press("1")
     expect(text).to_have_value("Half a sentence")
     text.fill("A whole sentence.")
     ada.page.get_by_role("button", name="Go on").click()
-    expect(ada.page.locator("#dialog")).to_be_hidden()
+    ada.next_after(before)
     ada.saved()
     rows = stored(server, "SELECT * FROM written_demonstrations WHERE campaign = ?", "begun")
     assert [json.loads(each["words"]) for each in rows] == ["A whole sentence."]
