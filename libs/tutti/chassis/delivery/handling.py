@@ -57,6 +57,8 @@ class _Known:
 
     seen: set[str]
     revisions: dict[str, int]
+    subjects: set[str]
+    """Subjects of states of which the inbox has a row."""
     letters: set[str]
     parked: set[str]
 
@@ -109,8 +111,8 @@ class Handling:
             elif item.error:
                 self.letters.kill(unit, letter, item.error)
                 return done, letter
-            elif self._verdict(item, self._look_up(unit, [item], letters=False)) is Verdict.HANDLE:
-                error = self._try(unit, [item])
+            elif self._verdict(item, known := self._look_up(unit, [item], letters=False)) is Verdict.HANDLE:
+                error = self._try(unit, [item], known)
                 if error is not None:
                     self.letters.kill(unit, letter, error)
                     return done, letter
@@ -132,10 +134,12 @@ class Handling:
     def _look_up(self, unit: Unit, items: Iterable[_Item], *, letters: bool = True) -> _Known:
         items = list(items)
         ids, keys = {each.id for each in items}, {each.record.key for each in items}
-        states = {each.record.key for each in items if each.type is not None and each.type.kind is Kind.STATE}
+        states = {each.record.key for each in items if _is_state(each)}
+        revisions = self._inbox.revisions(unit, states)
         return _Known(
             self._inbox.seen(unit, ids),
-            self._inbox.revisions(unit, states),
+            revisions,
+            set(revisions),
             self.letters.holds(unit, ids) if letters else set(),
             self.letters.parked(unit, keys) if letters else set(),
         )
@@ -143,7 +147,7 @@ class Handling:
     def _verdict(self, item: _Item, known: _Known) -> Verdict:
         if item.id in known.letters or item.id in known.seen:
             return Verdict.DUPLICATE
-        if item.type is not None and item.event is not None and item.type.kind is Kind.STATE:
+        if item.event is not None and _is_state(item):
             if item.event.revision <= known.revisions.get(item.event.subject, 0):
                 return Verdict.DUPLICATE
         elif item.type is None and not item.error:
@@ -160,39 +164,40 @@ class Handling:
                 break
             assert item.event is not None
             known.seen.add(item.id)
-            if item.type is not None and item.type.kind is Kind.STATE:
+            if _is_state(item):
                 known.revisions[item.event.subject] = item.event.revision
             run.append(item)
         return run
 
     def _handle(self, unit: Unit, run: Sequence[_Item], known: _Known) -> None:
-        if self._try(unit, run) is None:
+        if self._try(unit, run, known) is None:
             return
         for item in run:
             if item.record.key in known.parked:
                 self.letters.add(unit, item.id, item.record, None)
-            elif (error := self._try(unit, [item])) is not None:
+            elif (error := self._try(unit, [item], known)) is not None:
                 self._bury(unit, item, error, known)
 
-    def _try(self, unit: Unit, run: Sequence[_Item]) -> str | None:
+    def _try(self, unit: Unit, run: Sequence[_Item], known: _Known) -> str | None:
         """Fence and handle in a savepoint; what made it impossible, or None."""
         try:
-            unit.savepoint(lambda: self._take(unit, run))
+            unit.savepoint(lambda: self._take(unit, run, known))
         except _Lost as error:
             raise Raced(f"another member of {self._group} handled some of the same events") from error
         except Exception as error:
             if isinstance(error, DatabaseError) and not isinstance(error, _POISON):
                 raise
             return f"{type(error).__name__}: {error}"
+        known.subjects |= {item.event.subject for item in run if item.event is not None and _is_state(item)}
         name = run[0].event.type if run[0].event is not None else ""
         self._count(unit, lambda: _handled.labels(self._group, name).inc(len(run)))
         return None
 
-    def _take(self, unit: Unit, run: Sequence[_Item]) -> None:
+    def _take(self, unit: Unit, run: Sequence[_Item], known: _Known) -> None:
         kind, events = run[0].type, [each.event for each in run if each.event is not None]
         assert kind is not None
         try:
-            self._inbox.fence(unit, kind.kind, events)
+            self._inbox.fence(unit, kind.kind, events, known.subjects)
         except Conflict as error:
             raise _Lost from error
         before = unit.cause
@@ -213,8 +218,14 @@ class Handling:
         """Count a discarded event as handled, so that its next delivery is skipped."""
         if item.type is None or item.event is None:
             self._inbox.fence_id(unit, item.id)
-        elif self._verdict(item, self._look_up(unit, [item], letters=False)) is Verdict.HANDLE:
-            self._inbox.fence(unit, item.type.kind, [item.event])
+            return
+        known = self._look_up(unit, [item], letters=False)
+        if self._verdict(item, known) is Verdict.HANDLE:
+            self._inbox.fence(unit, item.type.kind, [item.event], known.subjects)
 
     def _count(self, unit: Unit, count: Callable[[], None]) -> None:
         unit.on_commit(count)
+
+
+def _is_state(item: _Item) -> bool:
+    return item.type is not None and item.type.kind is Kind.STATE

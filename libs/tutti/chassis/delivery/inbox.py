@@ -34,19 +34,21 @@ class Inbox:
         rows = unit.tx.execute(_revisions(unit.tables.inbox_states), wanted) if subjects else ()
         return {row.subject: int(row.revision) for row in rows}
 
-    def fence(self, unit: Unit, kind: Kind, events: Sequence[Event]) -> None:
-        """Record that these are handled, before they are. Raises Conflict when another member came first."""
+    def fence(self, unit: Unit, kind: Kind, events: Sequence[Event], known: Collection[str] = ()) -> None:
+        """Record that these are handled, before they are. Raises Conflict when another member came first.
+
+        `known` are the subjects of states that `revisions` returned in this unit, or that it fenced since.
+        """
         if kind is Kind.FACT:
             rows = [{"group_name": self._group, "id": each.id, "seen_at": micros(unit.now)} for each in events]
             unit.tx.execute(insert(unit.tables.inbox), rows)
             return
         states = unit.tables.inbox_states
         highest = {each.subject: each.revision for each in sorted(events, key=lambda each: each.revision)}
-        known = self.revisions(unit, highest)
-        if known:
-            found = [{"mine": self._group, "wanted": each, "revision": highest[each]} for each in sorted(known)]
+        if again := sorted(highest.keys() & set(known)):
+            found = [{"mine": self._group, "wanted": each, "revision": highest[each]} for each in again]
             unit.tx.execute(_handled(states), found)
-        if new := sorted(highest.keys() - known):
+        if new := sorted(highest.keys() - set(known)):
             rows = [{"group_name": self._group, "subject": each, "revision": highest[each]} for each in new]
             unit.tx.execute(insert(states), rows)
 

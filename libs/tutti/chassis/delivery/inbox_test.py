@@ -48,7 +48,9 @@ def test_a_state_that_is_handled_again_raises_the_revision_of_its_subject_alone(
     for subject in ("a", "b"):
         for group in (mine, other):
             units.run(partial(group.fence, kind=Kind.STATE, events=[event(subject)]))
-    units.run(lambda unit: mine.fence(unit, Kind.STATE, [event("a", 2)]))
+    units.run(lambda unit: mine.fence(unit, Kind.STATE, [event("a", 2)], {"a", "z"}))
+    with pytest.raises(Conflict):  # nobody has asked for its row, so it was not locked
+        units.run(lambda unit: mine.fence(unit, Kind.STATE, [event("b", 5)], {"a"}))
     assert units.run(lambda unit: mine.revisions(unit, ["a", "b"])) == {"a": 2, "b": 1}
     assert units.run(lambda unit: other.revisions(unit, ["a", "b"])) == {"a": 1, "b": 1}
 

@@ -37,7 +37,7 @@ class NoInbox(Inbox):
     def revisions(self, unit: Unit, subjects: Collection[str]) -> dict[str, int]:
         return {}
 
-    def fence(self, unit: Unit, kind: Kind, events: Sequence[Event]) -> None:
+    def fence(self, unit: Unit, kind: Kind, events: Sequence[Event], known: Collection[str] = ()) -> None:
         return None
 
 
