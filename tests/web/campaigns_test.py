@@ -163,6 +163,9 @@ def test_it_is_paused_resumed_changed_and_closed(served: Hosted, files: Path) ->
     changed = tutti(served, "campaigns", "guideline", "second", str(files / "other.md"))
     assert changed["guideline"] != tutti(served, "campaigns", "show", "trial")["guideline"]
     assert tutti(served, "campaigns", "close", "second")["state"] in ("closed", "published")
+    command = ["campaigns", "cancel", "second", "--data-dir", str(served.data_dir.path)]
+    told = CliRunner().invoke(build(), command, standalone_mode=False, catch_exceptions=False).stdout
+    assert told in [f"campaigns/second is {state}; nothing was changed\n" for state in ("closed", "published")]
     created(served, files, "third")
     assert tutti(served, "campaigns", "cancel", "third")["state"] == "cancelled"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tutti.chassis.enums import word
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
@@ -25,6 +26,7 @@ from tutti.contracts.annotation.v1 import (
     Axis,
     Campaign,
     CampaignSpec,
+    CampaignState,
     CloseCampaignRequest,
     CreateCampaignRequest,
     InviteAnnotatorRequest,
@@ -271,7 +273,8 @@ def cancel(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
         request = CancelRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.CancelCampaign(request)
-    _print(found, output, f"{found.name} is cancelled")
+    state = word(CampaignState.DESCRIPTOR, CampaignState.Name(found.state))
+    _print(found, output, f"{found.name} is {state}" + ("" if state == "cancelled" else "; nothing was changed"))
 
 
 @click.command("guideline", help="Replace the guideline; annotators read it first.")
