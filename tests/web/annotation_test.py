@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,16 @@ def test_an_invitation_to_a_campaign_of_another_tenant_does_not_take_the_page_aw
     visitor.log_in(served.link(eve))
     assert visitor.get("/annotation").status == 200
     assert visitor.get(f"/annotation/{CAMPAIGN}").status == 404
+
+
+def test_what_is_sent_several_times_at_once_has_one_effect(served: Hosted) -> None:
+    zoe = invited(served, "zoe")
+    with ThreadPoolExecutor(4) as pool:
+        leased = list(pool.map(lambda _: [pair["id"] for pair in zoe.lease(2)], range(4)))
+        (pair, _), guideline = zoe.lease(2), zoe.state().json["guideline"]["version"]
+        said = list(pool.map(lambda _: zoe.judge(pair, guideline=guideline).json, range(4)))
+    assert leased == [leased[0]] * 4
+    assert {(tuple(each["accepted"]), each["done"]) for each in said} == {((judgement_id(pair["id"], 1),), 1)}
 
 
 def test_the_desk_alone_may_start_its_worker(ada: Annotator) -> None:
