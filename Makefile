@@ -42,7 +42,7 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/python tools/house.py imports
 	$(BIN)/python tools/house.py docstrings
 	$(BIN)/hadolint deploy/docker/Dockerfile deploy/docker/standins/*.Dockerfile
-	$(BIN)/shellcheck .ci/run deploy/docker/standins/kafka-run deploy/docker/standins/postgres-entrypoint
+	$(BIN)/shellcheck .ci/run deploy/docker/standins/kafka-archive deploy/docker/standins/kafka-run deploy/docker/standins/postgres-entrypoint
 	$(BIN)/python -m tools.manifests --check
 	$(BIN)/python -m tools.dashboards --check
 	@if command -v promtool >/dev/null; then promtool check rules deploy/docker/prometheus/rules.yml; else echo 'no promtool: the alert rules are not checked' >&2; fi

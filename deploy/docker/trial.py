@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from engine import NoEngine, TrialError, command, engine, tell
+from engine import NoEngine, TrialError, command, engine, processor_seconds, tell
 from faults import Fault, cause, kill_primary
 from images import PYTHON, prepare, sizes
 from project import CACHE, REPLICAS, ROOT, TUTTI, Project
@@ -69,7 +69,9 @@ def trial(given: argparse.Namespace) -> int:
 
 
 def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figures: "Figures") -> int:
-    figures.cold(project.up(), len(project.services()))
+    before = processor_seconds()
+    took, after = project.up(), processor_seconds()
+    figures.cold(took, len(project.services()), after - before if after and before is not None else None)
     time.sleep(REST_SECONDS)
     figures.memory(project.memory())
     limits = [20]
@@ -248,8 +250,9 @@ class Figures:
             over = found[f"tutti/{name}:latest"] - found[PYTHON]
             self._say(f"{name} is {over:,.0f} MB over its base.")
 
-    def cold(self, seconds: float, containers: int) -> None:
-        self._say(f"From nothing to {containers} healthy containers, images present: {seconds:.1f} s.")
+    def cold(self, seconds: float, containers: int, processor: float | None) -> None:
+        used = f", and {processor:.0f} s of CPU time in containers" if processor is not None else ""
+        self._say(f"From nothing to {containers} healthy containers, images present: {seconds:.1f} s{used}.")
 
     def memory(self, found: dict[str, float]) -> None:
         ordered = sorted(found.items(), key=lambda each: -each[1])

@@ -27,6 +27,11 @@ def test_a_process_starts_without_the_libraries_that_only_its_work_needs(module:
     assert imported(module, {"numpy", "pyarrow", "torch"}) == []
 
 
+def test_the_stages_of_a_pipeline_are_known_without_the_libraries_of_their_work() -> None:
+    code = "import sys; from tutti.pipeline import registry; registry.definitions(); print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
+
+
 def test_the_s3_adapter_starts_without_the_client_for_administration() -> None:
     assert imported(STORES, {"Crypto", "argon2", "pycparser"}) == []
     assert imported("tutti.backbone.s3.blobs, minio.minioadmin", {"Crypto"}) == ["Crypto"]

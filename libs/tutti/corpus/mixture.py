@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import lcm
 
-import numpy as np
-
 from tutti.corpus.batch import PackedSequenceBatch
 from tutti.corpus.loader import Loader
 from tutti.corpus.sampler import MAX_WEIGHTS, SampleIds
+from tutti.native.arrays import np
 from tutti.records.errors import CorpusError, InvalidSpan
 
 PRECISION = 100
