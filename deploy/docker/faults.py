@@ -50,9 +50,13 @@ def cause(
                 meanwhile,
             )
         case Fault.DISCONNECT:
+            networks = _networks(project, container)
             ended = _around(
-                lambda: project.engine.run("network", "disconnect", project.network, container),
-                lambda: project.engine.run("network", "connect", "--alias", service, project.network, container),
+                lambda: [project.engine.run("network", "disconnect", each, container) for each in networks],
+                lambda: [
+                    project.engine.run("network", "connect", *names, each, container)
+                    for each, names in networks.items()
+                ],
                 seconds,
                 meanwhile,
             )
@@ -83,6 +87,17 @@ def kill_primary(project: Project) -> tuple[float, float]:
     promoted = time.monotonic() - began
     project.wait(lambda: record()["eligible"], HEAL_SECONDS, lambda: "the former primary to follow")
     return promoted, time.monotonic() - began
+
+
+def _networks(project: Project, container: str) -> dict[str, list[str]]:
+    """The options with the names of a container in each of its networks."""
+    found = json.loads(project.inspect(container, "{{json .NetworkSettings.Networks}}"))
+    return {
+        network: [
+            word for alias in each["Aliases"] or [] if not container.startswith(alias) for word in ("--alias", alias)
+        ]
+        for network, each in found.items()
+    }
 
 
 def _read(project: Project, container: str, file: str) -> dict[str, Any]:

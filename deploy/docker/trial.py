@@ -22,14 +22,22 @@ from engine import NoEngine, TrialError, command, engine, processor_seconds, tel
 from faults import Fault, cause, kill_primary
 from images import PYTHON, prepare, sizes
 from project import CACHE, REPLICAS, ROOT, TUTTI, Project
+from writes import Writes
 
 from tutti.chassis.config.settings import installed_services
 
 NO_ENGINE = 77
 # One of each kind: the stores, a service of each room, an agent, the front door.
 KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
-# With the layer `replicas`: each broker leads a third of the partitions, one of them the controllers too.
-BROKERS = ("kafka", "kafka-2", "kafka-3")
+# With the layer `replicas`: each broker leads a third of the partitions, one of them the controllers too. The promoter
+# is in the container `postgres`, with both databases.
+REPLICATED = (
+    *((each, Fault.KILL) for each in ("kafka", "kafka-2", "kafka-3")),
+    ("kafka-2", Fault.PAUSE),
+    ("kafka-3", Fault.DISCONNECT),
+    ("postgres", Fault.PAUSE),
+    ("postgres", Fault.DISCONNECT),
+)
 CONTAINERS = ROOT / "docs" / "operations" / "containers.md"
 BEGIN, END = "<!-- figures of make compose-test: begin -->", "<!-- end -->"
 RECIPE = ROOT / "recipes" / "tiny.yaml"
@@ -79,8 +87,7 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     print("recipes/tiny.yaml ran through the front door")
     if REPLICAS not in project.layers:
         _with_copies(project, limits)
-    every, kinds = ([Fault.KILL], BROKERS) if REPLICAS in project.layers else (list(Fault), KINDS)
-    faults = [(kind, fault) for fault in given.fault or every for kind in given.kind or kinds]
+    faults = _faults(given)
     failed = _with_faults(project, faults, limits) if faults and not given.no_faults else ""
     if failed:
         raise TrialError(failed)
@@ -102,6 +109,13 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     return 0
 
 
+def _faults(given: argparse.Namespace) -> list[tuple[str, Fault]]:
+    """The faults that were asked for, or those of the layers, in their order."""
+    if REPLICAS in given.layer and not (given.kind or given.fault):
+        return list(REPLICATED)
+    return [(kind, fault) for fault in given.fault or list(Fault) for kind in given.kind or KINDS]
+
+
 def _with_copies(project: Project, limits: list[int]) -> None:
     """A run while several replicas of a service share its tasks. Raises TrialError."""
     project.compose("up", "-d", "--wait", "--no-recreate", "--scale", f"dedup={COPIES}")
@@ -121,12 +135,18 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
 
     def work() -> None:
         try:
-            for service, fault in faults:
-                seconds = cause(project, service, fault)
-                print(f"{fault.value:10} {service:12} all healthy after {seconds:5.1f} s", flush=True)
-            if REPLICAS in project.layers:
-                promoted, whole = kill_primary(project)
-                print(f"killed the primary: promoted after {promoted:.1f} s, a standby after {whole:.1f} s", flush=True)
+            with Writes(project) as writes:
+                for service, fault in faults:
+                    began = time.monotonic()
+                    seconds = cause(project, service, fault)
+                    gap = f"no write was acknowledged for {writes.longest_gap(began):5.1f} s"
+                    print(f"{fault.value:10} {service:12} all healthy after {seconds:5.1f} s, {gap}", flush=True)
+                if REPLICAS in project.layers:
+                    began = time.monotonic()
+                    promoted, whole = kill_primary(project)
+                    print(f"killed the primary: promoted after {promoted:.1f} s, a standby after {whole:.1f} s, "
+                          f"no write was acknowledged for {writes.longest_gap(began):.1f} s", flush=True)  # fmt: skip
+                print(f"{len(writes)} writes were acknowledged between the faults", flush=True)
             if ("postgres", Fault.PAUSE) in faults:
                 cause(project, "postgres", Fault.PAUSE, seconds=HANG_SECONDS, meanwhile=lambda: _named(project))
                 print(f"postgres hung for {HANG_SECONDS:.0f} s while a run went on", flush=True)
@@ -242,7 +262,7 @@ class Figures:
         cores, memory = os.cpu_count(), psutil.virtual_memory().total / 2**30
         images = "stand-ins for the public images, so their sizes are not those" if standins else "the public images"
         where = f"{_processor()}, {cores} cores, {memory:.0f} GiB, {platform.system()}"
-        self._lines = [f"On {where}, load {os.getloadavg()[0]:.1f} at the start; {images}.", ""]
+        self._lines = [f"On {where}, load {os.getloadavg()[0]:.1f} at the start;", f"{images}.", ""]
 
     def sizes(self, found: dict[str, float]) -> None:
         self._tell("image", [(name, f"{size:,.0f} MB") for name, size in found.items()])
