@@ -4,7 +4,7 @@ A row is a comparison on prompts that nothing was trained on. `judged` is the sh
 candidate wins, with its 95 % interval; `utility` the share of pairs in which its known utility is higher, with a Wilson
 interval; `promised` and `preferred` are what the reward model says of the same answers. Beside the policies of
 recipes/assistant.yaml are the tuned model at lower temperatures, a policy whose judgements are random (the control),
-one whose reward model has 300 judgements and which has no KL penalty, and two that learn from a crowd of which 40 %
+one whose reward model has 300 judgements and which has no KL penalty, and two that learn from a crowd of which 60 %
 like length: from the fit that estimates leanings, and from the plain one. `--strict` requires the goals at the end.
 """
 
@@ -30,8 +30,8 @@ POLICIES = ("grpo", "ppo", "dpo")
 TEMPERATURES = (0.3, 0.5, 0.7)
 LEANING = """utility: letters@1
 kinds:
-  - {name: fair, share: 0.5, sharpness: [1.5, 3.5], left: [-0.25, 0.25], length: [-0.03, 0.03]}
-  - {name: fond of length, share: 0.4, sharpness: [0.6, 1.2], length: [0.5, 1.0]}
+  - {name: fair, share: 0.3, sharpness: [1.5, 3.5], left: [-0.25, 0.25], length: [-0.03, 0.03]}
+  - {name: fond of length, share: 0.6, sharpness: [0.6, 1.2], length: [1.5, 2.5]}
   - {name: random, share: 0.1, sharpness: [0.0, 0.0], left: [-0.5, 0.5]}
 """
 RANDOM = "utility: letters@1\nkinds: [{name: random, share: 1.0, sharpness: [0.0, 0.0]}]\n"
@@ -103,9 +103,9 @@ def misses(found: Mapping[str, Line]) -> Iterator[str]:
         yield f"300 judgements without KL, preferred: {few.preferred:.3f}, expected at least 0.9"
     if few.released:
         yield "300 judgements without KL: released, expected refused"
-    gain = found["leaning-grpo"].utility[0] - found["plain-grpo"].utility[0]
+    gain = found["leaning-grpo"].judged[0] - found["plain-grpo"].judged[0]
     if gain < 0.1:
-        yield f"a crowd that leans, fitted minus plain by utility: {gain:.3f}, expected at least 0.1"
+        yield f"a crowd that leans, fitted minus plain as judged: {gain:.3f}, expected at least 0.1"
 
 
 def measured(seed: int, *, quick: bool) -> Iterator[Line]:
