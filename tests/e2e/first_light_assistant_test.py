@@ -1,5 +1,6 @@
 """The second assistant, made small: it goes on from the base of first light, which is not trained again."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ def test_the_checkpoint_and_its_tokenizer_get_the_role_tokens(made: Any, served:
 def test_its_report_says_what_the_models_cannot_do(made: Any) -> None:
     told = Path(made["report"]).read_text()
     assert "What it can and cannot do" in told
+    assert re.search(r"Loss on held-out samples, in nats a token: train [\d.]+ \(text\), base [\d.]+ \(demonstr", told)
     assert "not measured is whether a sentence is true" in told
     assert "Grpo-final " in told
     assert "gate: refused (win: " in told

@@ -93,7 +93,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Group:
-    """The writers that answered the same prompts, in the order of the comparisons; `verdicts` is a line for each."""
+    """The writers that answered the same prompts, each baseline before its candidates; `verdicts` is a line each."""
 
     prompts: int
     writers: tuple[Writer, ...]
@@ -145,8 +145,7 @@ def verdict(contest: Contest) -> str:
 
 def _group(found: Answers, contests: Sequence[Contest]) -> Group:
     language = found.languages[contests[0].stage]
-    names = list(dict.fromkeys(name for each in contests for name in (each.baseline, each.candidate)))
-    names = [name for name in names if found.answers.get(name)]
+    names = [name for name in _ordered(contests) if found.answers.get(name)]
     writers = tuple(_writer(name, found.answers[name], language) for name in names)
     return Group(
         prompts=len(found.answers[names[0]]),
@@ -156,6 +155,23 @@ def _group(found: Answers, contests: Sequence[Contest]) -> Group:
         examples=tuple(_examples(found, names, language)),
         unseen=language.unseen,
     )
+
+
+def _ordered(contests: Sequence[Contest]) -> list[str]:
+    """The names of the samples: each baseline before its candidates."""
+    candidates, found = {each.candidate for each in contests}, list[str]()
+
+    def visit(name: str) -> None:
+        if name not in found:
+            found.append(name)
+            for each in contests:
+                if each.baseline == name:
+                    visit(each.candidate)
+
+    baselines = [each.baseline for each in contests]
+    for name in (*(each for each in baselines if each not in candidates), *baselines):
+        visit(name)
+    return found
 
 
 def _writer(name: str, answers: Sequence[Plain], language: Language) -> Writer:

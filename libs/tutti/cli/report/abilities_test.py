@@ -46,6 +46,15 @@ def test_writers_of_the_same_prompts_are_one_group_and_the_best_is_named() -> No
     assert "it uses the word" in group.examples[0].answers[0][2]
 
 
+def test_a_baseline_is_before_its_candidates_in_whatever_order_they_were_compared() -> None:
+    pairs = (("tuned", "policy"), ("base", "tuned"), ("tuned", "other"), ("again", "base"), ("base", "again"))
+    contests = tuple(Contest(f"{a}-{b}", a, b, compared(0.6, 0.7)) for a, b in pairs)
+    samples = {name: answers(GOOD) for pair in pairs for name in pair}
+    for shown, names in ((contests[:3], ["base", "tuned", "policy", "other"]), (contests[3:], ["again", "base"])):
+        (group,) = groups(Answers(shown, samples, {each.stage: LANGUAGE for each in shown}))
+        assert [each.name for each in group.writers] == names
+
+
 def test_samples_of_other_prompts_are_another_group() -> None:
     both = found(before=answers(GOOD, OTHER), after=answers(GOOD, GOOD))
     unseen = Contest("unseen-compared", "a", "b", compared(0.4, 0.6))

@@ -18,6 +18,7 @@ from tutti.judgements.crowds import Crowd, InvalidCrowd
 from tutti.judgements.languages import LANGUAGES
 
 PRETRAIN = "pretrain"
+FEWEST_POINTS = 4
 MOST_ANSWERS = 1000
 """Answers of a sample that are read: one page."""
 HELD_OUT = {PRETRAIN: "text", "sft": "demonstrations"}
@@ -66,7 +67,7 @@ def _held(client: Client, models: list[Plain]) -> Iterator[Held]:
     """The losses of those models that were validated on text."""
     for each in models:
         with contextlib.suppress(Problem):
-            request = GetCurveRequest(name=each["checkpoint"], max_points=2)
+            request = GetCurveRequest(name=each["checkpoint"], max_points=FEWEST_POINTS)
             curve = client.committer.GetCurve(request, timeout=READING_SECONDS)
             checked = [point for point in curve.validations if point.tokens]
             job = f"jobs/{each['checkpoint'].split('/')[1]}"
