@@ -116,16 +116,19 @@ class Project:
         return found
 
     def tutti(self, *words: str, seconds: float = 300) -> "subprocess.CompletedProcess[str]":
-        """The command, through the front door."""
-        return subprocess.run(
-            [TUTTI, *words, "--address", self.address],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-            env={**os.environ, "TUTTI_TOKEN": self.token, "TUTTI_TLS__CA": str(self.authority or "")},
-        )
+        """The command, through the front door. Raises TrialError if it does not end in time."""
+        try:
+            return subprocess.run(
+                [TUTTI, *words, "--address", self.address],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
+                env={**os.environ, "TUTTI_TOKEN": self.token, "TUTTI_TLS__CA": str(self.authority or "")},
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TrialError(f"tutti {' '.join(words)} did not end within {seconds:.0f} s") from error
 
     def wait(self, condition: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
         """Raises TrialError."""
