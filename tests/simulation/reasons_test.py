@@ -202,7 +202,7 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
             "annotation",
             AnnotationServiceStub,
             CreateCampaignRequest(name="campaigns/a", spec=campaign),
-            "1 pairs have equal answers",
+            "1 were left out since their answers are equal",
         ),
         Impossible(
             Preferences,

@@ -341,7 +341,7 @@ class AnnotationApi:
         return staging.piece(self._blobs, lines.blob, lines.bytes, offset, gone=gone)
 
     def _check_shown(self, campaigns: Sequence[str], call: Call) -> None:
-        """Raises NotFound unless all the campaigns exist for the caller."""
+        """Raises NotFound if one of the campaigns belongs to another tenant."""
         if not self._units.run(lambda unit: self._tables.all_shown(unit, campaigns, call.principal)):
             raise NotFound(", ".join(campaigns))
 

@@ -470,7 +470,7 @@ def test_a_campaign_without_pairs_fails_and_says_what_to_do(desks: Desks) -> Non
     same = '{"prompt": [{"role": "user", "content": "q"}], "answers": ["a", "a"]}\n'
     failed = desks.create(spec(pairs=same))
     assert failed.state == CAMPAIGN_STATE_FAILED
-    assert "1 pairs have equal answers" in failed.reason
+    assert "1 were left out since their answers are equal" in failed.reason
 
 
 def test_no_more_judgements_are_wanted_than_the_overlap_allows(desks: Desks) -> None:

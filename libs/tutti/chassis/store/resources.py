@@ -72,10 +72,10 @@ class Resource(Generic[M]):
         columns: Mapping[str, Index] | None = None,
         *,
         numbered: bool = False,
-        event: Callable[[M | None, M], M] = lambda before, after: after,
+        event: Callable[[M | None, M], M] | None = None,
         shown: Shown[M] | None = None,
     ) -> None:
-        self._snapshot = event
+        self._part = event
         self.kind, self.message, self._sorted = check_kind(kind), message, numbered
         if shown is None and message.DESCRIPTOR.GetOptions().Extensions[option].tenants:
             raise ValueError(f"{kind} belong to tenants: pass `shown`, which hides them from the other tenants")
@@ -250,6 +250,11 @@ class Resource(Generic[M]):
         """Return the number of creations and changes of resources of this kind: the sum of their revisions."""
         return int(unit.tx.execute(_changes(self.table)).scalar_one())
 
+    @property
+    def events_are_whole(self) -> bool:
+        """True if the event of a change is the whole resource."""
+        return self._part is None
+
     def notify(self, changes: frozenset[tuple[str, int]]) -> None:
         for listener in self.changed:
             listener(changes)
@@ -343,8 +348,10 @@ class Resource(Generic[M]):
         name, revision = _name(made), _revision(made)
         unit.changed(name, revision, self)
         if self._event is not None:
-            known = None if before is None else self.message.FromString(before)
-            unit.state(name, revision, self._snapshot(known, made))
+            unit.state(name, revision, made if self._part is None else self._part(self._parsed(before), made))
+
+    def _parsed(self, body: bytes | None) -> M | None:
+        return None if body is None else self.message.FromString(body)
 
 
 @prepared

@@ -14,8 +14,6 @@ from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.sampling.v1 import ReadSampleRequest
-from tutti.judgements.crowds import Crowd, InvalidCrowd
-from tutti.judgements.languages import LANGUAGES
 
 PRETRAIN = "pretrain"
 FEWEST_POINTS = 4
@@ -27,6 +25,9 @@ HELD_OUT = {PRETRAIN: "text", "sft": "demonstrations"}
 
 def read(client: Client, run: Run, models: list[Plain]) -> Answers:
     """The comparisons of a run by simulated crowds; a part that nobody knows is missing."""
+    from tutti.judgements.crowds import Crowd, InvalidCrowd  # pydantic, which no other command needs
+    from tutti.judgements.languages import LANGUAGES
+
     stages = {stage.resource: stage.name for stage in run.stages if stage.resource and stage.state == STATE_DONE}
     contests, languages = list[Contest](), {}
     verdicts = dict(_verdicts(client, run))
