@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from enum import IntEnum
 
+from tutti.chassis.runtime.frames import current_frames
 from tutti.contracts.trainer.v1 import FlightRecord, Heartbeat, RankMessage, Start
 from tutti.trainer.framing import BlockingChannel, FramingError
 
@@ -130,7 +131,7 @@ class Lifeline:
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         stacks = [
             f"{names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
-            for ident, frame in sys._current_frames().items()
+            for ident, frame in current_frames().items()
             if ident != threading.get_ident()
         ]
         return FlightRecord(step=self.step, phase=self.phase, stacks="\n".join(stacks), collectives=self._collectives())

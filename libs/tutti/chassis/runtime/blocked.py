@@ -6,7 +6,6 @@ after; looking costs nothing to those who are looked at.
 
 import asyncio
 import logging
-import sys
 import threading
 import time
 import traceback
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tutti.chassis.runtime.frames import current_frames
 from tutti.chassis.telemetry import metrics
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class BlockedWatch:
     def _say(self, level: int, beat: _Beat, since: float, now: float) -> None:
         if not log.isEnabledFor(level):
             return
-        frame = sys._current_frames().get(beat.thread)
+        frame = current_frames().get(beat.thread)
         where = guilty(traceback.extract_stack(frame)) if frame else "nowhere: its thread is gone"
         log.log(level, "%s has stood still for %.0f ms, in %s", beat.name, 1000 * (now - since), where)
 

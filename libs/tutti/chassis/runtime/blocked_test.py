@@ -1,5 +1,6 @@
 """The watch over loops that stand still."""
 
+import gc
 import logging
 import re
 import threading
@@ -9,6 +10,7 @@ import pytest
 
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.runtime.blocked import BlockedWatch
+from tutti.chassis.runtime.frames import current_frames
 
 
 class Answering:
@@ -39,3 +41,14 @@ def test_a_loop_that_answers_while_it_is_named_does_not_end_the_watch(caplog: py
             assert int(re.search(r"still for (\d+) ms", after.getMessage())[1]) >= 100  # type: ignore[index]
     finally:
         watch.close()
+
+
+def test_the_frames_of_threads_are_made_and_garbage_is_collected_as_before() -> None:
+    assert current_frames()[threading.get_ident()].f_code is current_frames.__code__
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        current_frames()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
