@@ -10,18 +10,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select
-from sqlalchemy.dialects import postgresql
 
 from tutti.chassis.identity.principal import Principal
+from tutti.chassis.store.statements import upsert
 from tutti.chassis.store.tables import from_micros, micros
-from tutti.native.deferred import deferred
 
 if TYPE_CHECKING:
-    from sqlalchemy.dialects import sqlite
-
     from tutti.chassis.store.unit import Unit
-else:  # on Postgres it is not needed
-    sqlite = deferred("sqlalchemy.dialects.sqlite")
 
 CHANGED, REFUSED = "changed", "refused"
 MINUTE = 60_000_000
@@ -73,10 +68,10 @@ def refused(
     }
     row["fold"] = "\n".join([str(row["at"] // MINUTE), row["user"], row["action"], reason, row["address"]])
     table = unit.tables.audit
-    # SQLite and Postgres share this statement, but SQLAlchemy has one class for each dialect.
-    made: Any = postgresql.insert if unit.tx.skip_locked else sqlite.insert
     counted = (
-        made(table).values(row).on_conflict_do_update(index_elements=[table.c.fold], set_={"times": table.c.times + 1})
+        upsert(unit.tx, table)
+        .values(row)
+        .on_conflict_do_update(index_elements=[table.c.fold], set_={"times": table.c.times + 1})
     )
     unit.tx.execute(counted)
 

@@ -7,19 +7,12 @@ Promises: never more than `burst + rate x seconds` charges of a key succeed, how
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, Column, MetaData, Table, case, delete, select
-from sqlalchemy.dialects import postgresql
 
+from tutti.chassis.store.statements import upsert
 from tutti.chassis.store.tables import NAME, declare, micros
 from tutti.chassis.store.unit import Unit
-from tutti.native.deferred import deferred
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects import sqlite
-else:  # on Postgres it is not needed
-    sqlite = deferred("sqlalchemy.dialects.sqlite")
 
 SECOND = 1_000_000
 
@@ -54,10 +47,8 @@ class Limits:
         table = self.table
         begins = case((table.c.arrival > now, table.c.arrival), else_=now)
         conforms = begins + interval - now <= limit.burst * interval
-        # SQLite and Postgres share this statement, but SQLAlchemy has one class for each dialect.
-        insert: Any = postgresql.insert if unit.tx.skip_locked else sqlite.insert
         charged = (
-            insert(table)
+            upsert(unit.tx, table)
             .values(key=key, arrival=now + interval)
             .on_conflict_do_update(index_elements=[table.c.key], set_={"arrival": begins + interval}, where=conforms)
             .returning(table.c.arrival)

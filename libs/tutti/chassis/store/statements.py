@@ -4,9 +4,18 @@ What differs from call to call is a `bindparam` of the statement, given to `exec
 """
 
 from collections.abc import Callable, Hashable
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Executable, Table
+from sqlalchemy.dialects import postgresql
+
+from tutti.backbone.database import Transaction
+from tutti.native.deferred import deferred
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import sqlite
+else:  # on Postgres it is not needed
+    sqlite = deferred("sqlalchemy.dialects.sqlite")
 
 S = TypeVar("S", bound=Executable)
 P = ParamSpec("P")
@@ -23,3 +32,8 @@ def prepared(make: Callable[Concatenate[Table, P], S]) -> Callable[Concatenate[T
         return cast(S, statement)
 
     return found
+
+
+def upsert(tx: Transaction, table: Table) -> Any:
+    """Return an INSERT that can be given ON CONFLICT, which SQLAlchemy has for each dialect alone."""
+    return (postgresql.insert if tx.skip_locked else sqlite.insert)(table)
