@@ -27,7 +27,7 @@ from tests.faults.processes import until
 from tests.promtool import Asked, scraping
 from tests.scale import SOAK
 from tests.stack.conftest import local
-from tests.stack.observed import trains
+from tests.stack.observed import hanging, trains
 from tutti.backbone import NewRecord
 from tutti.backbone.connect import open_log
 from tutti.chassis.config.settings import installed_services
@@ -132,20 +132,6 @@ def ends(asked: Asked, *alerts: str) -> None:
     until(lambda: not firing(asked) & set(alerts), seconds=QUIET_SECONDS, what=f"the end of {alerts}")
 
 
-@contextmanager
-def stopped(*processes: psutil.Process) -> Iterator[None]:
-    """Each process with its children hangs, as with SIGSTOP."""
-    hung = [each for process in processes for each in (process, *process.children(recursive=True))]
-    for each in hung:
-        each.suspend()
-    try:
-        yield
-    finally:
-        for each in hung:
-            with suppress(psutil.NoSuchProcess):
-                each.resume()
-
-
 def server(stack: Path, name: str) -> psutil.Process:
     return psutil.Process(json.loads((stack / "servers" / name / "pid.json").read_text())["pid"])
 
@@ -214,14 +200,14 @@ def test_no_alert_fires_while_runs_are_carried_out(
 
 def test_a_container_that_hangs_is_missing(stack: Path, prometheus: Asked) -> None:
     (agent,) = [each for each in named(stack, "tutti.trainer") if "b" in each.cmdline()]
-    with stopped(agent):
+    with hanging(agent):
         fires(prometheus, "ContainerMissing", shown=2 * INTERVAL_SECONDS)
     ends(prometheus, "ContainerMissing")
 
 
 def test_events_are_unsent_while_kafka_hangs(stack: Path, pages: Path, prometheus: Asked) -> None:
     assert "EventsUnsent" not in firing(prometheus)
-    with stopped(server(stack, "kafka")):
+    with hanging(server(stack, "kafka")):
         run = begin_run(stack, pages, "input.limit=11", "train.steps=2")
         fires(prometheus, "EventsUnsent", shown=10)
     ends(prometheus, "EventsUnsent")
@@ -285,7 +271,7 @@ def test_steps_are_skipped_whose_numbers_are_not_finite(stack: Path, pages: Path
 def test_steps_stall_while_the_ranks_hang(stack: Path, pages: Path, prometheus: Asked) -> None:
     with training(stack, pages, "input.limit=13", "train.ranks=1", "train.warmup=3", *ENDLESS):
         ends(prometheus, "StepsStalled")
-        with stopped(*ranks(stack)):  # their agent takes them for lost after 20 s
+        with hanging(*ranks(stack)):  # their agent takes them for lost after 20 s
             fires(prometheus, "StepsStalled", shown=15)
         ends(prometheus, "StepsStalled")
 
@@ -305,7 +291,7 @@ def test_calls_and_loops_fail_whose_tables_are_away(stack: Path, prometheus: Ask
 
 def test_shards_are_slow_to_be_stored_while_the_blob_store_hangs(stack: Path, pages: Path, prometheus: Asked) -> None:
     with training(stack, pages, "input.limit=14", "train.ranks=1", *ENDLESS, "train.checkpoint_every=500", step=1000):
-        with stopped(server(stack, "s3")):
+        with hanging(server(stack, "s3")):
             linger(40)
         fires(prometheus, "CommitSlow", shown=60)
 
@@ -315,7 +301,7 @@ def test_an_attempt_is_slow_to_be_ready_whose_processes_hang(stack: Path, pages:
         makers = named(stack, "tutti.trainer.forkserver")
         for each in ranks(stack):
             each.kill()
-        with stopped(*makers):
+        with hanging(*makers):
             linger(15)
         fires(prometheus, "RestoreSlow", shown=60)
 
@@ -332,5 +318,5 @@ def test_the_collector_of_traces_does_not_answer(collector: HTTPServer, promethe
 
 
 def linger(seconds: float) -> None:
-    """How long a fault lasts."""
+    """Wait for as long as a fault lasts."""
     threading.Event().wait(seconds)

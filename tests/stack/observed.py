@@ -2,10 +2,13 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import psutil
 import psycopg
 
 from tests.stack.conftest import local
@@ -74,3 +77,18 @@ def leads_after(data_dir: Path, term: int) -> bool:
         return leaders(data_dir)["scheduler"][1] > term
     except (Problem, KeyError):
         return False
+
+
+@contextmanager
+def hanging(*processes: psutil.Process) -> Iterator[None]:
+    """Stop each process with its children, and let those that are left continue at the end."""
+    hung = [each for process in processes for each in (process, *process.children(recursive=True))]
+    for each in hung:
+        with suppress(psutil.NoSuchProcess):
+            each.suspend()
+    try:
+        yield
+    finally:
+        for each in hung:
+            with suppress(psutil.NoSuchProcess):
+                each.resume()

@@ -10,8 +10,8 @@ import random
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.faults.part_test import ranks
 from tests.faults.processes import until
 from tests.scale import SOAK, scale
 from tests.stack.conftest import processes
-from tests.stack.observed import trains
+from tests.stack.observed import hanging, trains
 from tutti.chassis.config.settings import installed_services
 
 pytestmark = [
@@ -44,7 +44,7 @@ HEALED_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to a process: `hangs` seconds by SIGSTOP, or death where that is 0; `after` seconds of a run."""
+    """A process is stopped for `hangs` seconds, or killed where that is 0, `after` seconds from the start of a run."""
 
     after: float
     name: str
@@ -91,20 +91,6 @@ def cause(stack: Path, fault: Fault) -> None:
             return
         with hanging(process):
             threading.Event().wait(fault.hangs)
-
-
-@contextmanager
-def hanging(process: psutil.Process) -> Iterator[None]:
-    hung = [process, *process.children(recursive=True)]
-    for each in hung:
-        with suppress(psutil.NoSuchProcess):
-            each.suspend()
-    try:
-        yield
-    finally:
-        for each in hung:
-            with suppress(psutil.NoSuchProcess):
-                each.resume()
 
 
 def whole(stack: Path) -> bool:
