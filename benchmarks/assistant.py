@@ -15,13 +15,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from benchmarks.platforms import up
+from tutti.judgements.intervals import wilson
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "assistant"
@@ -194,12 +194,6 @@ def compare(stages: Stages, name: str, policy: str, *, temperature: float, basel
     inputs = {"baseline": tuned, "candidate": f"{name}-final", "reward": reward}
     stages[f"{name}-compared"] = {"kind": "comparison", "from": inputs, "crowd": copy.deepcopy(crowd)}
     stages[f"{name}-release"] = {"kind": "release", "from": {"compared": f"{name}-compared"}}
-
-
-def wilson(share: float, count: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share of independent pairs (Wilson 1927)."""
-    centre, spread = share + z * z / (2 * count), z * sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return (centre - spread) / (1 + z * z / count), (centre + spread) / (1 + z * z / count)
 
 
 def _renamed(said: Any, renamed: dict[str, str]) -> Any:

@@ -38,10 +38,10 @@ from benchmarks.table import Goal, Row, at_least, at_most
 from tutti.corpus.counts.statistics import statistics
 from tutti.ingest.quality import lexicon
 from tutti.ingest.quality.learning import Example, Lesson, learn
+from tutti.judgements.intervals import wilson
 
 DOCUMENTS = 10_000
 RECALL, FALSE, FALSE_REAL = at_least(90), at_most(3), at_most(0.5)
-NORMAL = 1.96
 """Standard deviations on each side of a 95 % interval."""
 
 
@@ -160,17 +160,9 @@ def _speed(lesson: Lesson, read: Sequence[str], turns: int) -> list[Row]:
 
 def _share(what: str, found: np.ndarray, goal: Goal | None, note: str = "") -> Row:
     number, total = int(np.count_nonzero(found)), len(found)
-    low, high = wilson(number, total)
+    low, high = wilson(number / total, total)
     told = f"{number} of {total}, 95 %: {100 * low:.1f} to {100 * high:.1f}"
     return Row(what, "%", 100 * number / total, goal=goal, note=f"{told}{'; ' if note else ''}{note}")
-
-
-def wilson(number: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of `number` in `total` (Wilson 1927)."""
-    share, spread = number / total, NORMAL**2 / total
-    middle = share + spread / 2
-    half = NORMAL * np.sqrt(share * (1 - share) / total + spread / (4 * total))
-    return float((middle - half) / (1 + spread)), float((middle + half) / (1 + spread))
 
 
 if __name__ == "__main__":

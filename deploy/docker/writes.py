@@ -15,7 +15,7 @@ from tutti.contracts.access.v1 import InviteNodeRequest
 
 PAUSE_SECONDS = 0.2
 DEADLINE_SECONDS = 2.0
-"""Of one call; a call without an answer is repeated, and changes nothing if it had arrived."""
+"""The deadline of a call. One without an answer is sent again; if the first had arrived, that changes nothing."""
 
 
 class Writes:

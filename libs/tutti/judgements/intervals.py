@@ -28,6 +28,14 @@ class Interval:
         return f"{self.mean:.3f} ({self.low:.3f} … {self.high:.3f}, n = {self.count})"
 
 
+def wilson(share: float, count: int, z: float = 1.96) -> tuple[float, float]:
+    """The bounds of the 95 % interval, or that of `z`, of a share of `count` independent outcomes (Wilson 1927)."""
+    centre = share + z * z / (2 * count)
+    spread = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    whole = 1 + z * z / count
+    return (centre - spread) / whole, (centre + spread) / whole
+
+
 def win_rate(
     outcomes: npt.NDArray[np.float64], clusters: Sequence[npt.NDArray[np.int64]], confidence: float = 0.95
 ) -> Interval:

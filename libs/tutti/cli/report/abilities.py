@@ -4,11 +4,11 @@ Pure. It is about the samples of comparisons that a simulated crowd judges: the 
 an answer meets. A statement follows from a 95 % interval, never from a mean alone.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.cli.plain import Plain
+from tutti.judgements.intervals import wilson
 from tutti.judgements.languages import Language
 
 SHOWN_PROMPTS = 5
@@ -50,10 +50,8 @@ class Rate:
     def of(cls, met: Sequence[bool]) -> "Rate":
         """The rate of at least one answer."""
         count, share = len(met), sum(met) / len(met)
-        centre = share + Z * Z / (2 * count)
-        spread = Z * math.sqrt(share * (1 - share) / count + Z * Z / (4 * count * count))
-        whole = 1 + Z * Z / count
-        return cls(share, max(0.0, (centre - spread) / whole), min(1.0, (centre + spread) / whole))
+        low, high = wilson(share, count, Z)
+        return cls(share, max(0.0, low), min(1.0, high))
 
     def __str__(self) -> str:
         return f"{self.share:.0%} ({self.low:.0%} to {self.high:.0%})"
