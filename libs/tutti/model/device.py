@@ -5,6 +5,7 @@ This is the only module that tests for a kind of device. Importing it does not i
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _GPU = "cuda"
 NAMES = "cpu or cuda:N"
+WORKSPACE_SWITCH = "CUBLAS_WORKSPACE_CONFIG"
 
 
 class DeviceMissing(Exception):
@@ -55,6 +57,31 @@ def compute_type(device: torch.device) -> torch.dtype:
     import torch
 
     return torch.bfloat16 if is_gpu(device.type) else torch.float32
+
+
+def deterministic(device: torch.device, wanted: bool) -> None:
+    """Let this process compute the same bits again, or as fast as it can. On CPUs, every operation of ours repeats.
+
+    cuBLAS repeats its sums only with a workspace of a fixed size, which must be known before its first product.
+    """
+    import torch
+
+    if is_gpu(device.type):
+        if wanted:
+            os.environ.setdefault(WORKSPACE_SWITCH, ":4096:8")
+        torch.use_deterministic_algorithms(wanted)
+
+
+def logits_at_once(device: torch.device) -> int:
+    """Logits alive at a time: those that a processor's cache holds, or those that keep a GPU busy. Part of the
+    arithmetic: it decides where sums of the output matrix's gradient are cut.
+    """
+    return 1 << 26 if is_gpu(device.type) else 1 << 19
+
+
+def updated_at_once(device: torch.device) -> int:
+    """Elements that an update takes at a time; decides no bit."""
+    return 1 << 26 if is_gpu(device.type) else 1 << 18
 
 
 def model_of(device: torch.device) -> str:

@@ -33,6 +33,8 @@ def test_a_device_that_is_not_here_is_refused() -> None:
 def test_a_cpu_computes_in_float32_and_is_named_by_its_kind() -> None:
     cpu = torch.device("cpu")
     device.synchronize(cpu)
+    device.deterministic(cpu, True)
+    assert not torch.are_deterministic_algorithms_enabled()
     assert (device.compute_type(cpu), device.model_of(cpu)) == (torch.float32, "cpu")
 
 

@@ -31,7 +31,7 @@ class Exchange:
         buffer = own.new_empty(sum(received))
         parts = [part for rank, part in enumerate(outgoing) if rank != self.rank]
         payload = parts[0] if len(parts) == 1 and parts[0].is_contiguous() else torch.cat(parts)
-        dist.all_to_all_single(buffer, payload, received, sent, group=self._group)
+        self._carry(buffer, payload, received, sent)
         got = list(torch.split(buffer, received))
         got[self.rank] = own
         return got
@@ -41,10 +41,16 @@ class Exchange:
         if self._group is None:
             into.copy_(own)
             return
-        dist.all_to_all_single(
-            into, own.repeat(self.ranks), list(lengths), [own.numel()] * self.ranks, group=self._group
-        )
+        self._carry(into, own.repeat(self.ranks), list(lengths), [own.numel()] * self.ranks)
 
     def share(self, record: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Every rank's record, on every rank. Lengths may differ."""
         return self.scatter([record] * self.ranks, lengths)
+
+    def _carry(self, into: Tensor, payload: Tensor, received: list[int], sent: list[int]) -> None:
+        if dist.get_backend(self._group) == "gloo" and payload.device.type != "cpu":  # gloo carries host memory alone
+            there = torch.empty(into.shape, dtype=into.dtype)
+            dist.all_to_all_single(there, payload.cpu(), received, sent, group=self._group)
+            into.copy_(there)
+        else:
+            dist.all_to_all_single(into, payload, received, sent, group=self._group)

@@ -21,6 +21,9 @@ from tutti.model.transformer import Transformer
 from tutti.model.tree import PIECE, Node, PartialSums, tree_sum
 from tutti.model.vote import Tally
 
+PIECES = 256
+"""Whole pieces whose squares are in memory at a time."""
+
 Score = Callable[[Transformer, CheckedBatch], Iterable[float]]
 """Numbers of a batch, as many for each; without a gradient."""
 
@@ -158,11 +161,27 @@ def piecewise_sum(vector: Tensor) -> float:
 
 def squared_norms(vector: Tensor, lengths: list[int]) -> list[float]:
     """The squared norm of each consecutive slice of a flat vector, summed as piecewise_sum does."""
-    pieces = [(piece * piece).sum() for part in torch.split(vector, lengths) for piece in torch.split(part, PIECE)]
-    values = torch.stack(pieces).cpu().double().numpy() if pieces else np.empty(0)
+    sums = list[Tensor]()
+    start = stop = 0
+    for length in lengths:
+        stop += length
+        if rest := length % PIECE:
+            sums += [*_whole(vector[start : stop - rest]), _last(vector[stop - rest : stop])]
+            start = stop
+    sums += _whole(vector[start:stop])
+    values = torch.cat(sums).cpu().double().numpy() if sums else np.empty(0)
     found, start = [], 0
     for length in lengths:
         count = -(-length // PIECE)
         found.append(tree_sum(values[start : start + count]))
         start += count
     return found
+
+
+def _whole(vector: Tensor) -> list[Tensor]:
+    """The squared norms of the whole pieces of a vector, many by one kernel."""
+    return [part.view(-1, PIECE).square().sum(1) for part in torch.split(vector, PIECES * PIECE)] if len(vector) else []
+
+
+def _last(vector: Tensor) -> Tensor:
+    return vector.square().sum(0, keepdim=True)

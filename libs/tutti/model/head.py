@@ -10,9 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-SLICE = 1 << 19
-"""Logits alive at a time. Part of the arithmetic: it decides where sums of the weight's gradient are cut."""
-
+from tutti.model.device import logits_at_once
 
 Weigh = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From the log-probabilities of a leaf's next tokens, float32[tokens], its losses and the derivatives of their sum by
@@ -23,7 +21,7 @@ class Head:
     """Sums of token losses, for one vocabulary. Its buffer is kept."""
 
     def __init__(self, vocabulary: int, device: torch.device) -> None:
-        self.rows = max(16, SLICE // vocabulary)
+        self.rows = max(16, logits_at_once(device) // vocabulary)
         self._logits = torch.empty(self.rows, vocabulary, device=device)
 
     def losses(self, hidden: Tensor, weight: Tensor, targets: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:

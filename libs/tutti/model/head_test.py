@@ -4,12 +4,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tutti.model.head import SLICE, Head
+from tutti.model.device import logits_at_once
+from tutti.model.head import Head
 
 CPU = torch.device("cpu")
+AT_ONCE = logits_at_once(CPU)
 
 
-@pytest.mark.parametrize("vocabulary", [50, SLICE // 20])
+@pytest.mark.parametrize("vocabulary", [50, AT_ONCE // 20])
 def test_losses_and_gradients_are_those_of_cross_entropy(vocabulary: int) -> None:
     source = torch.Generator().manual_seed(0)
     hidden = torch.randn(45, 16, generator=source).requires_grad_()
@@ -31,9 +33,9 @@ def test_losses_and_gradients_are_those_of_cross_entropy(vocabulary: int) -> Non
 
 
 def test_a_large_vocabulary_is_taken_in_slices() -> None:
-    assert Head(SLICE // 20, CPU).rows == 20
-    assert Head(50, CPU).rows == SLICE // 50
-    assert Head(10 * SLICE, CPU).rows == 16
+    assert Head(AT_ONCE // 20, CPU).rows == 20
+    assert Head(50, CPU).rows == AT_ONCE // 50
+    assert Head(10 * AT_ONCE, CPU).rows == 16
 
 
 def test_large_logits_do_not_overflow() -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tutti.model.device import is_gpu, kind_of
+from tutti.model.device import WORKSPACE_SWITCH, is_gpu, kind_of
 from tutti.model.spec import Recorded
 
-SWITCHES = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "CUBLAS_WORKSPACE_CONFIG")
+SWITCHES = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", WORKSPACE_SWITCH)
 """Environment variables that change what the libraries compute."""
 CAPABILITY_SWITCH = "ATEN_CPU_CAPABILITY"
 """Chooses torch's own kernels; a kernel signature has their name instead."""

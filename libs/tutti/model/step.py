@@ -4,7 +4,6 @@ Every rank crosses step N together or nobody does. The bits of the state and of 
 any number of ranks. A rank keeps moments only of its own chunks.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from torch import Tensor
 from tutti.model.audit import Audit, check_audits, leaf_audit
 from tutti.model.batch import CheckedBatch, LeafBatch, checked
 from tutti.model.chunks import KINDS, Chunk, Kind
-from tutti.model.device import compute_type, is_gpu, synchronize
+from tutti.model.device import compute_type, deterministic, synchronize, updated_at_once
 from tutti.model.exchange import Exchange
 from tutti.model.fingerprint import fingerprints
 from tutti.model.gradients import Buffer, Gradients, Score, squared_norms
@@ -34,8 +33,6 @@ from tutti.model.transformer import Transformer
 from tutti.model.tree import PartialSums, tree_sum
 from tutti.model.update import adamw, runs_of
 from tutti.model.vote import Tally, Verdict, decide, record_lengths, write_record
-
-log = logging.getLogger(__name__)
 
 Read = Callable[[int, str], "memoryview | npt.NDArray[np.float32]"]
 """Gives the float32 elements of (chunk index, kind)."""
@@ -56,9 +53,7 @@ class _Clock:
 
 def _prepare(step: StepSpec, device: torch.device) -> KernelSignature:
     torch.set_num_threads(step.threads)
-    if is_gpu(device.type):
-        log.warning("computing in bfloat16 on %s: this path is not tested yet; only that on CPUs is", device)
-        torch.use_deterministic_algorithms(step.exact)
+    deterministic(device, step.exact)
     return kernel_signature(step, device)
 
 
@@ -104,7 +99,7 @@ class RankStep:
         )
         self._gradients = Gradients(layout, transformer, objective or NextToken(), self._placement)
         self._chunks = plan.chunks_of(rank)
-        self._runs = runs_of(self._chunks)
+        self._runs = runs_of(self._chunks, updated_at_once(self.device))
         self._state = torch.zeros(len(Kind), plan.state_span(rank).length, device=self.device)
         self._spans = [plan.gradient_spans(other) for other in plan.ranks]
         self._agree()

@@ -12,9 +12,6 @@ from torch import Tensor
 from tutti.model.chunks import Chunk
 from tutti.model.spec import OptimizerSpec
 
-SLICE = 1 << 18
-"""Elements that are updated at a time: small enough for a cache and for little temporary memory."""
-
 
 @dataclass(frozen=True)
 class Run:
@@ -25,19 +22,19 @@ class Run:
     decay: bool
 
 
-def runs_of(chunks: tuple[Chunk, ...]) -> tuple[Run, ...]:
-    """The chunks of a rank as few long runs, cut to SLICE elements."""
-    return tuple(_runs(chunks))
+def runs_of(chunks: tuple[Chunk, ...], most: int) -> tuple[Run, ...]:
+    """The chunks of a rank as few long runs, of at most `most` elements."""
+    return tuple(_runs(chunks, most))
 
 
-def _runs(chunks: tuple[Chunk, ...]) -> Iterator[Run]:
+def _runs(chunks: tuple[Chunk, ...], most: int) -> Iterator[Run]:
     start = end = 0
     for position, chunk in enumerate(chunks):
         end += chunk.length
         last = position + 1 == len(chunks)
         if last or chunks[position + 1].decay != chunk.decay:
-            for at in range(start, end, SLICE):
-                yield Run(at, min(at + SLICE, end), chunk.decay)
+            for at in range(start, end, most):
+                yield Run(at, min(at + most, end), chunk.decay)
             start = end
 
 

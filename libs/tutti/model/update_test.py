@@ -11,7 +11,7 @@ from torch import Tensor
 from tutti.model.chunks import Chunk, Layout
 from tutti.model.chunks_test import SMALL
 from tutti.model.spec import OptimizerSpec
-from tutti.model.update import SLICE, adamw, runs_of
+from tutti.model.update import adamw, runs_of
 
 SPEC = OptimizerSpec(peak_rate=1e-2, steps=10, weight_decay=0.3)
 
@@ -70,10 +70,10 @@ def test_it_is_torch_adamw_to_the_bit() -> None:
 
 def test_runs_join_neighbours_of_one_decay_and_lose_none() -> None:
     chunks = Layout(replace(SMALL, vocabulary=9000), 1024).chunks
-    runs = runs_of(chunks)
+    runs = runs_of(chunks, 1 << 18)
     assert [run.start for run in runs[1:]] == [run.stop for run in runs[:-1]]
     assert runs[-1].stop == sum(chunk.length for chunk in chunks)
-    assert max(run.stop - run.start for run in runs) <= SLICE
+    assert max(run.stop - run.start for run in runs) <= 1 << 18
     assert len(runs) < len(chunks) / 10
     decays = [chunk.decay for chunk in chunks for _ in range(chunk.length // 64)]
     assert decays == [run.decay for run in runs for _ in range((run.stop - run.start) // 64)]
@@ -81,4 +81,4 @@ def test_runs_join_neighbours_of_one_decay_and_lose_none() -> None:
 
 def test_a_rank_without_chunks_has_no_runs() -> None:
     none: tuple[Chunk, ...] = ()
-    assert runs_of(none) == ()
+    assert runs_of(none, 64) == ()
