@@ -6,7 +6,8 @@ the tokenizer, which no text encodes to, so no message can open a turn. An answe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -17,6 +18,8 @@ from tutti.native.arrays import np, npt
 from tutti.records.canonical import JsonValue, content_digest
 from tutti.records.errors import CorpusError
 
+BATCH = 1_024
+"""Conversations that are rendered at a time."""
 REMEDY = (
     "set `template` in the recipe that trains the tokenizer and run it again, or set `convert: reserved@1` in the "
     "stage `sft` that goes on with the checkpoint"
@@ -39,7 +42,7 @@ class Encoder(Protocol):
     @property
     def reserved(self) -> Mapping[str, int]: ...
 
-    def encode(self, text: str) -> npt.NDArray[np.uint32]: ...
+    def encode_all(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.uint32]]: ...
 
 
 @dataclass(frozen=True)
@@ -100,15 +103,26 @@ class Renderer:
 
     def render(self, messages: Sequence[Message]) -> Rendered:
         """Return the tokens of a whole conversation."""
+        return next(self.render_all([messages]))
+
+    def render_all(self, conversations: Iterable[Sequence[Message]]) -> Iterator[Rendered]:
+        """Yield the tokens of each conversation, in order; their texts are encoded many at a time."""
+        iterator = iter(conversations)
+        while batch := list(itertools.islice(iterator, BATCH)):
+            texts = self.tokenizer.encode_all(message.content for messages in batch for message in messages)
+            yield from (self._joined(messages, texts) for messages in batch)
+
+    def _joined(self, messages: Sequence[Message], texts: Iterator[npt.NDArray[np.uint32]]) -> Rendered:
+        """A conversation whose messages have the next of these texts."""
         ids: list[npt.NDArray[np.int32]] = []
         answer: list[npt.NDArray[np.bool_]] = []
         for message in messages:
-            text = self.tokenizer.encode(message.content).astype(np.int32)
-            end = [self.tokenizer.eos] if message.role is Role.ASSISTANT else []
-            ids += [np.array([self._ids[message.role]], np.int32), text, np.array(end, np.int32)]
-            turn = np.full(1 + len(text) + len(end), message.role is Role.ASSISTANT)
-            turn[0] = False
-            answer.append(turn)
+            text, spoken = next(texts), message.role is Role.ASSISTANT
+            turn = np.full(1 + len(text) + spoken, self.tokenizer.eos, np.int32)
+            turn[0], turn[1 : 1 + len(text)] = self._ids[message.role], text
+            ids.append(turn)
+            answer.append(np.full(len(turn), spoken))
+            answer[-1][0] = False
         if not ids:
             raise TemplateError("a conversation without messages; expected at least one")
         return Rendered(np.concatenate(ids), np.concatenate(answer))

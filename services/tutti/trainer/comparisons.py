@@ -61,13 +61,17 @@ class Comparisons(SampleData[Comparison, PairBatch]):
 
 def _read(staged: Staged, training: Training, room: int) -> Reading[Comparison]:
     renderer, reading = renderer_of(staged, training), Reading[Comparison]("preferences")
+    asked: list[tuple[int, Preference]] = []
     for line, each in enumerate(from_lines(Preference, lines_of(staged, training, Kind.PREFERENCES)), 1):
         reading.lines += 1
         if each.prompt[-1].role is Role.ASSISTANT:
             reading.leave_out("with a prompt that the assistant has answered", line)
-            continue
-        start = len(renderer.open(each.prompt))
-        first, second = (_only_last(renderer.render((*each.prompt, _said(text))), start) for text in each.answers)
+        else:
+            asked.append((line, each))
+    rendered = map(
+        _only_last, renderer.render_all((*each.prompt, _said(text)) for _, each in asked for text in each.answers)
+    )
+    for (line, each), first, second in zip(asked, rendered, rendered, strict=True):
         if max(len(first), len(second)) > room:
             reading.leave_out(f"longer than {room} tokens", line)
         elif each.answers[0] == each.answers[1]:
@@ -89,8 +93,8 @@ def _said(text: str) -> Message:
     return Message(Role.ASSISTANT, text)
 
 
-def _only_last(rendered: Rendered, start: int) -> Rendered:
+def _only_last(rendered: Rendered) -> Rendered:
     """The same with no answer but the last: earlier turns of the assistant belong to the prompt."""
     answer = rendered.answer.copy()
-    answer[:start] = False
+    answer[: np.flatnonzero(~answer)[-1]] = False
     return Rendered(rendered.ids, answer)

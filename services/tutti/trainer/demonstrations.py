@@ -42,12 +42,14 @@ class Demonstrations(SampleData[Demonstration, RowBatch]):
 def _read(staged: Staged, training: Training) -> Reading[Demonstration]:
     renderer, room = renderer_of(staged, training), training.length + 1
     reading, parts = Reading[Demonstration]("conversations"), set[str]()
+    wanted: list[tuple[int, Conversation]] = []
     for line, each in enumerate(from_lines(Conversation, lines_of(staged, training, Kind.CONVERSATIONS)), 1):
         parts.add(each.part)
-        if training.part not in ("", each.part):
-            continue
-        reading.lines += 1
-        rendered = renderer.render(each.messages)
+        if training.part in ("", each.part):
+            wanted.append((line, each))
+    reading.lines = len(wanted)
+    found = renderer.render_all(each.messages for _, each in wanted)
+    for (line, each), rendered in zip(wanted, found, strict=True):
         if not rendered.answer.any():
             reading.leave_out("without an assistant's turn", line)
         elif len(rendered) > room:
