@@ -1,6 +1,9 @@
 """docker-compose.yml as a text: what each container may use and see, without an engine."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import tomllib
 from importlib import import_module
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.lacking import lacking
 from tests.promtool import promtool
 from tutti.chassis.config.settings import installed_services
 
@@ -29,6 +33,9 @@ ONE_SHOT = {"secrets", "roles", "topics", "token", "archive", "authority"}
 METERED = {f"tutti.{name}" for name in (*installed_services(), "trainer")}
 SCRAPED_INSTEAD = {"collector"}  # its image has no program that could ask
 SECRET = re.compile(r"password|secret|token|access_key|credential", re.IGNORECASE)
+
+# The part of docker compose 2.40 that reads its files.
+LOADER = "github.com/compose-spec/compose-go/v2/cmd@v2.9.1"
 
 each_container = pytest.mark.parametrize("name", SERVICES)
 
@@ -105,6 +112,46 @@ def test_a_layer_takes_no_limit_away_and_holds_no_secret() -> None:
             if name in FILE["services"]:
                 assert not set(each) & PROTECTION
             assert all(not SECRET.search(str(value)) for value in each.get("environment", {}).values())
+
+
+@pytest.fixture(scope="module")
+def loader() -> Path:
+    """The program by which docker compose reads its files, without an engine; built once, with Go."""
+    folder = ROOT / "build" / "compose-go" / LOADER.rpartition("@")[2]
+    if not (folder / "cmd").exists():
+        if shutil.which("go") is None:
+            lacking("this validates docker-compose.yml and its layers, and needs Go")
+        command = ["go", "install", "-trimpath", LOADER]
+        environment = {**os.environ, "GOBIN": str(folder)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            lacking(f"{' '.join(command)} failed: {done.stderr[-1000:]}")
+    return folder / "cmd"
+
+
+def loaded(loader: Path, *files: Path) -> "subprocess.CompletedProcess[str]":
+    command: list[str | Path] = [loader, "--format", "json", ROOT / "docker-compose.yml", *files]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+
+
+@pytest.mark.parametrize("layers", [(), *((name,) for name in LAYERS), tuple(LAYERS)], ids="+".join)
+def test_the_file_is_valid_with_each_layer_and_with_all_of_them(loader: Path, layers: tuple[str, ...]) -> None:
+    done = loaded(loader, *(ROOT / "deploy" / "compose" / f"{name}.yaml" for name in layers))
+    assert done.returncode == 0, done.stderr
+    merged = json.loads(done.stdout)["services"]
+    assert set(merged) == {*FILE["services"], *(each for name in layers for each in LAYERS[name]["services"])}
+    for each in merged.values():
+        assert each["read_only"]
+        assert each["cap_drop"] == ["ALL"]
+        assert each["mem_limit"]
+
+
+def test_a_misspelt_layer_is_not_valid(loader: Path, tmp_path: Path) -> None:
+    wrong = (ROOT / "deploy" / "compose" / "gpu.yaml").read_text().replace("devices:", "device:")
+    (tmp_path / "wrong.yaml").write_text(wrong)
+    done = loaded(loader, tmp_path / "wrong.yaml")
+    assert done.returncode != 0
+    assert "device" in done.stderr
 
 
 def test_two_replicas_of_each_service_open_80_connections_at_most() -> None:
