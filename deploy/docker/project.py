@@ -79,13 +79,17 @@ class Project:
         """Those that keep running."""
         return sorted({each["Service"] for each in self._listed() if each["State"] == "running"})
 
-    def container(self, service: str) -> str:
-        """Raises TrialError when there is none."""
+    def containers(self, service: str) -> list[str]:
+        """The ids of the containers of a service, also of those that have ended."""
         labels = {"project": self.name, "service": service}
         filters = [
             word for name, value in labels.items() for word in ("--filter", f"label=com.docker.compose.{name}={value}")
         ]
-        found = self.engine.run("ps", "--all", "--quiet", *filters).split()
+        return self.engine.run("ps", "--all", "--quiet", *filters).split()
+
+    def container(self, service: str) -> str:
+        """Raises TrialError when there is none."""
+        found = self.containers(service)
         if not found:
             raise TrialError(f"there is no container of {service}")
         return found[0]

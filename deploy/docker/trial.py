@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import evidence
 import psutil
 from engine import NoEngine, TrialError, command, engine, processor_seconds, tell
 from faults import Fault, cause, kill_primary
@@ -44,6 +46,7 @@ RECIPE = ROOT / "recipes" / "tiny.yaml"
 REST_SECONDS = 10.0
 COPIES = 3
 HANG_SECONDS = 62.0
+RUN_SECONDS = 600.0  # with the faults meanwhile, on a machine that is busy with other work
 REACH_SECONDS = 60.0
 NOT_REACHABLE = 3  # the exit code of the command
 DOCTOR_SECONDS = 15.0
@@ -63,14 +66,14 @@ def trial(given: argparse.Namespace) -> int:
         figures.sizes(sizes(found))
         project = Project(found, "tutti-trial", given.port, pages.parent, tuple(given.layer), tuple(given.single))
         project.down()
+        evidence.forget()
         try:
             code = _carried_out(project, pages, given, figures)
             if given.record:
                 figures.write(CONTAINERS)
             return code
         except TrialError:
-            print(project.compose("ps", "--all"), file=sys.stderr)
-            print(project.compose("logs", "--tail", "5"), file=sys.stderr)
+            evidence.keep_logs(project)
             raise
         finally:
             project.down()
@@ -168,16 +171,25 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
 
 
 def _run(project: Project, limit: int) -> None:
-    """Carry the recipe out over the first pages, again where nobody answers at first. Raises TrialError."""
+    """Carry the recipe out over the first pages; keep the state if that fails. Raises TrialError."""
+    try:
+        done = _reached(project, limit)
+        if done.returncode != 0:
+            raise TrialError(f"tutti run with input.limit={limit} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+    except TrialError:
+        evidence.keep_state(project)
+        raise
+
+
+def _reached(project: Project, limit: int) -> "subprocess.CompletedProcess[str]":
+    """The recipe over the first pages, again where nobody answers at first. Raises TrialError."""
     deadline = time.monotonic() + REACH_SECONDS
     while True:
-        done = project.tutti("run", str(RECIPE), *_sets("/input/pages", limit))
+        done = project.tutti("run", str(RECIPE), *_sets("/input/pages", limit), seconds=RUN_SECONDS)
         if done.returncode != NOT_REACHABLE or time.monotonic() > deadline:
-            break
+            return done
         print(f"the command is repeated: {done.stderr.strip().splitlines()[-1]}", flush=True)
         time.sleep(1)
-    if done.returncode != 0:
-        raise TrialError(f"tutti run with input.limit={limit} ended with {done.returncode}:\n{done.stderr[-3000:]}")
 
 
 def _sets(pages: str, limit: int) -> list[str]:
