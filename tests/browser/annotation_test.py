@@ -27,9 +27,11 @@ from tutti.contracts.annotation.v1 import (
     Axis,
     CloseCampaignRequest,
     ListAnnotatorsRequest,
+    Overlap,
     PauseCampaignRequest,
     Qualification,
     RequalifyAnnotatorRequest,
+    ResumeCampaignRequest,
     UpdateGuidelineRequest,
 )
 
@@ -220,7 +222,7 @@ def test_a_pair_is_skipped_flagged_or_commented_with_words(
     ada.shown()
     ada.page.keyboard.press("c")
     ada.page.get_by_role("textbox").fill("1 2 3: both are long")
-    ada.page.get_by_role("button", name="Go on").click()
+    ada.page.keyboard.press("Control+Enter")
     ada.judge("3")
     ada.saved()
     found = judgements(server, "words")
@@ -246,7 +248,7 @@ def test_a_text_that_was_begun_is_shown_again_before_the_pair_is_judged(
     ada.page.keyboard.press("1")
     expect(text).to_have_value("Half a sentence")
     text.fill("A whole sentence.")
-    ada.page.get_by_role("button", name="Go on").click()
+    ada.page.get_by_role("button", name="Keep this text").click()
     ada.next_after(before)
     ada.saved()
     rows = stored(server, "SELECT * FROM written_demonstrations WHERE campaign = ?", "begun")
@@ -261,7 +263,7 @@ def test_a_better_answer_is_written_by_key_and_kept_when_its_judgement_is_undone
     ada.begin()
     ada.page.keyboard.press("e")
     ada.page.get_by_role("textbox", name="Write a better answer").fill("One that is true.")
-    ada.page.get_by_role("button", name="Go on").click()
+    ada.page.get_by_role("button", name="Keep this text").click()
     expect(ada.page.locator("#notice")).to_contain_text("will be sent with your judgement")
     ada.judge("1")
     ada.page.keyboard.press("z")
@@ -372,6 +374,32 @@ def test_a_paused_campaign_says_so(server: CampaignServer, annotate: Callable[..
     ada = annotate("ada", "paused")
     expect(ada.page.get_by_role("heading", name="The campaign is paused")).to_be_visible()
     assert ada.tab.violations() == []
+
+
+def test_an_annotator_who_came_during_a_pause_reads_the_warning_before_the_first_pair(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("early", "ada", pairs=pair_lines(2), warning="violence")
+    with connect(server.data_dir) as client:
+        client.annotation.PauseCampaign(PauseCampaignRequest(request_id="early", name="campaigns/early"))
+    ada = annotate("ada", "early")
+    expect(ada.page.get_by_role("heading", name="The campaign is paused")).to_be_visible()
+    with connect(server.data_dir) as client:
+        client.annotation.ResumeCampaign(ResumeCampaignRequest(request_id="go", name="campaigns/early"))
+    expect(ada.page.locator("#panel, #pair").get_by_text("violence")).to_be_visible(timeout=60_000)
+    ada.begin()
+
+
+def test_a_long_guideline_is_shown_from_its_beginning(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    long = "# Which answer helps more?\n\n" + "\n\n".join(f"Rule {number} of many." for number in range(100))
+    server.campaign("long", "ada", pairs=pair_lines(2), guideline=long)
+    ada = annotate("ada", "long", width=NARROW)
+    expect(ada.page.get_by_role("heading", name="Before you begin")).to_be_in_viewport()
+    ada.begin()
+    ada.page.keyboard.press("g")
+    expect(ada.page.locator("#dialog-title")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light"), (NARROW, "light"), (WIDE, "dark")])
@@ -614,6 +642,7 @@ def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     assert owner.page.evaluate("document.documentElement.scrollWidth") == width
     owner.page.get_by_role("link", name="Preview as an annotator").click()
     expect(owner.page.get_by_role("article", name="Pair 1")).to_be_visible()
+    expect(owner.page.locator("pre.wrapped")).to_have_count(0)  # shown as the desk shows it
     assert owner.violations() == []
     assert owner.page.evaluate("document.documentElement.scrollWidth") == width
     assert owner.heard == []
@@ -736,6 +765,16 @@ def test_who_is_done_is_shown_a_code_that_the_owner_knows(
     assert str(shown.text_content()).endswith(listed.completion_code)
 
 
+def test_who_may_go_on_is_shown_the_code_too(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("more", "ada", "bob", pairs=pair_lines(4), overlap=Overlap(least=1, most=2), judgements=4)
+    ada = annotate("ada", "more")
+    ada.begin()
+    for _ in range(2):
+        ada.judge("1")
+    expect(ada.page.locator("#notice")).to_contain_text(re.compile(r"Your completion code: [A-Z2-9]{10}$"))
+    expect(ada.page.locator("#pair")).to_be_visible()
+
+
 def test_the_last_judgement_is_undone_before_the_campaign_closes(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
@@ -780,8 +819,8 @@ def test_drafts_survive_a_reload_and_are_not_sent_by_themselves(
     ada.begin()
     first = ada.shown()
     ada.page.keyboard.press("4")
-    words("c", "A comment.", "Go on")
-    words("e", "A better answer.", "Go on")
+    words("c", "A comment.", "Keep this text")
+    words("e", "A better answer.", "Keep this text")
     ada.page.keyboard.press("e")
     ada.page.get_by_role("textbox").fill("A better answer that is not fin")
     assert reload() == first

@@ -105,6 +105,11 @@ def test_a_campaign_is_run_from_the_command_line(served: Hosted, files: Path) ->
     assert (row["key"], row["judged"], row["state"]) == (invited["annotator"], 4, "active")
 
 
+def test_links_that_open_on_this_machine_only_say_so(served: Hosted, files: Path) -> None:
+    created(served, files, "near")
+    assert "set web.public_url" in said(served, "campaigns", "invite", "near", "Bob Example")
+
+
 def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_path: Path) -> None:
     campaign = tutti(served, "campaigns", "show", "trial")
     spec = PreferencesSpec(

@@ -143,7 +143,8 @@ class FinetuningStage(TrainingStage):
         """The errors in the keys that all such jobs have, or in the rest of the recipe for any of them."""
         yield from misfits(self.name, section)
         if recipe.template is None:
-            yield InvalidField("template", seen="nothing", expected=f"one of {', '.join(TEMPLATES)}")
+            expected = f"one of {', '.join(TEMPLATES)} at the top of the recipe, as {self.name} trains on conversations"
+            yield InvalidField("template", seen="nothing", expected=expected)
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         section = _section(recipe)

@@ -46,7 +46,8 @@ def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
         found.memory_bytes = held
     work, elsewhere = stage.amount(recipe, files), stage.measured
     if not work:
-        found.basis = f"not known before the pages are crawled{_at_most(node, measured)}{memory}"
+        missing = "the pages are crawled" if recipe.input.crawl else "its inputs are made"
+        found.basis = f"not known before {missing}{_at_most(node, measured)}{memory}"
         return found
     if elsewhere is None and not measured:
         found.basis = f"not measured yet{memory}"

@@ -59,6 +59,7 @@ def test_what_is_not_known_is_not_set(recipe: Recipe) -> None:
         "for all 30 that it may bring 30.0 s and 270 kB of disk"
         in told(read(SITE), "ingest", 0, Measure("runs/a", 1, 1, 9_000)).basis
     )
+    assert told(recipe, "ingest", 0).basis.startswith("not known before its inputs are made")
     assert not told(recipe, "filter", 7).HasField("memory_bytes")
 
 

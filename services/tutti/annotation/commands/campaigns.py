@@ -4,9 +4,11 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
+from tutti.chassis.config.settings import LOOPBACK
 from tutti.chassis.enums import word
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -66,7 +68,8 @@ def extend(group: click.Group) -> None:
 @click.option(
     "--judgements", type=click.IntRange(0), default=0, help="Number of judgements to collect; 0: --least for each pair."
 )
-@click.option("--controls", type=FiniteRange(0, 0.5, max_open=True), default=0.1, show_default=True)
+@click.option("--controls", type=FiniteRange(0, 0.5, max_open=True), default=0.1, show_default=True,
+              help="Share of control pairs among those that annotators judge.")  # fmt: skip
 @click.option("--filler", default="", help="Neutral text for control pairs, in the language of the answers.")
 @click.option("--warning", default="", help="Content warning that annotators see before they begin.")
 @click.option("--qualifying", type=TEXT_FILE, help="JSON lines with `prompt`, `answers`, `better`, `explanation`.")
@@ -190,6 +193,8 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
                 rows.append(_invited(client, base, found, each))
                 if output != JSON:
                     _print_link(rows[-1])
+            if urlsplit(base).hostname in LOOPBACK:
+                say("these links open on the machine of the platform only; for other machines, set web.public_url")
         finally:  # a link is shown once: those that were made are not lost with the rest
             if output == JSON:
                 print_json(rows)

@@ -44,6 +44,7 @@ class Desk {
     this.compares = false;
     this.waitsFor = null; // the qualifying pair whose right answer is shown next
     this.isLeasing = false;
+    this.hasBegun = false; // whether the server has been asked while it gave out pairs: the guideline comes before the first
   }
 
   async start() {
@@ -55,7 +56,7 @@ class Desk {
     this.line();
     if (this.outbox.foreign) this.notice(say("foreign", { count: this.outbox.foreign }));
     this.sender.wake();
-    await this.look({ first: true });
+    await this.look();
     keepPage();
   }
 
@@ -95,7 +96,7 @@ class Desk {
   // ---- what the server says
 
   // Asks how the annotator stands; then shows the next pair, or why there is none. `empty`: no pair was given just now.
-  async look({ first = false, empty = false } = {}) {
+  async look({ empty = false } = {}) {
     clearTimeout(this.timer);
     try {
       const before = this.standing;
@@ -106,7 +107,7 @@ class Desk {
       if (failure.kind === OFFLINE && !this.standing) await this.unshelve();
       if (this.calls.isReplaced) this.putAside();
       if (!this.pair) this.panelOf(failure);
-      this.timer = setTimeout(() => this.look({ first }), this.standing ? LOOK_MILLISECONDS : 2000);
+      this.timer = setTimeout(() => this.look(), this.standing ? LOOK_MILLISECONDS : 2000);
       return;
     }
     this.line();
@@ -117,7 +118,9 @@ class Desk {
       this.pair = null;
     }
     const isNew = state === "qualifying" ? !qualification?.answered : !done;
-    if (first && isNew && !this.pair && ["qualifying", "active"].includes(state)) this.introduce();
+    const begins = !this.hasBegun && ["qualifying", "active"].includes(state);
+    this.hasBegun ||= begins;
+    if (begins && isNew && !this.pair) this.introduce();
     else if (empty && !this.queue.length) await this.wait();
     else await this.next();
   }
@@ -195,6 +198,7 @@ class Desk {
       this.notice(say("notTaken", { words }));
     }
     if (this.standing) this.standing.done = receipt.done;
+    if (this.standing && !this.standing.code && receipt.done >= this.standing.target) this.showCode();
     const reasons = new Set(receipt.refused.map((each) => each.reason));
     const explained = (receipt.explained ?? []).find((each) => each.pair === this.waitsFor?.id);
     if (explained) this.explain(explained);
@@ -202,6 +206,14 @@ class Desk {
     else if (this.waitsFor && batch.some((each) => each.pair === this.waitsFor.id)) this.again();
     else if (!this.pair && !this.queue.length && !this.outbox.size && !this.asksToRead) this.look();
     this.line();
+  }
+
+  // Shows the completion code of an annotator who has judged the expected number of pairs.
+  async showCode() {
+    const { code, target } = await this.calls.state().catch(() => ({})); // a later judgement asks again
+    if (!code) return;
+    this.standing.code = code;
+    if (this.pair) this.notice(`${say("reached", { done: target })} ${say("code", { code })}`);
   }
 
   // Forgets the pairs that were fetched ahead and looks anew.
@@ -282,7 +294,8 @@ class Desk {
     $("panel-go").hidden = !go;
     $("panel-go").textContent = go;
     $("panel-go").onclick = then;
-    if (!$("dialog").open) (go ? $("panel-go") : $("panel")).focus();
+    if (!$("dialog").open) (go ? $("panel-go") : $("panel")).focus({ preventScroll: true });
+    scrollTo(0, 0); // the button is below the text: focus alone would show the end of it
   }
 
   // Whether there is something that the annotator has to read first.

@@ -14,7 +14,8 @@ function open(title, body, confirm, read, focused) {
   $("dialog-cancel").hidden = read === null;
   $("dialog-cancel").textContent = say("cancel");
   dialog.showModal();
-  focused?.focus();
+  if (focused) focused.focus();
+  else dialog.scrollTop = 0; // the focus is on the button below the text
   return new Promise((resolve) => {
     const end = (value) => {
       $("dialog-form").onsubmit = $("dialog-cancel").onclick = dialog.oncancel = dialog.onclose = null;
@@ -48,7 +49,12 @@ export function askWords(title, about, written, { longest = 4000, typed }) {
   const text = element("textarea", { "aria-label": title, dir: "auto", maxlength: `${longest}` });
   text.value = written;
   text.addEventListener("input", () => typed(text.value));
-  return open(title, element("div", {}, element("p", { class: "soft" }, about), text), say("goOn"), () => text.value, text);
+  text.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    $("dialog-form").requestSubmit();
+  });
+  return open(title, element("div", {}, element("p", { class: "soft" }, about), text), say("keep"), () => text.value, text);
 }
 
 // Asks for one of `reasons`, with words where there are any.
