@@ -32,6 +32,7 @@ def build(host: Host) -> Service:
     kept = standard.Stored(host.units, tables.runs)
     return Service(
         name="pipeline",
+        reads=["annotation", "committer", "dedup", "evaluation", "ingest", "sampling", "tokenization", "trainer"],
         resources=[tables.runs],
         tables=tables.rows,
         serves=[standard.served(DESCRIPTOR.services_by_name["PipelineService"], api, kept)],
