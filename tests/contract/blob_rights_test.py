@@ -63,7 +63,7 @@ def test_a_key_writes_its_own_prefix_and_reads_what_it_declares(opened: Callable
 def test_a_key_is_refused_the_blobs_of_others(opened: Callable[[str], Blobs], user: str) -> None:
     ingest, other = opened("ingest"), opened(user)
     ingest.put_if_absent("ingest/kind/name", b"text")
-    with pytest.raises(BlobsRefused, match=r"check the rights of the access key in blobs\.url"):
+    with pytest.raises(BlobsRefused, match=r"check the access key in blobs\.url, and its rights"):
         other.put_if_absent("ingest/kind/forged", b"forged")
     with pytest.raises(BlobsRefused):
         other.delete("ingest/kind/name")
@@ -93,11 +93,13 @@ def test_a_right_that_is_taken_away_is_gone(opened: Callable[[str], Blobs], own_
 
 
 def test_the_policy_of_all_services_fits_into_an_attribute_of_a_folder(
-    own_server: Callable[[str], Any],
+    tmp_path: Path, own_server: Callable[[str], Any]
 ) -> None:
     rights = declared((Path(__file__).parents[2] / "deploy" / "docker" / "blobs.json").read_text())
     assert len(policy("tutti", rights)) < 3_600
-    ensure_bucket(own_server("s3").up(), rights)
+    url = own_server("s3").up()
+    (tmp_path / "own" / "s3" / "iam" / ACCOUNTS).write_text(accounts(dict.fromkeys(rights, "secret")))
+    ensure_bucket(url, rights)
 
 
 def test_a_key_that_nobody_has_is_refused(opened: Callable[[str], Blobs]) -> None:
