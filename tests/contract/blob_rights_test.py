@@ -87,7 +87,7 @@ def test_an_agent_deletes_nothing_and_reads_what_it_declares(opened: Callable[[s
 def test_a_right_that_is_taken_away_is_gone(opened: Callable[[str], Blobs], own_server: Callable[[str], Any]) -> None:
     dedup = opened("dedup")
     dedup.put_if_absent("dedup/kind/name", b"mine")
-    ensure_bucket(own_server("s3").up(), {"dedup": service_rights("ingest")})
+    ensure_bucket(own_server("s3").up(), {"ingest": RIGHTS["ingest"]})
     with pytest.raises(BlobsRefused):
         dedup.put_if_absent("dedup/kind/more", b"mine")
 

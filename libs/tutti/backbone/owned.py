@@ -35,10 +35,12 @@ class BlobRights:
         return key.startswith((*self.writes, *self.deletes, *self.reads))
 
 
-def service_rights(service: str, reads: Sequence[str] = (), deletes: Sequence[str] = ()) -> BlobRights:
-    """The rights of a service that reads the blobs of these owners too, and deletes those below these prefixes."""
+def service_rights(
+    service: str, reads: Sequence[str] = (), deletes: Sequence[str] = (), writes: Sequence[str] = ()
+) -> BlobRights:
+    """The rights of a service that reads the blobs of these owners too, and deletes and writes below these prefixes."""
     return BlobRights(
-        writes=(f"{service}/", f"{AUDIT}{service}/", STACK),
+        writes=(f"{service}/", f"{AUDIT}{service}/", STACK, *writes),
         deletes=(f"{service}/", CHECKS, *deletes),
         reads=tuple(f"{owner}/" for owner in reads),
     )

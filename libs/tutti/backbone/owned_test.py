@@ -72,6 +72,15 @@ def test_a_service_deletes_what_it_declares_of_others(store: Blobs) -> None:
     assert not list(store.list("trainer/"))
 
 
+def test_a_service_adds_what_it_declares_to_others_and_deletes_none_of_it(store: Blobs) -> None:
+    pipeline = of(store, service_rights("pipeline", writes=["ingest/kind/"]))
+    pipeline.put_if_absent("ingest/kind/new", b"mine")
+    with pytest.raises(BlobsRefused):
+        pipeline.delete("ingest/kind/new")
+    with pytest.raises(BlobsRefused):
+        pipeline.put_if_absent("ingest/other/new", b"mine")
+
+
 def test_an_agent_adds_and_never_deletes(store: Blobs) -> None:
     agent = of(store, agent_rights("trainer", ["ingest"]))
     agent.put_if_absent("trainer/kind/new", b"mine")

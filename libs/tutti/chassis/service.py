@@ -138,9 +138,11 @@ class Service:
     """The owners whose blobs it reads, beside its own."""
     deletes: Sequence[str] = ()
     """Prefixes of the blobs of others that it deletes."""
+    writes: Sequence[str] = ()
+    """Prefixes of the blobs of others that it adds."""
 
     def blob_rights(self) -> BlobRights:
-        return service_rights(self.name, self.reads, self.deletes)
+        return service_rights(self.name, self.reads, self.deletes, self.writes)
 
 
 class Host(Protocol):

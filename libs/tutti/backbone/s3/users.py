@@ -54,22 +54,22 @@ def policy(bucket: str, rights: Mapping[str, BlobRights]) -> str:
     services = [user for user in rights if rights[user].deletes]
     statements = [_allow(services, _READS, [place, f"{place}/*"])]
     for user, own in rights.items():
-        alone = below(prefix for prefix in own.writes if _writers(prefix, rights) == [user])
         if user in services:
-            statements.append(_allow([user], _OWNS, alone))
+            owned = [prefix for prefix in own.writes if prefix in (f"{user}/", f"{AUDIT}{user}/")]
+            statements.append(_allow([user], _OWNS, below(owned)))
+            if more := [prefix for prefix in own.writes if prefix not in (*owned, STACK)]:
+                statements.append(_allow([user], _WRITES, below(more)))
         else:
-            statements += [_allow([user], _READS, [place, *alone, *below(own.reads)]), _allow([user], _WRITES, alone)]
+            statements.append(_allow([user], _READS, [place, *below((*own.writes, *own.reads))]))
+            statements.append(_allow([user], _WRITES, below(own.writes)))
     statements.append(_allow(services, _WRITES, below([STACK])))
     statements.append(_allow(services, _DELETES, below([CHECKS])))
-    for user in services:
-        if others := [prefix for prefix in rights[user].deletes if prefix not in (CHECKS, f"{user}/")]:
-            statements.append(_allow([user], _DELETES, below(others)))
+    others = {
+        user: [prefix for prefix in rights[user].deletes if prefix not in (CHECKS, f"{user}/")] for user in services
+    }
+    statements += [_allow([user], _DELETES, below(prefixes)) for user, prefixes in others.items() if prefixes]
     statements.append({**_allow(["*"], _DELETES, below([AUDIT])), "Effect": "Deny"})
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
-
-
-def _writers(prefix: str, rights: Mapping[str, BlobRights]) -> list[str]:
-    return [user for user in rights if prefix in rights[user].writes]
 
 
 def _allow(users: Sequence[str], actions: Sequence[str], places: Sequence[str]) -> dict[str, Any]:
