@@ -33,8 +33,6 @@ from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import READY, SPAWNED, Attempt, RankRow, Tables
 
 POLICY = "policy"
-MOST_DOUBLINGS = 4
-"""An attempt without progress doubles the time that the next one has to start: a busy machine is no broken one."""
 
 
 @dataclass(frozen=True)
@@ -219,14 +217,14 @@ class Decisions:
         if pending is not None:
             self._epochs.stop(unit, job, f"stopped for {pending.name}")
             return Again()
-        settings, patience = self._settings, 2 ** min(job.fruitless, MOST_DOUBLINGS)
+        settings = self._settings
         if not attempt.spawned_at and not self._tables.ranks_without(unit, job, *SPAWNED, limit=1):
             self._tables.note(unit, job, {"spawned_at": micros(unit.now)})
-            return Rest(settings.rendezvous_seconds * patience)
+            return Rest(settings.rendezvous_seconds)
         if attempt.spawned_at:
-            seconds, since = settings.rendezvous_seconds * patience, "spawning"
+            seconds, since = settings.rendezvous_seconds, "spawning"
         else:
-            seconds, since = settings.staging_seconds * patience, "placing"
+            seconds, since = settings.staging_seconds, "placing"
         left = self._left(unit, attempt.spawned_at or attempt.placed_at, seconds)
         if left > 0:
             return Rest(left)

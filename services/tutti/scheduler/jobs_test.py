@@ -107,19 +107,6 @@ def test_ranks_that_do_not_meet_in_time_are_named(world: World) -> None:
     assert "rank 1 on nodes/a not ready 60 s after spawning" in world.job().history[-1]
 
 
-def test_an_attempt_that_started_too_slowly_gives_the_next_twice_the_time(world: World) -> None:
-    agent = Agent(world)
-    world.create()
-    agent.spawn()
-    world.pass_time(61)
-    agent.release()
-    agent.spawn()
-    world.pass_time(61)
-    assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, 2)
-    world.pass_time(60)
-    assert "rank 0 on nodes/a, rank 1 on nodes/a not ready 120 s after spawning" in world.job().history[-1]
-
-
 def test_the_time_that_staging_takes_is_not_that_of_the_rendezvous(world: World) -> None:
     agent = Agent(world)
     world.create()

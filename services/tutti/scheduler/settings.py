@@ -10,15 +10,12 @@ class SchedulerSettings(Section):
         default=15.0, gt=0, description="time without a heartbeat after which a node is lost"
     )
     staging_seconds: float = Field(
-        default=600.0,
-        gt=0,
-        description="timeout for staging data and starting ranks; doubled by each attempt without progress",
+        default=600.0, gt=0, description="timeout for staging the data and starting all ranks"
     )
     rendezvous_seconds: float = Field(
         default=60.0,
         gt=0,
-        description="timeout of the rendezvous after all ranks have started; missing ranks are named; doubled by each "
-        "attempt without progress",
+        description="timeout of the rendezvous after all ranks have started; missing ranks are named",
     )
     release_seconds: float = Field(
         default=60.0, gt=0, description="timeout for a node to release its slots; then the job continues without them"
