@@ -394,8 +394,8 @@ def test_a_long_guideline_is_shown_from_its_beginning(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
     long = "# Which answer helps more?\n\n" + "\n\n".join(f"Rule {number} of many." for number in range(100))
-    server.campaign("long", "ada", pairs=pair_lines(2), guideline=long)
-    ada = annotate("ada", "long", width=NARROW)
+    server.campaign("lengthy", "ada", pairs=pair_lines(2), guideline=long)
+    ada = annotate("ada", "lengthy", width=NARROW)
     expect(ada.page.get_by_role("heading", name="Before you begin")).to_be_in_viewport()
     ada.begin()
     ada.page.keyboard.press("g")
