@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.access.service import build as build_access
+from tutti.backbone.connect import open_blobs
 from tutti.chassis.config.datadir import DataDir, pages_in
 from tutti.chassis.config.settings import load
 from tutti.chassis.identity.auth import Role
@@ -85,7 +86,8 @@ class Hosted:
     def report(self, job: str, found: Experience) -> None:
         """Store rollouts and tell of them, as an agent does."""
         key = f"trainer/experiences/{job}/0/{found.iteration}/{found.digest.removeprefix('blake3:')}"
-        self.running("sampling").host.blobs.put_if_absent(key, found.encode())
+        with contextlib.closing(open_blobs(self.data_dir.blobs_url)) as blobs:
+            blobs.put_if_absent(key, found.encode())
         told = ReportExperienceRequest(job=f"jobs/{job}", iteration=found.iteration, key=key, digest=found.digest)
         with connect(self.data_dir.path, role=Role.AGENT) as agent:
             agent.experiences.ReportExperience(told)
