@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from tutti.chassis.config.settings import LOOPBACK
 from tutti.chassis.enums import word
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -193,7 +192,7 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
                 rows.append(_invited(client, base, found, each))
                 if output != JSON:
                     _print_link(rows[-1])
-            if urlsplit(base).hostname in LOOPBACK:
+            if urlsplit(base).hostname in ("127.0.0.1", "::1", "localhost"):
                 say("these links open on the machine of the platform only; for other machines, set web.public_url")
         finally:  # a link is shown once: those that were made are not lost with the rest
             if output == JSON:
