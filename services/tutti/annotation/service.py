@@ -44,7 +44,6 @@ def build(host: Host) -> Service:
 
     return Service(
         name="annotation",
-        reads=["ingest", "sampling"],
         resources=[tables.campaigns, preferences.resource, demonstrations.resource],
         tables=tables.rows,
         serves=[

@@ -59,7 +59,6 @@ def build(host: Host) -> Service:
     api = IngestApi(host, crawl, frontier, read, chosen, retractions, paths, asked, classifier_api)
     return Service(
         name="ingest",
-        reads=["annotation", "dedup"],
         resources=[
             crawl.resource,
             read.resource,

@@ -19,7 +19,6 @@ from tutti.backbone.blobs import BlobError, BlobExists, Blobs
 from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.connect import open_blobs
 from tutti.backbone.files import Files, RealFiles
-from tutti.backbone.owned import OwnedBlobs, agent_rights
 from tutti.checkpoints.errors import CheckpointError, in_words
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
@@ -49,7 +48,7 @@ from tutti.model.training import Training
 from tutti.trainer.buffers import BufferPool, SharedBuffer
 from tutti.trainer.experiences import ExperienceSpool, experience_key
 from tutti.trainer.framing import BlockingChannel
-from tutti.trainer.iosettings import OWNER, READS, IoSettings
+from tutti.trainer.iosettings import IoSettings
 from tutti.trainer.spool import Entry, Spool
 from tutti.trainer.staging import Cache, StagingError
 
@@ -350,7 +349,7 @@ def main() -> None:
     channel = BlockingChannel(socket.socket(fileno=int(sys.argv[1])), IoMessage)
     settings = IoSettings.from_json(sys.stdin.read())
     child = IoChild(
-        OwnedBlobs(open_blobs(settings.blobs), OWNER, agent_rights(OWNER, READS)),
+        open_blobs(settings.blobs),
         RealFiles(),
         SystemClock(),
         state=Path(settings.state),
