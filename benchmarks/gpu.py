@@ -282,7 +282,6 @@ def theirs(model: ModelSpec, rows: int, *, compiled: bool) -> Iterator[tuple[flo
         optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         yield time.perf_counter() - started, ""
-    del net, optimizer, called
 
 
 if __name__ == "__main__":

@@ -18,8 +18,6 @@ from tutti.native.arrays import np, npt
 from tutti.records.canonical import JsonValue, content_digest
 from tutti.records.errors import CorpusError
 
-BATCH = 1_024
-"""Conversations that are rendered at a time."""
 REMEDY = (
     "set `template` in the recipe that trains the tokenizer and run it again, or set `convert: reserved@1` in the "
     "stage `sft` that goes on with the checkpoint"
@@ -107,10 +105,10 @@ class Renderer:
 
     def render_all(self, conversations: Iterable[Sequence[Message]]) -> Iterator[Rendered]:
         """Yield the tokens of each conversation, in order; their texts are encoded many at a time."""
-        iterator = iter(conversations)
-        while batch := list(itertools.islice(iterator, BATCH)):
-            texts = self.tokenizer.encode_all(message.content for messages in batch for message in messages)
-            yield from (self._joined(messages, texts) for messages in batch)
+        ahead, conversations = itertools.tee(conversations)
+        texts = self.tokenizer.encode_all(message.content for messages in ahead for message in messages)
+        for messages in conversations:
+            yield self._joined(messages, texts)
 
     def _joined(self, messages: Sequence[Message], texts: Iterator[npt.NDArray[np.uint32]]) -> Rendered:
         """A conversation whose messages have the next of these texts."""

@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tutti.model.device import is_gpu
+
 
 class Exchange:
     """This rank's end of the process group."""
@@ -20,6 +22,7 @@ class Exchange:
         if seen != (rank, ranks):
             raise ValueError(f"the process group has rank {seen[0]} of {seen[1]}; the plan expects {rank} of {ranks}")
         self._group, self.rank, self.ranks = group, rank, ranks
+        self._hosted = group is not None and dist.get_backend(group) == "gloo"  # gloo carries host memory alone
 
     def scatter(self, outgoing: Sequence[Tensor], incoming: Sequence[int]) -> list[Tensor]:
         """Send outgoing[r] to rank r; receive a vector of incoming[r] elements from every rank r."""
@@ -48,7 +51,7 @@ class Exchange:
         return self.scatter([record] * self.ranks, lengths)
 
     def _carry(self, into: Tensor, payload: Tensor, received: list[int], sent: list[int]) -> None:
-        if dist.get_backend(self._group) == "gloo" and payload.device.type != "cpu":  # gloo carries host memory alone
+        if self._hosted and is_gpu(payload.device.type):
             there = torch.empty(into.shape, dtype=into.dtype)
             dist.all_to_all_single(there, payload.cpu(), received, sent, group=self._group)
             into.copy_(there)

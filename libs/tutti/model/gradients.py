@@ -166,7 +166,7 @@ def squared_norms(vector: Tensor, lengths: list[int]) -> list[float]:
     for length in lengths:
         stop += length
         if rest := length % PIECE:
-            sums += [*_whole(vector[start : stop - rest]), _last(vector[stop - rest : stop])]
+            sums += [*_whole(vector[start : stop - rest]), vector[stop - rest : stop].square().sum(0, keepdim=True)]
             start = stop
     sums += _whole(vector[start:stop])
     values = torch.cat(sums).cpu().double().numpy() if sums else np.empty(0)
@@ -181,7 +181,3 @@ def squared_norms(vector: Tensor, lengths: list[int]) -> list[float]:
 def _whole(vector: Tensor) -> list[Tensor]:
     """The squared norms of the whole pieces of a vector, many by one kernel."""
     return [part.view(-1, PIECE).square().sum(1) for part in torch.split(vector, PIECES * PIECE)] if len(vector) else []
-
-
-def _last(vector: Tensor) -> Tensor:
-    return vector.square().sum(0, keepdim=True)

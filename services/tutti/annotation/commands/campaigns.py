@@ -182,6 +182,8 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
     tutti campaigns invite trial "Ada Example" "Bob Example"
     tutti campaigns invite trial users/u4k2m7qx9c
     """
+    from tutti.chassis.config.settings import LOOPBACK
+
     rows = list[Plain]()
     with connected(**where) as client:
         base = pages_of(client, "annotation")
@@ -192,7 +194,7 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
                 rows.append(_invited(client, base, found, each))
                 if output != JSON:
                     _print_link(rows[-1])
-            if urlsplit(base).hostname in ("127.0.0.1", "::1", "localhost"):
+            if urlsplit(base).hostname in LOOPBACK:
                 say("these links open on the machine of the platform only; for other machines, set web.public_url")
         finally:  # a link is shown once: those that were made are not lost with the rest
             if output == JSON:
