@@ -75,7 +75,7 @@ def preferences(count: int = 60) -> list[Preference]:
 def publish(blobs: Blobs, kind: Kind, records: Sequence[Record]) -> tuple[str, str]:
     """Put lines and their manifest; the manifest's key and its content digest."""
     data = to_lines(records)
-    key = f"tests/lines/{bytes_digest(data).removeprefix('blake3:')}.jsonl"
+    key = f"annotation/lines/{bytes_digest(data).removeprefix('blake3:')}.jsonl"
     lines: dict[str, JsonValue] = {
         "blob": key,
         "bytes": len(data),
@@ -84,8 +84,8 @@ def publish(blobs: Blobs, kind: Kind, records: Sequence[Record]) -> tuple[str, s
     }
     manifest = Manifest(kind, {"lines": lines}, (), "test")
     blobs.put_if_absent(key, data)
-    blobs.put_if_absent(f"tests/manifests/{manifest.content_digest[7:]}.json", manifest.encode())
-    return f"tests/manifests/{manifest.content_digest[7:]}.json", manifest.content_digest
+    blobs.put_if_absent(f"annotation/manifests/{manifest.content_digest[7:]}.json", manifest.encode())
+    return f"annotation/manifests/{manifest.content_digest[7:]}.json", manifest.content_digest
 
 
 @dataclass(frozen=True)

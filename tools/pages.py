@@ -1,4 +1,5 @@
-"""The generated pages of docs/ (events, errors, api, recipes), and which service has which rights to which topic.
+"""The generated pages of docs/ (events, errors, api, recipes), and which rights to
+topics and blobs each service has.
 
 Promises: what they say is read from the code of every service of this tree and from its protos; `--check` fails when a
 page says otherwise.
@@ -10,6 +11,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 from grpc_tools import protoc
 
+from tutti.backbone.owned import agent_rights
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.enums import word
 from tutti.chassis.errors import CATALOGUE, Problem
@@ -39,11 +42,13 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.sizes import SIZES
 from tutti.pipeline.stages.definition import Role as InputRole
+from tutti.trainer.iosettings import OWNER, READS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PROTOS = ROOT / "protos"
 TOPICS = ROOT / "deploy" / "docker" / "topics.json"
+BLOBS = ROOT / "deploy" / "docker" / "blobs.json"
 
 
 def builds() -> dict[str, Build]:
@@ -555,6 +560,7 @@ def pages() -> dict[Path, str]:
         DOCS / "api.md": api_page(parsed()),
         DOCS / "recipes.md": recipes_page(),
         TOPICS: topics_file(every),
+        BLOBS: blobs_file(every),
     }
 
 
@@ -571,6 +577,13 @@ def topics_file(every: Sequence[Service]) -> str:
         for service in every
     }
     return json.dumps({"topics": shape, "services": users}, indent=1) + "\n"
+
+
+def blobs_file(every: Sequence[Service]) -> str:
+    """Return the rights to blobs of each service, and of agents under the name of their owner."""
+    rights = {service.name: service.blob_rights() for service in every}
+    rights[OWNER] = agent_rights(OWNER, READS)
+    return json.dumps({name: asdict(rights[name]) for name in sorted(rights)}, indent=1) + "\n"
 
 
 def stale(made: Mapping[Path, str]) -> list[str]:

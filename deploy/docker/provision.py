@@ -1,11 +1,11 @@
 """What docker-compose.yml starts before anything else: secrets and settings for each container, then who may do what in
-Postgres and Kafka.
+Postgres, Kafka and S3.
 
 Promises: secrets are random, made once and kept; each container gets a folder of its own in the volume, which only its
 user can read (mode 0700, files 0600); run again, nothing changes but what is missing.
 
     python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container
-    python provision.py roles VOLUME                   a role in Postgres for each service
+    python provision.py roles VOLUME                   a role in Postgres, and rights to blobs, for each service
     python provision.py topics VOLUME BROKER           every topic, and a user in Kafka for each service
     python provision.py token VOLUME                   print the operator's token
     python provision.py authority VOLUME               print the certificate of the stack's authority
@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tutti.backbone.s3.users import ACCOUNTS, accounts
 from tutti.chassis.config.datadir import tokens_at
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.identity.auth import Role, Tokens
@@ -50,7 +51,8 @@ CONNECTIONS = 4  # of each process to Postgres, at most; each costs the server 2
 RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views and topics
 MADE = "made.json"  # every secret, in a folder of its own
-TOPICS = Path(__file__).with_name("topics.json")
+AGENTS = "trainer"  # all agents are one user of the blob store
+TOPICS, BLOBS = (Path(__file__).with_name(f"{name}.json") for name in ("topics", "blobs"))
 
 
 def provide(volume: Path, users: Mapping[str, int]) -> None:
@@ -58,7 +60,6 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
     services = installed_services()
     made = _made(volume, services)
     tokens = Tokens.parse(made["tokens"])
-    blobs = f"s3://{made['s3_access']}:{made['s3_secret']}@s3:7070/tutti?secure=false"
     others = {name: f"{name}:{PORT}" for name in services}
     log, database = (os.environ.get(name, default) for name, default in (BROKERS, DATABASE))
     hosts = [host for host in os.environ.get(TLS_HOSTS, "").split(",") if host]
@@ -74,7 +75,9 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             settings["tls"] = {each: f"/run/tutti/{name}/{each}.pem" for each in ("certificate", "key", "ca")}
             settings["tls"]["clients"] = "token" if name == DOOR else "certificate"
         if name in services or agent or name == ARCHIVE:
-            settings["blobs"] = {"url": blobs}
+            key = AGENTS if agent else name
+            whole = _bucket(made["s3_access"], made["s3_secret"])
+            settings["blobs"] = {"url": whole if name == ARCHIVE else _bucket(key, made[f"s3_{key}"])}
         if name in services or name == ARCHIVE:
             settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@{log}"}
             url = f"postgresql://{name}:{made[name]}@{database}"
@@ -90,11 +93,15 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         elif name == "postgres":
             files = {"password": made["postgres"], "standby": made["standby"]}
         elif name == "s3":
-            files = {"keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n"}
+            files = {
+                "keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n",
+                ACCOUNTS: accounts({each: made[f"s3_{each}"] for each in (*services, AGENTS)}),
+            }
         elif name == "roles":
             files = {
                 "roles.json": json.dumps({each: made[each] for each in (*services, ARCHIVE, READER)}),
                 "url": f"postgresql://tutti:{made['postgres']}@{database}",
+                "s3": _bucket(made["s3_access"], made["s3_secret"]),
             }
         elif name == "topics":
             files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
@@ -139,8 +146,12 @@ def _certificate(folder: Path, authority: Pair, hosts: Sequence[str]) -> Pair:
     return issue(authority, hosts, now)
 
 
+def _bucket(access: str, secret: str) -> str:
+    return f"s3://{access}:{secret}@s3:7070/tutti?secure=false"
+
+
 def roles(volume: Path) -> None:
-    """Raises psycopg.Error."""
+    """Raises psycopg.Error, BlobError."""
     from tutti.backbone.postgres.roles import ensure_member, ensure_reader, ensure_roles
 
     folder = volume / "roles"
@@ -149,6 +160,10 @@ def roles(volume: Path) -> None:
     ensure_roles(url, passwords)
     ensure_reader(url, reader)
     ensure_member(url, ARCHIVE, archive, list(passwords))
+    if (folder / "s3").exists():  # with a server outside, its owner decides
+        from tutti.backbone.s3.users import declared, ensure_bucket
+
+        ensure_bucket((folder / "s3").read_text(), declared(BLOBS.read_text()))
 
 
 def topics(volume: Path, broker: str) -> None:
@@ -175,7 +190,8 @@ def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
         "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
     }
     users = (*services, ARCHIVE, READER)
-    names = ("postgres", "standby", *users, *(f"kafka_{user}" for user in users))
+    keys = (f"s3_{user}" for user in (*services, AGENTS))
+    names = ("postgres", "standby", *users, *(f"kafka_{user}" for user in users), *keys)
     new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:
         _write(path, json.dumps(new), os.getuid())

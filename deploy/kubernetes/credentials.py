@@ -43,6 +43,8 @@ def secrets(
             files["tutti.toml"] = _moved(files["tutti.toml"], log=log, database=database, blobs=blobs)
         if name == "roles" and database:
             files["url"] = database
+        if name == "roles" and blobs:
+            del files["s3"]  # all services have the one key
         found.append(
             {
                 "apiVersion": "v1",

@@ -1,8 +1,9 @@
-"""Who may use the stack's Postgres and Kafka: each service has a role with a schema of its own, and a user with the
-rights to its topics; `reader` reads the views of all schemas, and all topics.
+"""Who may use the stack's Postgres, Kafka and S3: each service has a role with a schema of its own, a user with the
+rights to its topics, and a key with the rights to its blobs; agents share a key; `reader` reads the views of all
+schemas, and all topics.
 
 Promises: made once per data directory and found again; passwords are in files that only their owner may read; no
-service reads another's schema, or writes another's topics.
+service reads another's schema, or writes another's topics or blobs.
 """
 
 import json
@@ -11,14 +12,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from gateway import IAM
 from processes import write_secret
 
 from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.kafka.users import Rights, declared, ensure_users
 from tutti.backbone.postgres.roles import ensure_reader, ensure_roles
 from tutti.backbone.postgres.views import READER
+from tutti.backbone.s3.users import ACCOUNTS, accounts, ensure_bucket
+from tutti.backbone.s3.users import declared as declared_blobs
 
-TOPICS = Path(__file__).resolve().parents[1] / "docker" / "topics.json"
+TOPICS, BLOBS = (Path(__file__).resolve().parents[1] / "docker" / f"{name}.json" for name in ("topics", "blobs"))
 
 
 def roles(admin_url: str, services: Sequence[str], record: Path) -> dict[str, str]:
@@ -35,6 +39,18 @@ def users(admin_url: str, services: Sequence[str], record: Path) -> dict[str, st
     topics, rights = declared(TOPICS)
     rights[READER] = Rights(reads=[topic.name for topic in topics])
     ensure_users(Brokers.parse(admin_url), passwords, rights, topics)
+    return _urls(admin_url, passwords)
+
+
+def keys(admin_url: str, gateway: Path, record: Path) -> dict[str, str]:
+    """Return the blob URL of each service, and of agents; keys that are missing are made.
+
+    `gateway` is the folder of the S3 server.
+    """
+    rights = declared_blobs(BLOBS.read_text())
+    passwords = _passwords(list(rights), record)
+    write_secret(gateway / IAM / ACCOUNTS, accounts(passwords))
+    ensure_bucket(admin_url, rights)
     return _urls(admin_url, passwords)
 
 

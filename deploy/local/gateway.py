@@ -1,6 +1,7 @@
 """An S3 server: versitygw over a folder.
 
-Promises: loopback only; one generated key; objects are files below the folder.
+Promises: loopback only; one generated key may do everything; objects are files below the folder, and users with less
+rights are in its folder `iam` (accounts.py).
 """
 
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from processes import Process, ServerError, free_port, is_free, start, tell
 
 VERSION = "v1.8.0"
+IAM = "iam"
 _MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
 
 
@@ -55,8 +57,10 @@ class Gateway:
 
     def start(self, folder: Path, settings: dict[str, str]) -> Process:
         (folder / "data").mkdir(exist_ok=True)
+        (folder / IAM).mkdir(mode=0o700, exist_ok=True)
+        port = f"127.0.0.1:{settings['port']}"
         return start(
-            [self._program, "--port", f"127.0.0.1:{settings['port']}", "--quiet", "posix", folder / "data"],
+            [self._program, "--port", port, "--iam-dir", folder / IAM, "--quiet", "posix", folder / "data"],
             log=folder / "log",
             environment={"ROOT_ACCESS_KEY": settings["access"], "ROOT_SECRET_KEY": settings["secret"]},
         )

@@ -14,17 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from accounts import roles, users
+from accounts import keys, roles, users
 from processes import Process, ServerError
 from roster import Kept, write_kept
 from servers import Stack
 
+from tutti.backbone.blobs import BlobError
 from tutti.backbone.eventlog import EventLogError
 from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, MISUSE, say
 from tutti.chassis.config.settings import SettingsError, installed_services, load
 from tutti.chassis.runtime import logs
 from tutti.chassis.runtime.supervisor import ChildSpec, Supervisor
+from tutti.trainer.iosettings import OWNER
 
 LOOK_SECONDS = 0.2
 MOST_CONNECTIONS = 80
@@ -54,7 +56,7 @@ def keep(path: Path, *, agents: int, copies: int, copied: Sequence[str]) -> int:
         return say(servers.moved, FAILED) if servers.moved else code
     except SettingsError as error:
         return say(str(error), MISUSE)
-    except (DataDirError, ServerError, EventLogError, OSError) as error:
+    except (DataDirError, ServerError, EventLogError, BlobError, OSError) as error:
         return say(str(error), FAILED)
 
 
@@ -70,9 +72,10 @@ def children(
 ) -> list[ChildSpec]:
     """The replicas of services, with the credentials of their service, then agents, which are given blobs alone."""
     services = installed_services()
-    databases = roles(urls["postgres"], services, data_dir.path / "servers" / "roles.json")
-    logs_of = users(urls["kafka"], services, data_dir.path / "servers" / "users.json")
-    blobs = {"TUTTI_BLOBS__URL": urls["s3"]}
+    servers = data_dir.path / "servers"
+    databases = roles(urls["postgres"], services, servers / "roles.json")
+    logs_of = users(urls["kafka"], services, servers / "users.json")
+    blobs_of = keys(urls["s3"], servers / "s3", servers / "keys.json")
     connections = (
         {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // len(replicas(copies, copied)))}
     )
@@ -81,17 +84,18 @@ def children(
             part_of(service, copy) or service,
             (sys.executable, "-m", f"tutti.{service}", "--data-dir", str(data_dir.path), "--copy", str(copy)),
             environment={
-                **blobs,
                 **connections,
+                "TUTTI_BLOBS__URL": blobs_of[service],
                 "TUTTI_LOG__URL": logs_of[service],
                 "TUTTI_DATABASE__URL": databases[service],
             },
         )
         for service, copy in replicas(copies, copied)
     ]
+    agents_have = {"TUTTI_BLOBS__URL": blobs_of[OWNER]}
     for node in (chr(ord("a") + index) for index in range(agents)):
         command = (sys.executable, "-m", "tutti.trainer", "--data-dir", str(data_dir.path), "--node", node)
-        specs.append(ChildSpec(f"agent-{node}", command, after="endpoints/scheduler", environment=blobs))
+        specs.append(ChildSpec(f"agent-{node}", command, after="endpoints/scheduler", environment=agents_have))
     return specs
 
 

@@ -150,7 +150,8 @@ def test_a_pod_reaches_what_it_calls_and_nothing_else() -> None:
     assert allowed("single", "agent", "agent", 40000)
     assert allowed("single", "agent", "s3", 7070)
     assert allowed("single", "roles", "postgres", 5432)
-    refused = {("agent", "kafka"), ("agent", "postgres"), ("door", "postgres"), ("door", "s3"), ("roles", "s3"),
+    assert allowed("single", "roles", "s3", 7070)
+    refused = {("agent", "kafka"), ("agent", "postgres"), ("door", "postgres"), ("door", "s3"), ("roles", "kafka"),
                ("kafka", "postgres"), ("s3", "postgres")}  # fmt: skip
     assert [each for each in refused if allowed("single", *each, stores[each[1]])] == []
 

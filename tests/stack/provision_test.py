@@ -50,6 +50,12 @@ def test_settings_are_those_that_the_services_read(provision: ModuleType, tmp_pa
         assert all(other not in values.database.url for name, other in passwords.items() if name != service)
         assert f"kafka://{service}:{users[service]}@" in values.log.url
         assert set(values.services) == {*installed_services()} - {service}
+    accounts = json.loads((tmp_path / "s3" / "users.json").read_text())["accessAccounts"]
+    keys = {user: f"s3://{user}:{account['secret']}@s3:7070/" for user, account in accounts.items()}
+    assert {account["role"] for account in accounts.values()} == {"user"}
+    for name, user in ({service: service for service in installed_services()} | {"agent-a": "trainer"}).items():
+        url = load(tmp_path / name / "tutti.toml", environment={}).values.blobs.url
+        assert [each for each, key in keys.items() if url.startswith(key)] == [user]
     door = load(tmp_path / "door" / "tutti.toml", environment={}).values
     assert set(door.services) == {*installed_services()}
     assert not door.database.url

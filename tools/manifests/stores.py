@@ -31,7 +31,7 @@ def stores(parts: Mapping[str, Any]) -> list[Manifest]:
 
 
 def roles_job(part: Mapping[str, Any]) -> Manifest:
-    """Every role in Postgres; apply it again after an upgrade that brings a service."""
+    """Every role in Postgres and the rights to blobs; apply it again after an upgrade that brings a service."""
     container = {
         "name": "roles",
         "image": image(part),

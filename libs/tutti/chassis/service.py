@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from sqlalchemy import MetaData, Table
 
 from tutti.backbone import Blobs, Clock, Database, Randomness
+from tutti.backbone.owned import BlobRights, service_rights
 from tutti.chassis.config.settings import WebSettings
 from tutti.chassis.events.event import Event
 from tutti.chassis.store.canonical import CanonicalLine
@@ -133,6 +134,15 @@ class Service:
     migrations: Path | None = None
     """The folder with the history of its tables; without one, tables that are missing are created."""
     pages: Pages | None = None
+    reads: Sequence[str] = ()
+    """The owners whose blobs it reads, beside its own."""
+    deletes: Sequence[str] = ()
+    """Prefixes of the blobs of others that it deletes."""
+    writes: Sequence[str] = ()
+    """Prefixes of the blobs of others that it adds."""
+
+    def blob_rights(self) -> BlobRights:
+        return service_rights(self.name, self.reads, self.deletes, self.writes)
 
 
 class Host(Protocol):

@@ -17,10 +17,13 @@ from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
 from tutti.records.records import written
 
+TOKENIZERS = "tokenization/tokenizers/"
+"""The prefix of the blobs of tokenizers."""
+
 
 def tokenizer_key(version: str) -> str:
     """The blob of a tokenizer by its version, `blake3:<hex>`."""
-    return f"tokenization/tokenizers/{version.removeprefix('blake3:')}.json"
+    return f"{TOKENIZERS}{version.removeprefix('blake3:')}.json"
 
 
 class Packing(StrEnum):

@@ -44,6 +44,7 @@ def build(host: Host) -> Service:
 
     return Service(
         name="annotation",
+        reads=["ingest", "sampling"],
         resources=[tables.campaigns, preferences.resource, demonstrations.resource],
         tables=tables.rows,
         serves=[

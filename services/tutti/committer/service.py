@@ -14,6 +14,7 @@ from tutti.chassis.service import Finding, Host, Service
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.work.reconciler import Reconciler
+from tutti.checkpoints.keys import REPORTS, SHARDS
 from tutti.committer.commits import Commits
 from tutti.committer.export import export
 from tutti.committer.garbage import Collector
@@ -86,6 +87,8 @@ def build(host: Host) -> Service:
     )
     return Service(
         name="committer",
+        reads=["trainer"],
+        deletes=[REPORTS, SHARDS],
         resources=[checkpoints, lines],
         tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences, tables.remains],
         serves=[standard.served(DESCRIPTOR.services_by_name["CommitterService"], api, *kept)],

@@ -212,6 +212,7 @@ def build(host: Host) -> Service:
     natives = (lambda: kernel.native(), lambda: units.native(), statistics.native)
     return Service(
         name="dedup",
+        reads=["ingest"],
         resources=[work.resource],
         serves=[standard.served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(host, work, settings), work)],
         tasks=[work.task()],

@@ -23,6 +23,7 @@ def build(host: Host) -> Service:
     reconcilers = {"releases": releases.reconciler, "comparisons": standings.reconciler}
     return Service(
         name="evaluation",
+        reads=["annotation", "committer", "ingest", "sampling", "tokenization", "trainer"],
         resources=[comparisons.resource, releases.resource],
         tables=[releases.keys.table, relied.table],
         serves=[

@@ -59,6 +59,7 @@ def build(host: Host) -> Service:
     api = IngestApi(host, crawl, frontier, read, chosen, retractions, paths, asked, classifier_api)
     return Service(
         name="ingest",
+        reads=["annotation", "dedup"],
         resources=[
             crawl.resource,
             read.resource,

@@ -26,6 +26,7 @@ def build(host: Host) -> Service:
 
     return Service(
         name="lineage",
+        reads=["annotation", "committer", "dedup", "evaluation", "ingest", "sampling", "tokenization", "trainer"],
         resources=[],
         tables=tables.all,
         serves=[Served(DESCRIPTOR.services_by_name["LineageService"], api)],

@@ -14,6 +14,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR
+from tutti.corpus.dataset import TOKENIZERS
 from tutti.pipeline.driver import Driver
 from tutti.pipeline.earlier import Earlier
 from tutti.pipeline.handlers import consumed
@@ -32,6 +33,8 @@ def build(host: Host) -> Service:
     kept = standard.Stored(host.units, tables.runs)
     return Service(
         name="pipeline",
+        reads=["annotation", "committer", "dedup", "evaluation", "ingest", "sampling", "tokenization", "trainer"],
+        writes=[TOKENIZERS],  # one that is extended by role tokens
         resources=[tables.runs],
         tables=tables.rows,
         serves=[standard.served(DESCRIPTOR.services_by_name["PipelineService"], api, kept)],

@@ -10,7 +10,7 @@ from tutti.chassis.rpc import standard
 from tutti.chassis.service import Host, Service
 from tutti.contracts.sampling.v1.sampling_pb2 import DESCRIPTOR
 from tutti.sampling import exports, samples
-from tutti.sampling.experiences import Experiences
+from tutti.sampling.experiences import STORED, Experiences
 from tutti.sampling.pages import RolloutPages
 from tutti.sampling.prompts import Prompts
 from tutti.sampling.rpc import SamplingApi
@@ -23,6 +23,8 @@ def build(host: Host) -> Service:
     api = SamplingApi(host, sampled, exported, prompts)
     return Service(
         name="sampling",
+        reads=["annotation", "committer", "ingest", "tokenization", "trainer"],
+        deletes=[STORED],
         resources=[sampled.resource, exported.resource, experiences.resource],
         tables=[prompts.table],
         serves=[

@@ -209,6 +209,7 @@ def build(host: Host) -> Service:
     api = TokenizationApi(host, work, indexes, datasets, tokenizers)
     return Service(
         name="tokenization",
+        reads=["dedup", "ingest"],
         resources=[work.resource, datasets, tokenizers, indexes.resource],
         serves=[standard.served(DESCRIPTOR.services_by_name["TokenizationService"], api, work, indexes, *kept)],
         tasks=[work.task(), indexes.task()],

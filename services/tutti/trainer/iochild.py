@@ -19,6 +19,7 @@ from tutti.backbone.blobs import BlobError, BlobExists, Blobs
 from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.connect import open_blobs
 from tutti.backbone.files import Files, RealFiles
+from tutti.backbone.owned import OwnedBlobs, agent_rights
 from tutti.checkpoints.errors import CheckpointError, in_words
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
@@ -48,7 +49,7 @@ from tutti.model.training import Training
 from tutti.trainer.buffers import BufferPool, SharedBuffer
 from tutti.trainer.experiences import ExperienceSpool, experience_key
 from tutti.trainer.framing import BlockingChannel
-from tutti.trainer.iosettings import IoSettings
+from tutti.trainer.iosettings import OWNER, READS, IoSettings
 from tutti.trainer.spool import Entry, Spool
 from tutti.trainer.staging import Cache, StagingError
 
@@ -349,7 +350,7 @@ def main() -> None:
     channel = BlockingChannel(socket.socket(fileno=int(sys.argv[1])), IoMessage)
     settings = IoSettings.from_json(sys.stdin.read())
     child = IoChild(
-        open_blobs(settings.blobs),
+        OwnedBlobs(open_blobs(settings.blobs), OWNER, agent_rights(OWNER, READS)),
         RealFiles(),
         SystemClock(),
         state=Path(settings.state),

@@ -4,6 +4,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Self
 
+OWNER = "trainer"
+READS = ("annotation", "committer", "ingest", "tokenization")
+"""The owners whose blobs an agent reads, beside its own."""
+
 
 @dataclass(frozen=True)
 class IoSettings:

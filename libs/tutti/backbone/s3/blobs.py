@@ -42,7 +42,7 @@ _REFUSED = {
     "InvalidAccessKeyId": "check the access key in blobs.url",
     "XAdminUserNotFound": "check the access key in blobs.url",
     "SignatureDoesNotMatch": "check the secret in blobs.url",
-    "AccessDenied": "check the rights of the access key in blobs.url",
+    "AccessDenied": "check the access key in blobs.url, and its rights",
     "RequestTimeTooSkewed": "check the clocks of this machine and of the server",
 }
 _FULL = ("XMinioStorageFull", "InsufficientStorage", "QuotaExceeded", "XMinioAdminBucketQuotaExceeded")

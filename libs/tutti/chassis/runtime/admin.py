@@ -71,7 +71,7 @@ from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
 admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
 TAIL_LIMIT, TAIL_MOST = 100, 10_000
 TAIL_SECONDS = 0.25
-NO_BLOB = "admin/looks/none"
+NO_BLOB = "stack/looks/none"
 AUDIT_LIMIT, AUDIT_MOST = 100, 10_000
 AUDITED = tuple(field.name for field in fields(audit.Record) if field.name != "at")
 BACKLOG = 1000  # unsent events that the doctor finds too many

@@ -25,6 +25,7 @@ from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.backbone.owned import OwnedBlobs, service_rights
 from tutti.chassis.config.datadir import DataDir, part_of, tokens_at
 from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings
 from tutti.chassis.delivery.compactor import Compactor
@@ -196,10 +197,11 @@ class HostProcess:
         values = self._loaded.values
         metadata = MetaData()
         units = Units(database, name, metadata, clock=self._clock, randomness=self._randomness)
+        blobs = OwnedBlobs(self._blobs, name, service_rights(name))
         host = ServiceHost(
             name,
             database,
-            self._blobs,
+            blobs,
             self._clock,
             self._randomness,
             units,
@@ -209,6 +211,7 @@ class HostProcess:
             self._loaded,
         )
         service = build(host)
+        blobs.rights = service.blob_rights()
         incarnation = uuid7(self._clock, self._randomness)
         machinery = assemble(service, host, self._log, values, instance=self._instance, incarnation=incarnation)
         self._opened(machinery)

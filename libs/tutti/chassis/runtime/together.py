@@ -16,6 +16,7 @@ from sqlalchemy import MetaData
 
 from tutti.backbone import SystemClock, SystemRandomness
 from tutti.backbone.connect import open_blobs, open_database
+from tutti.backbone.owned import OwnedBlobs, service_rights
 from tutti.chassis.config.settings import Loaded
 from tutti.chassis.errors import NotFound, Unimplemented, from_status, problem_of, to_status
 from tutti.chassis.identity.auth import Role
@@ -83,10 +84,11 @@ class Together:
             database = open_database(f"sqlite:///{self._folder}", name, clock=self._clock)
             self._open.callback(database.close)
             metadata = MetaData()
+            blobs = OwnedBlobs(open_blobs(f"file://{self._folder}/blobs"), name, service_rights(name))
             host = ServiceHost(
                 name,
                 database,
-                open_blobs(f"file://{self._folder}/blobs"),
+                blobs,
                 self._clock,
                 self._randomness,
                 Units(database, name, metadata, clock=self._clock, randomness=self._randomness),
@@ -97,5 +99,6 @@ class Together:
             )
             _, build = find(name)
             self._services[name] = build(host)
+            blobs.rights = self._services[name].blob_rights()
             database.create(metadata, None)
         return self._services[name]
