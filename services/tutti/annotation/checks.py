@@ -7,7 +7,14 @@ from tutti.annotation.pairs import Line
 from tutti.annotation.simulated import crowd_in
 from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField
-from tutti.contracts.annotation.v1 import CROWD_PEOPLE, CROWD_SIMULATED, CampaignSpec, Crowd
+from tutti.contracts.annotation.v1 import (
+    CROWD_PEOPLE,
+    CROWD_SIMULATED,
+    Campaign,
+    CampaignSpec,
+    Crowd,
+    ExtendCampaignRequest,
+)
 from tutti.corpus.conversations import InvalidConversation, from_lines
 
 LOGIC_VERSION = "campaign-1"
@@ -84,6 +91,27 @@ def filled(spec: CampaignSpec) -> CampaignSpec:
     if not spec.HasField("qualification"):
         found.qualification.pairs, found.qualification.right = DEFAULT_QUALIFICATION
     return found
+
+
+def extended(campaign: Campaign, request: ExtendCampaignRequest) -> None:
+    """Change the numbers of a campaign whose pairs exist. Raises InvalidField for one that is lower than before."""
+    spec = campaign.spec
+    most = request.most or spec.overlap.most
+    reachable = campaign.pairs * most
+    for field, least, greatest, why in (
+        ("most", spec.overlap.most, MOST_OVERLAP, ""),
+        ("judgements", campaign.wanted, reachable, f" ({most} for each of {campaign.pairs:,} pairs)"),
+        ("deadline_seconds", spec.deadline_seconds, MOST_DEADLINE, " (a year)"),
+    ):
+        given = getattr(request, field)
+        if given and not least <= given <= greatest:
+            expected = f"{least:,} (as it is now) to {greatest:,}{why}"
+            raise InvalidField(field, seen=given, expected=expected)
+    spec.overlap.most = most
+    if request.judgements:
+        spec.judgements = campaign.wanted = request.judgements
+    if request.deadline_seconds:
+        spec.deadline_seconds = request.deadline_seconds
 
 
 def check_guideline(text: str, field: str) -> None:

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from tutti.annotation import demonstrations, preferring, versions
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
-from tutti.annotation.checks import check_campaign, check_guideline, filled
+from tutti.annotation.checks import check_campaign, check_guideline, extended, filled
 from tutti.annotation.listing import listed, wire
 from tutti.annotation.pairs import guideline_version
 from tutti.annotation.rows import INVITED, SUSPENDED, Annotator, Rows
@@ -36,7 +36,9 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
     CROWD_SIMULATED,
     Campaign,
+    CampaignSpec,
     CampaignState,
+    CloneCampaignRequest,
     CloseCampaignRequest,
     CreateCampaignRequest,
     CreateCampaignResponse,
@@ -46,6 +48,7 @@ from tutti.contracts.annotation.v1 import (
     CreatePreferencesResponse,
     Demonstration,
     Demonstrations,
+    ExtendCampaignRequest,
     FindDemonstrationsRequest,
     FindDemonstrationsResponse,
     InviteAnnotatorRequest,
@@ -109,30 +112,42 @@ class AnnotationApi:
 
     def CreateCampaign(self, request: CreateCampaignRequest, call: Call) -> CreateCampaignResponse:
         check_campaign(request.spec)
-        made = Campaign(
-            name=request.name,
-            spec=filled(request.spec),
-            state=CAMPAIGN_STATE_DRAFT,
-            reason="its pairs are being made",
-            tenant=call.principal.tenant,
-            guideline=guideline_version(request.spec.guideline),
-        )
+        made = _draft(request.name, filled(request.spec), guideline_version(request.spec.guideline), call)
         for private in ("pairs", "qualifying", "guideline"):
             made.spec.ClearField(private)
         if request.validate_only:
             return CreateCampaignResponse(campaign=made)
         check_name("campaigns", request.name)
+        texts = (request.spec.pairs, request.spec.qualifying, request.spec.guideline)
+        created = self._units.run(lambda unit: self._create(unit, made, request, texts, call))
+        return CreateCampaignResponse(campaign=created)
 
-        def create(unit: Unit) -> Campaign:
-            created = self._tables.campaigns.create(unit, made, request)
-            if not self._tables.campaigns.shows(unit, created, call.principal):
-                raise Refused(NAME_TAKEN, f"the name {made.name} is taken: choose another name and request_id")
-            self._rows.add_texts(unit, made.name, request.spec.pairs, request.spec.qualifying)
-            self._rows.add_guideline(unit, made.name, made.guideline, request.spec.guideline)
-            unit.enqueue(PAIRS, made.name, id=made.name)
-            return created
+    def CloneCampaign(self, request: CloneCampaignRequest, call: Call) -> Campaign:
+        check_name("campaigns", request.name)
+        check_name("campaigns", request.source, field="source")
 
-        return CreateCampaignResponse(campaign=self._units.run(create))
+        def clone(unit: Unit) -> Campaign:
+            source = self._tables.campaigns.get_for(unit, request.source, call.principal)
+            made = _draft(request.name, source.spec, source.guideline, call)
+            if request.validate_only:
+                return made
+            guideline = self._rows.guideline(unit, source.name, source.guideline) or ""
+            return self._create(unit, made, request, (*self._rows.texts(unit, source.name), guideline), call)
+
+        return self._units.run(clone)
+
+    def _create(
+        self, unit: Unit, made: Campaign, request: Message, texts: tuple[str, str, str], call: Call
+    ) -> Campaign:
+        """Record a draft. `texts` are its pairs, its qualifying pairs and its guideline."""
+        pairs, qualifying, guideline = texts
+        created = self._tables.campaigns.create(unit, made, request)
+        if not self._tables.campaigns.shows(unit, created, call.principal):
+            raise Refused(NAME_TAKEN, f"the name {made.name} is taken: choose another name and request_id")
+        self._rows.add_texts(unit, made.name, pairs, qualifying)
+        self._rows.add_guideline(unit, made.name, made.guideline, guideline)
+        unit.enqueue(PAIRS, made.name, id=made.name)
+        return created
 
     def CancelCampaign(self, request: CancelRequest, call: Call) -> Campaign:
         def cancel(unit: Unit, campaign: Campaign) -> Campaign:
@@ -165,6 +180,20 @@ class AnnotationApi:
             return self._campaigns.close(unit, campaign, reason)
 
         return self._changed(request.name, call, close)
+
+    def ExtendCampaign(self, request: ExtendCampaignRequest, call: Call) -> Campaign:
+        def extend(unit: Unit, campaign: Campaign) -> Campaign:
+            if campaign.state not in UNDER_WAY:
+                raise _not_open(campaign, "extended; a clone can collect more")
+            before = Campaign()
+            before.CopyFrom(campaign)
+            extended(campaign, request)
+            if campaign == before or request.validate_only:
+                return campaign
+            unit.on_commit(lambda: self._campaigns.reconciler.wake(campaign.name))
+            return self._tables.campaigns.put(unit, campaign)
+
+        return self._changed(request.name, call, extend)
 
     def UpdateGuideline(self, request: UpdateGuidelineRequest, call: Call) -> Campaign:
         check_guideline(request.text, "text")
@@ -369,6 +398,17 @@ class AnnotationApi:
             return change(unit, self._tables.campaigns.lock(unit, name))
 
         return self._units.run(run)
+
+
+def _draft(name: str, spec: CampaignSpec, guideline: str, call: Call) -> Campaign:
+    return Campaign(
+        name=name,
+        spec=spec,
+        state=CAMPAIGN_STATE_DRAFT,
+        reason="its pairs are being made",
+        tenant=call.principal.tenant,
+        guideline=guideline,
+    )
 
 
 def _not_open(campaign: Campaign, done: str) -> Refused:

@@ -1,6 +1,7 @@
 """What annotation promises about campaigns, from pairs to a published set of judgements."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,15 +20,18 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PUBLISHED,
     Axis,
+    CloneCampaignRequest,
     CloseCampaignRequest,
     CreateCampaignRequest,
     CreatePreferencesRequest,
+    ExtendCampaignRequest,
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
     Overlap,
     PauseCampaignRequest,
     PreferencesSpec,
     Qualification,
+    ReadGuidelineRequest,
     ReadPreferencesRequest,
     RequalifyAnnotatorRequest,
     ResumeCampaignRequest,
@@ -475,6 +479,60 @@ def test_a_campaign_without_pairs_fails_and_says_what_to_do(desks: Desks) -> Non
 
 def test_no_more_judgements_are_wanted_than_the_overlap_allows(desks: Desks) -> None:
     assert desks.create(spec(pairs=6, judgements=100)).wanted == 12
+
+
+def test_an_open_campaign_can_be_extended_and_no_number_becomes_lower(desks: Desks) -> None:
+    desks.create(spec(pairs=3, overlap=Overlap(least=1, most=1), deadline_seconds=3600))
+    desks.invite("ada", "bob")
+    refused: Sequence[tuple[dict[str, Any], str, str]] = (
+        ({"judgements": 2}, "judgements", "3 (as it is now) to 3 (1 for each of 3 pairs)"),
+        ({"judgements": 4}, "judgements", "3 (as it is now) to 3 (1 for each of 3 pairs)"),
+        ({"judgements": 9, "most": 2}, "judgements", "3 (as it is now) to 6 (2 for each of 3 pairs)"),
+        ({"most": 101}, "most", "1 (as it is now) to 100"),
+        ({"deadline_seconds": 3599}, "deadline_seconds", "3,600 (as it is now) to 31,622,400 (a year)"),
+    )
+    for changes, field, expected in refused:
+        with pytest.raises(InvalidField) as caught:
+            desks.stub.ExtendCampaign(ExtendCampaignRequest(name=NAME, **changes))
+        assert caught.value.field == field
+        assert f"expected {expected}, got" in str(caught.value)
+    before = desks.get()
+    more = ExtendCampaignRequest(name=NAME, judgements=5, most=2, deadline_seconds=7200)
+    tried = desks.stub.ExtendCampaign(ExtendCampaignRequest(name=NAME, judgements=5, most=2, validate_only=True))
+    assert (tried.wanted, desks.get()) == (5, before)
+    for _ in range(2):
+        extended = desks.world.insist(lambda: desks.stub.ExtendCampaign(more))
+        assert (extended.wanted, extended.spec.overlap.most, extended.spec.deadline_seconds) == (5, 2, 7200)
+    desks.world.clock.advance(3700)
+    desks.world.run(until=lambda: desks.judge_all("ada") + desks.judge_all("bob") >= 0 and desks.get().judgements == 5)
+    found = desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+    assert (found.judgements, found.reason) == (5, "")
+    with pytest.raises(Refused, match="is published: it cannot be extended; a clone can collect more"):
+        desks.stub.ExtendCampaign(more)
+
+
+def test_a_clone_has_the_pairs_and_the_current_guideline_and_nobody_in_it(desks: Desks) -> None:
+    desks.create(spec(pairs=6))
+    desks.invite("ada")
+    desks.lease("ada")
+    desks.stub.UpdateGuideline(UpdateGuidelineRequest(name=NAME, text="Prefer the longer answer."))
+    source = desks.get()
+    asked = CloneCampaignRequest(request_id="clone", name="campaigns/b", source=NAME)
+    for _ in range(2):
+        desks.world.insist(lambda: desks.stub.CloneCampaign(asked))
+    desks.campaign = "b"
+    made = desks.until(lambda found: found.state == CAMPAIGN_STATE_OPEN)
+    assert (made.spec, made.guideline, made.annotators) == (source.spec, source.guideline, 0)
+    assert (made.pairs, made.wanted) == (source.pairs, source.wanted)
+    text = desks.stub.ReadGuideline(ReadGuidelineRequest(name=made.name)).text
+    assert text == "Prefer the longer answer."
+    shown = [(each["prompt"], each["answers"]) for each in desks.shown["ada"].values()]
+    desks.invite("ada")
+    assert [(each["prompt"], each["answers"]) for each in desks.lease("ada")] == shown
+    with pytest.raises(NotFound):
+        desks.stub.CloneCampaign(CloneCampaignRequest(name="campaigns/c", source="campaigns/none"))
+    with pytest.raises(AlreadyExists):
+        desks.stub.CloneCampaign(CloneCampaignRequest(request_id="other", name="campaigns/b", source="campaigns/b"))
 
 
 def test_a_key_belongs_to_one_annotator_and_an_invitation_is_idempotent(desks: Desks) -> None:

@@ -18,11 +18,13 @@ from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.admin.v1.stubs import AdminStub
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
+    CloneCampaignRequest,
     CloseCampaignRequest,
     CreateCampaignRequest,
     CreateDemonstrationsRequest,
     CreatePreferencesRequest,
     DemonstrationsSpec,
+    ExtendCampaignRequest,
     FindDemonstrationsRequest,
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
@@ -63,6 +65,8 @@ ASKS: dict[str, Message] = {
 CHANGES: dict[str, Message] = {
     "PauseCampaign": PauseCampaignRequest(name=NAME),
     "ResumeCampaign": ResumeCampaignRequest(name=NAME),
+    "ExtendCampaign": ExtendCampaignRequest(name=NAME, most=3),
+    "CloneCampaign": CloneCampaignRequest(name="campaigns/clone", source=NAME),
     "UpdateGuideline": UpdateGuidelineRequest(name=NAME, text="Other words."),
     "InviteAnnotator": InviteAnnotatorRequest(campaign=NAME, user="users/eve"),
     "RetractAnnotator": RetractAnnotatorRequest(campaign=NAME, key="ada", reason="no reason"),

@@ -1,6 +1,8 @@
 """Campaigns: created, paused, resumed, closed, and annotators invited to them."""
 
+import math
 import secrets
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,10 @@ from tutti.contracts.annotation.v1 import (
     Campaign,
     CampaignSpec,
     CampaignState,
+    CloneCampaignRequest,
     CloseCampaignRequest,
     CreateCampaignRequest,
+    ExtendCampaignRequest,
     InviteAnnotatorRequest,
     Overlap,
     PauseCampaignRequest,
@@ -48,7 +52,7 @@ USERS = "users/"
 
 def extend(group: click.Group) -> None:
     """Add what changes a campaign to the group `campaigns`."""
-    for command in (create, invite, pause, resume, close, cancel, guideline):
+    for command in (create, clone, invite, pause, resume, extend_, close, cancel, guideline):
         group.add_command(command)
 
 
@@ -258,6 +262,73 @@ def resume(campaign: str, output: str, **where: Any) -> None:
         request = ResumeCampaignRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.ResumeCampaign(request)
     _print(found, output, f"{found.name} is open")
+
+
+@click.command("extend", short_help="Collect more judgements, or close later.")
+@click.argument("campaign")
+@click.option("--judgements", type=click.IntRange(1), default=0, help="Number of judgements to collect in all.")
+@click.option("--most", type=click.IntRange(1, 100), default=0, help="Maximum judgements per pair.")
+@click.option("--hours", type=FiniteRange(0, LONGEST_HOURS, min_open=True), help="Hours from now until it closes.")
+@click.option("--dry-run", is_flag=True, help="Check, and change nothing.")
+@output_option
+@connection_options
+def extend_(
+    campaign: str, judgements: int, most: int, hours: float | None, dry_run: bool, output: str, **where: Any
+) -> None:
+    """Let CAMPAIGN, which is open or paused, collect more judgements or close later. No number can become lower.
+
+    \b
+    tutti campaigns extend trial --judgements 200 --most 4
+    tutti campaigns extend trial --hours 24
+    """
+    if not (judgements or most or hours):
+        raise Failure("give what changes: --judgements, --most or --hours", MISUSE)
+    with connected(**where) as client:
+        found = get_one(client, "campaigns", resolved(client, "campaigns", campaign))
+        deadline = 0
+        if hours and found.HasField("started_at"):
+            deadline = math.ceil(time.time() - found.started_at.ToSeconds() + hours * HOUR)
+        request = ExtendCampaignRequest(
+            request_id=fresh_id(),
+            name=found.name,
+            judgements=judgements,
+            most=most,
+            deadline_seconds=deadline,
+            validate_only=dry_run,
+        )
+        found = client.annotation.ExtendCampaign(request)
+    closes = ""
+    if found.spec.deadline_seconds:
+        closes = f", or closes {found.spec.deadline_seconds / HOUR:g} hours after its opening"
+    most = found.spec.overlap.most
+    words = f"{found.wanted:,} judgements, at most {most} of a pair{closes}"
+    _print(found, output, f"{found.name} {'would collect' if dry_run else 'collects'} {words}")
+
+
+@click.command("clone", short_help="Create a campaign like another one.")
+@click.argument("source")
+@click.argument("name")
+@click.option("--dry-run", is_flag=True, help="Check, and create nothing.")
+@output_option
+@connection_options
+def clone(source: str, name: str, dry_run: bool, output: str, **where: Any) -> None:
+    """Create campaign NAME with the answers, the numbers, the seed and the current guideline of SOURCE.
+
+    Nobody is invited to it. SOURCE may be in any state.
+
+    \b
+    tutti campaigns clone trial trial-2
+    """
+    with connected(**where) as client:
+        request = CloneCampaignRequest(
+            request_id=fresh_id(),
+            name=full_name("campaigns", name),
+            source=resolved(client, "campaigns", source),
+            validate_only=dry_run,
+        )
+        made = client.annotation.CloneCampaign(request)
+    words = "would be created" if dry_run else f"was created; `tutti campaigns invite {name} NAME` invites an annotator"
+    _print(made, output, f"{made.name} {words}")
 
 
 @click.command("close", help="Stop accepting judgements, and publish the existing ones.")

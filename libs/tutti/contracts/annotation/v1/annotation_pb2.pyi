@@ -267,6 +267,82 @@ class CloseCampaignRequest(_message.Message):
 Global___CloseCampaignRequest: _TypeAlias = CloseCampaignRequest  # noqa: Y015
 
 @_typing.final
+class ExtendCampaignRequest(_message.Message):
+    """ExtendCampaignRequest contains the new numbers; none of them may be lower than before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    JUDGEMENTS_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    DEADLINE_SECONDS_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    name: _builtins.str
+    """name of the campaign."""
+    judgements: _builtins.int
+    """judgements to collect in all; 0 leaves the number as it is."""
+    most: _builtins.int
+    """most judgements of a pair; 0 leaves the number as it is."""
+    deadline_seconds: _builtins.int
+    """deadline_seconds after its opening at which it closes; 0 leaves the deadline as it is."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        judgements: _builtins.int = ...,
+        most: _builtins.int = ...,
+        deadline_seconds: _builtins.int = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_seconds", b"deadline_seconds", "judgements", b"judgements", "most", b"most", "name", b"name", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtendCampaignRequest: _TypeAlias = ExtendCampaignRequest  # noqa: Y015
+
+@_typing.final
+class CloneCampaignRequest(_message.Message):
+    """CloneCampaignRequest identifies a campaign."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    name: _builtins.str
+    """name of the new campaign."""
+    source: _builtins.str
+    """source: the campaign that it is like."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        source: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "source", b"source", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloneCampaignRequest: _TypeAlias = CloneCampaignRequest  # noqa: Y015
+
+@_typing.final
 class UpdateGuidelineRequest(_message.Message):
     """UpdateGuidelineRequest contains the new text."""
 

@@ -72,6 +72,16 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CloseCampaignRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.FromString,
                 _registered_method=True)
+        self.ExtendCampaign = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ExtendCampaign',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ExtendCampaignRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.FromString,
+                _registered_method=True)
+        self.CloneCampaign = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/CloneCampaign',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CloneCampaignRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.FromString,
+                _registered_method=True)
         self.UpdateGuideline = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/UpdateGuideline',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.UpdateGuidelineRequest.SerializeToString,
@@ -217,6 +227,21 @@ class AnnotationServiceServicer:
 
     def CloseCampaign(self, request, context):
         """CloseCampaign stops accepting judgements and publishes those that were accepted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExtendCampaign(self, request, context):
+        """ExtendCampaign lets an open campaign collect more judgements, or close later; a repeated call changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CloneCampaign(self, request, context):
+        """CloneCampaign creates a campaign with the spec, the texts and the current guideline of another one, and returns
+        immediately; nobody is invited to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -392,6 +417,16 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
             'CloseCampaign': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseCampaign,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CloseCampaignRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.SerializeToString,
+            ),
+            'ExtendCampaign': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExtendCampaign,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ExtendCampaignRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.SerializeToString,
+            ),
+            'CloneCampaign': grpc.unary_unary_rpc_method_handler(
+                    servicer.CloneCampaign,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CloneCampaignRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.SerializeToString,
             ),
             'UpdateGuideline': grpc.unary_unary_rpc_method_handler(
@@ -679,6 +714,60 @@ class AnnotationService:
             target,
             '/tutti.annotation.v1.AnnotationService/CloseCampaign',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CloseCampaignRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExtendCampaign(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ExtendCampaign',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ExtendCampaignRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CloneCampaign(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/CloneCampaign',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.CloneCampaignRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_events__pb2.Campaign.FromString,
             options,
             channel_credentials,

@@ -49,6 +49,12 @@ class AnnotationServiceStub:
     """ResumeCampaign continues the assignment of pairs."""
     CloseCampaign: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CloseCampaignRequest, _events_pb2.Campaign]
     """CloseCampaign stops accepting judgements and publishes those that were accepted."""
+    ExtendCampaign: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ExtendCampaignRequest, _events_pb2.Campaign]
+    """ExtendCampaign lets an open campaign collect more judgements, or close later; a repeated call changes nothing."""
+    CloneCampaign: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.CloneCampaignRequest, _events_pb2.Campaign]
+    """CloneCampaign creates a campaign with the spec, the texts and the current guideline of another one, and returns
+    immediately; nobody is invited to it.
+    """
     UpdateGuideline: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.UpdateGuidelineRequest, _events_pb2.Campaign]
     """UpdateGuideline replaces the guideline; annotators must read the new one before they continue."""
     ReadGuideline: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReadGuidelineRequest, _annotation_pb2.ReadGuidelineResponse]
@@ -109,6 +115,12 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """ResumeCampaign continues the assignment of pairs."""
     CloseCampaign: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CloseCampaignRequest, _events_pb2.Campaign]  # type: ignore[assignment]
     """CloseCampaign stops accepting judgements and publishes those that were accepted."""
+    ExtendCampaign: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ExtendCampaignRequest, _events_pb2.Campaign]  # type: ignore[assignment]
+    """ExtendCampaign lets an open campaign collect more judgements, or close later; a repeated call changes nothing."""
+    CloneCampaign: _aio.UnaryUnaryMultiCallable[_annotation_pb2.CloneCampaignRequest, _events_pb2.Campaign]  # type: ignore[assignment]
+    """CloneCampaign creates a campaign with the spec, the texts and the current guideline of another one, and returns
+    immediately; nobody is invited to it.
+    """
     UpdateGuideline: _aio.UnaryUnaryMultiCallable[_annotation_pb2.UpdateGuidelineRequest, _events_pb2.Campaign]  # type: ignore[assignment]
     """UpdateGuideline replaces the guideline; annotators must read the new one before they continue."""
     ReadGuideline: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReadGuidelineRequest, _annotation_pb2.ReadGuidelineResponse]  # type: ignore[assignment]
@@ -208,6 +220,24 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
         """CloseCampaign stops accepting judgements and publishes those that were accepted."""
+
+    @_abc_1.abstractmethod
+    def ExtendCampaign(
+        self,
+        request: _annotation_pb2.ExtendCampaignRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
+        """ExtendCampaign lets an open campaign collect more judgements, or close later; a repeated call changes nothing."""
+
+    @_abc_1.abstractmethod
+    def CloneCampaign(
+        self,
+        request: _annotation_pb2.CloneCampaignRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Campaign, _abc.Awaitable[_events_pb2.Campaign]]:
+        """CloneCampaign creates a campaign with the spec, the texts and the current guideline of another one, and returns
+        immediately; nobody is invited to it.
+        """
 
     @_abc_1.abstractmethod
     def UpdateGuideline(
