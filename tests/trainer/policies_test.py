@@ -134,6 +134,6 @@ def test_an_attempt_that_learns_nothing_says_why(stage: Any, wait: Wait) -> None
     stage.agent()
     stage.plane.assign("a", assignment(epoch=1))
     wait(lambda: stage.plane.losses)
-    assert (
-        "iteration 0: constant rewards: each of the 32 rollouts got 0 (POLICY_STOPPED)" in stage.plane.losses[0].cause
-    )
+    lost = stage.plane.losses[0]
+    assert "iteration 0: constant rewards: each of the 32 rollouts got 0 (POLICY_STOPPED)" in lost.cause
+    assert lost.final

@@ -160,7 +160,9 @@ class AgentCalls:
         if request.event == RANK_EVENT_LOST:
             cause = clipped(request.cause or "its agent gave no cause")
             for row in rows:
-                job = self._epochs.lose_rank(unit, job, LostRank(row.rank, request.node, request.step, cause))
+                job = self._epochs.lose_rank(
+                    unit, job, LostRank(row.rank, request.node, request.step, cause, request.final)
+                )
             return
         if request.event == RANK_EVENT_DISTURBED:
             self._epochs.note(unit, job, f"{request.node}: {clipped(request.cause)}")

@@ -30,12 +30,13 @@ from tutti.scheduler.tables import Tables
 
 @dataclass(frozen=True)
 class LostRank:
-    """A rank that ended before its time, as its agent saw it."""
+    """A rank that ended before its time, as its agent saw it; `final` if it would in every attempt."""
 
     rank: int
     node: str
     step: int
     cause: str
+    final: bool = False
 
     def __str__(self) -> str:
         return f"rank {self.rank} on {self.node} lost ({self.cause}) after step {self.step}"
@@ -109,8 +110,13 @@ class Epochs:
     def lose_rank(self, unit: Unit, job: Job, lost: LostRank) -> Job:
         """A rank is gone: the epoch ends, unless it is ending already; the history names the rank either way."""
         self._tables.report(unit, job, [lost.rank], RANK_EVENT_LOST)
-        if job.state in jobs.PLACED:
+        if job.state in jobs.PLACED and lost.final:
+            named = jobs.also(self._with_progress(unit, job), str(lost))
+            after = self.end(unit, jobs.failed(named, f"{lost}; each attempt would end in the same way", unit.now))
+        elif job.state in jobs.PLACED:
             after = self.fail(unit, job, str(lost))
+        elif job.state in jobs.ENDED:
+            after = job
         else:
             after = self._tables.jobs.put(unit, jobs.also(job, str(lost)))
         unit.fact(

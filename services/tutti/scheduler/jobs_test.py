@@ -190,6 +190,23 @@ def test_attempts_without_a_checkpoint_are_bounded_and_the_history_says_why(worl
     assert agent.assignments == []
 
 
+def test_a_job_that_would_end_in_the_same_way_again_fails_at_once_and_gives_its_slots_back(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    world.hear(world.committer.commit(world.job(), 3))
+    agent.lose(0, "iteration 4: constant rewards (POLICY_STOPPED)", final=True)
+    job = world.job()
+    assert (job.state, job.epoch, job.decided_step) == (JOB_STATE_FAILED, 1, 3)
+    assert job.reason.endswith(
+        "iteration 4: constant rewards (POLICY_STOPPED)) after step 7; each attempt would end in the same way"
+    )
+    assert len(world.payloads("RankLost")) == 1
+    agent.lose(1, "its peer closed the connection")
+    agent.release()
+    assert (world.job().state, agent.assignments) == (JOB_STATE_FAILED, [])
+
+
 def test_a_checkpoint_gives_all_attempts_back(world: World) -> None:
     agent = Agent(world)
     world.create()

@@ -250,14 +250,14 @@ class Attempt:
         if self.phase not in (Phase.ENDING, Phase.GONE):
             self._kill()
 
-    def lose(self, ranks: tuple[int, ...], cause: str) -> None:
-        """The attempt is void because of these ranks: say so at once, and end the others."""
+    def lose(self, ranks: tuple[int, ...], cause: str, *, final: bool = False) -> None:
+        """The attempt is void because of these ranks: say so at once, and end the others. `final`: so is the next."""
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
         log.warning("%s, epoch %d: %s", *self.key, cause)
         measures.losses.labels(self.assignment.job).inc()
         for rank in ranks or tuple(self.assignment.ranks)[:1]:
-            self._tell(rank, RANK_EVENT_LOST, cause=cause)
+            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final)
         self._kill()
 
     def step(self) -> bool:
@@ -416,7 +416,7 @@ class Attempt:
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
             return self.end()
         if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
-            return self.lose(loss.ranks, loss.cause)
+            return self.lose(loss.ranks, loss.cause, final=loss.final)
         settings = self._settings
         silent = tuple(
             place.rank
@@ -464,7 +464,9 @@ class Attempt:
         if (report := self._crossings.report(step, now, final=final)) is not None:
             self._report(report)
 
-    def _tell(self, rank: int, event: "RankEvent.ValueType", *, address: str = "", cause: str = "") -> None:
+    def _tell(
+        self, rank: int, event: "RankEvent.ValueType", *, address: str = "", cause: str = "", final: bool = False
+    ) -> None:
         place = self._places.get(rank)
         self._report(
             ReportRankRequest(
@@ -475,6 +477,7 @@ class Attempt:
                 event=event,
                 address=address,
                 cause=cause[:4000],
+                final=final,
                 step=place.step if place else 0,
             )
         )

@@ -28,6 +28,10 @@ class Reason(StrEnum):
     RANK_ERROR = "RANK_ERROR"
 
 
+FINAL = (Reason.POLICY_STOPPED,)
+"""Reasons that follow from the training alone: each attempt would end in the same way."""
+
+
 class RankFailure(Exception):
     """This attempt cannot go on; `ranks` are missing or at fault."""
 

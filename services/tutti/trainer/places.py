@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.contracts.trainer.v1 import Failed, FlightRecord
-from tutti.trainer.failures import Reason
+from tutti.trainer.failures import FINAL, Reason
 from tutti.trainer.lifeline import Exit
 from tutti.trainer.ports import RankProcess
 
@@ -36,10 +36,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Loss:
-    """Ranks that end the attempt, and why."""
+    """Ranks that end the attempt, and why; `final` if every other attempt would end so too."""
 
     ranks: tuple[int, ...]
     cause: str
+    final: bool = False
 
 
 def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | None:
@@ -50,7 +51,8 @@ def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | 
     for place in places:
         if place.failed is not None and place.failed.reason != Reason.PEER_LOST:
             own = tuple(rank for rank in place.failed.ranks if any(rank == each.rank for each in places))
-            return Loss(own or (place.rank,), f"rank {place.rank}: {place.failed.message} ({place.failed.reason})")
+            cause = f"rank {place.rank}: {place.failed.message} ({place.failed.reason})"
+            return Loss(own or (place.rank,), cause, place.failed.reason in FINAL)
     for place in ends:
         code = place.process.exit_code
         if place.failed is None and code != Exit.STOPPED:

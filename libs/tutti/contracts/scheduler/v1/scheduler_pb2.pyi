@@ -419,6 +419,7 @@ class ReportRankRequest(_message.Message):
     CAUSE_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     MORE_RANKS_FIELD_NUMBER: _builtins.int
+    FINAL_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -435,6 +436,8 @@ class ReportRankRequest(_message.Message):
     """cause, with LOST and DISTURBED."""
     step: _builtins.int
     """step that the rank had completed."""
+    final: _builtins.bool
+    """final, with LOST: another attempt would end in the same way, so the job fails."""
     @_builtins.property
     def more_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """more_ranks of the same node with the same event."""
@@ -451,10 +454,11 @@ class ReportRankRequest(_message.Message):
         cause: _builtins.str = ...,
         step: _builtins.int = ...,
         more_ranks: _abc.Iterable[_builtins.int] | None = ...,
+        final: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cause", b"cause", "epoch", b"epoch", "event", b"event", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cause", b"cause", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
