@@ -645,15 +645,25 @@ def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     expect(owner.page.locator("pre.wrapped")).to_have_count(0)  # shown as the desk shows it
     assert owner.violations() == []
     assert owner.page.evaluate("document.documentElement.scrollWidth") == width
+    owner.page.get_by_role("link", name="Back to the campaign").click()
+    owner.page.get_by_role("link", name="Pairs to look at").click()
+    expect(owner.page.get_by_role("heading", name="Skipped")).to_be_visible()
+    expect(owner.page.get_by_role("region", name="What annotators said")).to_contain_text("I never saw the sea.")
+    expect(owner.page.locator("pre.wrapped")).to_have_count(0)
+    assert owner.violations() == []
+    assert owner.page.evaluate("document.documentElement.scrollWidth") == width
     assert owner.heard == []
+    owner.page.goto(f"{server.url}/annotation/{campaign}")
+    expect(owner.page.get_by_text("you are not an annotator of this campaign")).to_be_visible()
     owner.context.close()
 
 
 def test_an_overview_is_for_owners_alone(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
     server.campaign("private", "ada", pairs=pair_lines(2))
     ada = annotate("ada", "private")
-    ada.page.goto(f"{server.url}/annotation/private/overview")
-    expect(ada.page.get_by_role("heading", name="You may not see this")).to_be_visible()
+    for page in ("overview", "disputed", "preview"):
+        ada.page.goto(f"{server.url}/annotation/private/{page}")
+        expect(ada.page.get_by_role("heading", name="You may not see this")).to_be_visible()
     ada.page.goto(f"{server.url}/annotation")
     expect(ada.page.get_by_role("link", name="private")).to_be_visible()
     assert ada.page.get_by_role("heading", name="Campaigns").count() == 0

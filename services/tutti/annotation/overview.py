@@ -68,12 +68,21 @@ class AnnotatorRow:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """Krippendorff's alpha on an axis over `compared` pairs with at least two judgements; None where those are few."""
+
+    axis: str
+    alpha: float | None
+    compared: int
+
+
+@dataclass(frozen=True)
 class OverviewView:
     """`pace` counts the judgements of the last hour, `hours` is what is left at this pace, None where nobody judges.
 
     `controls` and `skipped` pairs were answered too, and do not count as judgements.
-    `agreement` is Krippendorff's alpha of the first axis over `compared` pairs. `forecast` is the hours of one person
-    for all judgements and controls, from the length of the texts; None before there are pairs.
+    `forecast` is the hours of one person for all judgements and controls, from the length of the texts; None before
+    there are pairs.
     """
 
     campaign: str
@@ -91,9 +100,7 @@ class OverviewView:
     ended_at: str
     pace: int
     hours: float | None
-    axis: str
-    agreement: float | None
-    compared: int
+    agreements: Sequence[Agreement]
     forecast: float | None
     annotators: Sequence[AnnotatorRow]
     remarks: Sequence[Remark]
@@ -117,8 +124,6 @@ def overview(known: Overview) -> OverviewView:
     """The view of what is known."""
     campaign, kept = known.campaign, known.kept
     axis = campaign.spec.axes[0].name
-    scores = scores_by_pair(kept, axis)
-    compared = sum(len(each) >= 2 for each in scores.values())
     left = max(0, campaign.wanted - campaign.judgements)
     is_open = campaign.state == CAMPAIGN_STATE_OPEN
     found, times = habits(kept, axis), dict[str, list[int]]()
@@ -141,13 +146,17 @@ def overview(known: Overview) -> OverviewView:
         ended_at=_moment(campaign, "ended_at"),
         pace=known.last_hour,
         hours=left / known.last_hour if is_open and known.last_hour else None,
-        axis=axis,
-        agreement=alpha(scores.values()) if compared >= ALPHA_NEEDS else None,
-        compared=compared,
+        agreements=[_agreement(kept, each.name) for each in campaign.spec.axes],
         forecast=_forecast(campaign, known.words),
         remarks=known.remarks,
         annotators=[_row(each, times.get(each.key, []), found.get(each.key, [])) for each in known.annotators],
     )
+
+
+def _agreement(kept: Sequence[StoredJudgement], axis: str) -> Agreement:
+    scores = scores_by_pair(kept, axis)
+    compared = sum(len(each) >= 2 for each in scores.values())
+    return Agreement(axis, alpha(scores.values()) if compared >= ALPHA_NEEDS else None, compared)
 
 
 def _forecast(campaign: Campaign, words: float | None) -> float | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.annotation.overview import ALPHA_NEEDS, Overview, overview, scores_by_pair
+from tutti.annotation.overview import ALPHA_NEEDS, Agreement, Overview, overview, scores_by_pair
 from tutti.annotation.rows import StoredJudgement
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_ACTIVE,
@@ -50,8 +50,12 @@ def test_annotators_who_say_the_same_of_turned_pairs_agree_fully() -> None:
         for name in "ab"
     ]
     view = overview(Overview(campaign(), every, [], last_hour=10))
-    assert (view.agreement, view.compared, view.axis) == (1.0, 12, "helpful")
-    assert overview(Overview(campaign(), every[: 2 * ALPHA_NEEDS - 2], [])).agreement is None
+    helpful, true = view.agreements
+    assert helpful == Agreement("helpful", 1.0, 12)
+    assert (true.axis, true.compared) == ("true", 12)
+    assert true.alpha == pytest.approx(-11 / 12)
+    few = overview(Overview(campaign(), every[: 2 * ALPHA_NEEDS - 2], []))
+    assert few.agreements[0] == Agreement("helpful", None, ALPHA_NEEDS - 1)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The pages of campaign owners: all campaigns, the overview of one, live, and a preview of it.
+"""The pages of campaign owners: all campaigns, the overview of one, live, a preview of it, and pairs to look at.
 
 Promises: read-only; a campaign of another tenant does not exist for a visitor.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from tutti.annotation import listing, preferring, remarks
+from tutti.annotation import disputed, listing, preferring, remarks
 from tutti.annotation.overview import Overview, overview
 from tutti.annotation.pairs import Pair
 from tutti.annotation.rows import Rows
@@ -24,7 +24,7 @@ from tutti.web.pages import Get, Page, Visit
 
 OWNERS = frozenset({Role.ENGINEER, Role.OPERATOR})
 HOUR = 3_600_000_000
-PREVIEWED, MEASURED, REMARKS = 5, 100, 100
+PREVIEWED, MEASURED, REMARKS, DISPUTED = 5, 100, 100, 20
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,12 @@ class PreviewView:
     pairs: Sequence[PreviewedPair]
 
 
+@dataclass(frozen=True)
+class DisputedView:
+    campaign: str
+    pairs: Sequence[disputed.DisputedPair]
+
+
 class OwnerPages:
     def __init__(self, host: Host, tables: Tables, rows: Rows, preferences: Work[Preferences]) -> None:
         self._units, self._blobs = host.units, host.blobs
@@ -57,6 +63,7 @@ class OwnerPages:
         return [
             Get("/annotation/{campaign}/overview", self.overview, OWNERS, version=self.version),
             Get("/annotation/{campaign}/preview", self.preview, OWNERS),
+            Get("/annotation/{campaign}/disputed", self.disputed, OWNERS),
         ]
 
     def owned(self, unit: Unit, visit: Visit) -> list[Campaign]:
@@ -85,6 +92,20 @@ class OwnerPages:
 
         view = self._units.run(look)
         return Page("preview.html", f"Preview of {view.campaign}", view)
+
+    def disputed(self, visit: Visit) -> Page:
+        """Pairs that annotators flagged, skipped or commented on, and those on which they differ most."""
+
+        def look(unit: Unit) -> DisputedView:
+            name = self._found(unit, visit).name
+            kept = list(self._rows.kept(unit, name))
+            said = remarks.remarks(self._tables, unit, name, REMARKS)
+            chosen = disputed.differing(kept, DISPUTED) | disputed.marked(said, DISPUTED)
+            pairs = self._rows.pairs(unit, name, chosen)
+            return DisputedView(name.removeprefix("campaigns/"), disputed.shown(chosen, pairs, kept, said))
+
+        view = self._units.run(look)
+        return Page("disputed.html", f"Pairs of {view.campaign} to look at", view)
 
     def overview(self, visit: Visit) -> Page:
         def look(unit: Unit) -> tuple[Overview, list[Preferences]]:

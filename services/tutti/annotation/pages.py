@@ -27,12 +27,13 @@ from tutti.web.pages import Call, Entry, Get, Page, Site, Visit
 
 T = TypeVar("T")
 ROLES = frozenset({Role.ANNOTATOR, Role.ENGINEER, Role.OPERATOR})
-TOO_MANY, SIMULATED = "TOO_MANY_REQUESTS", "SIMULATED_CROWD"
+TOO_MANY, SIMULATED, NOT_INVITED = "TOO_MANY_REQUESTS", "SIMULATED_CROWD", "NOT_INVITED"
 JUDGEMENT_BYTES = 1 << 20
 WITHDRAWN = "withdrawn at the annotator's own request"
 declare(
     {
         TOO_MANY: "too many requests for pairs or deliveries of judgements; the message says how long to wait",
+        NOT_INVITED: "an owner opened the annotators' page of a campaign without being one of its annotators",
         SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
     }
 )
@@ -125,7 +126,17 @@ class AnnotationPages:
 
     def desk(self, visit: Visit) -> Page:
         name = f"campaigns/{visit.path['campaign']}"
-        _, annotator = self._units.run(lambda unit: self._found(unit, visit, name))
+
+        def look(unit: Unit) -> Annotator:
+            try:
+                return self._found(unit, visit, name)[1]
+            except NotFound:
+                if any(each.name == name for each in self._owners.owned(unit, visit)):
+                    words = "you are not an annotator of this campaign; as an owner, open Annotation, then the campaign"
+                    raise Refused(NOT_INVITED, words) from None
+                raise
+
+        annotator = self._units.run(look)
         return Page("desk.html", "Compare answers", DeskView(visit.path["campaign"], annotator.key))
 
     def state(self, visit: Visit) -> object:

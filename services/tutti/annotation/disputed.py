@@ -1,0 +1,108 @@
+"""Pairs that an owner should look at: those that annotators flagged, skipped or commented on, and those on which they
+differ most. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tutti.annotation.judgements import JudgementKind, canonical
+from tutti.annotation.pairs import Kind, Pair
+from tutti.annotation.remarks import Remark
+from tutti.annotation.rows import StoredJudgement
+
+WORDS = {
+    -2: "first much better",
+    -1: "first better",
+    0: "equal",
+    1: "second better",
+    2: "second much better",
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """One judgement of a pair: `scores` in words by axis, or the reason for a skip or flag, and the comment."""
+
+    annotator: str
+    said: str
+    scores: Sequence[tuple[str, str]]
+    reason: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class DisputedPair:
+    """A pair with `why` it is shown. `prompt` as (role, text), `answers` in the order of the pair, as all that is said
+    of them."""
+
+    id: str
+    why: str
+    prompt: Sequence[tuple[str, str]]
+    answers: tuple[str, str]
+    said: Sequence[Said]
+
+
+def differing(kept: Sequence[StoredJudgement], most: int) -> dict[str, str]:
+    """The ordinary pairs with judgements on both sides, by id, and why; the widest difference first."""
+    spans: dict[str, tuple[int, str]] = {}
+    for (pair, axis), scores in _scores(kept).items():
+        low, high = min(scores), max(scores)
+        if low < 0 < high:
+            spans[pair] = max(spans.get(pair, (0, "")), (high - low, axis))
+    widest = sorted(spans, key=lambda pair: (-spans[pair][0], pair))[:most]
+    return {pair: f"annotators differ on {spans[pair][1]}" for pair in widest}
+
+
+def marked(remarks: Sequence[Remark], most: int) -> dict[str, str]:
+    """The pairs with remarks, by id, and why; flagged ones first."""
+    found: dict[str, str] = {}
+    for kind in (JudgementKind.FLAGGED, JudgementKind.SKIPPED, JudgementKind.JUDGED):
+        for each in remarks:
+            if each.said == kind:
+                found.setdefault(each.pair, "commented on" if kind == JudgementKind.JUDGED else str(kind))
+    return dict(list(found.items())[:most])
+
+
+def shown(
+    chosen: Mapping[str, str],
+    pairs: Mapping[str, Pair],
+    kept: Sequence[StoredJudgement],
+    remarks: Sequence[Remark],
+) -> list[DisputedPair]:
+    """The chosen pairs that exist, with all that annotators said of them."""
+    beside = {(each.annotator, each.pair): each for each in remarks}
+    said: dict[str, list[Said]] = {}
+    for each in kept:
+        if each.pair in chosen:
+            scores = canonical(each.scores, flipped=each.flipped)
+            remark = beside.get((each.annotator, each.pair))
+            said.setdefault(each.pair, []).append(
+                Said(
+                    each.annotator,
+                    each.said,
+                    [(axis, WORDS[score] if isinstance(score, int) else "both bad") for axis, score in scores.items()],
+                    remark.reason if remark else "",
+                    remark.comment if remark else "",
+                )
+            )
+    return [
+        DisputedPair(
+            id,
+            why,
+            [(message.role, message.content) for message in pairs[id].prompt],
+            pairs[id].answers,
+            said.get(id, []),
+        )
+        for id, why in chosen.items()
+        if id in pairs
+    ]
+
+
+def _scores(kept: Sequence[StoredJudgement]) -> dict[tuple[str, str], list[int]]:
+    found: dict[tuple[str, str], list[int]] = {}
+    for each in kept:
+        if each.kind == Kind.ORDINARY and each.said == JudgementKind.JUDGED:
+            for axis, score in canonical(each.scores, flipped=each.flipped).items():
+                if isinstance(score, int):
+                    found.setdefault((each.pair, axis), []).append(score)
+    return found
