@@ -29,12 +29,14 @@ def generalised(values: Floats, reward: float, *, discount: float, trace: float)
     return found
 
 
-def whitened(advantages: Sequence[Floats]) -> list[Floats]:
-    """Return the advantages of all answers of a batch with mean 0 and standard deviation 1 over its tokens."""
+def whitened(advantages: Sequence[Floats], least_spread: float = 0.0) -> list[Floats]:
+    """Return the advantages of all answers of a batch with mean 0 over its tokens, and standard deviation 1, or less
+    where theirs is below `least_spread`.
+    """
     tokens = sum(len(each) for each in advantages)
     mean = _tree([each.sum() for each in advantages]) / tokens
     spread = np.sqrt(_tree([((each - mean) ** 2).sum() for each in advantages]) / tokens)
-    return [(each - mean) / (spread + EPSILON) for each in advantages]
+    return [(each - mean) / (max(spread, least_spread) + EPSILON) for each in advantages]
 
 
 def _tree(parts: Sequence[float]) -> float:

@@ -28,4 +28,7 @@ def test_a_batch_is_whitened_over_all_its_tokens() -> None:
     tokens = np.concatenate(whitened(batch))
     assert np.isclose(tokens.mean(), 0)
     assert np.isclose(tokens.std(), 1)
+    noise = np.concatenate(whitened([each * 1e-5 for each in batch], 0.02))
+    assert np.isclose(noise.mean(), 0)
+    assert noise.std() < 1e-2
     assert whitened([np.zeros(3), np.zeros(2)])[0].tolist() == [0, 0, 0]

@@ -14,14 +14,17 @@ EPSILON = 1e-4
 NOBODY = -1
 
 
-def advantages(rewards: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+def advantages(
+    rewards: npt.NDArray[np.float64], least_spread: float = 0.0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Return each rollout's advantage, and whether its group is kept; all [prompts, group].
 
-    An advantage is the distance from the group's mean in its standard deviations. A group of equal rewards is not kept.
+    An advantage is the distance from the group's mean in its standard deviations, or in units of `least_spread` where
+    that is more. A group of equal rewards is not kept.
     """
     kept = rewards.max(1) != rewards.min(1)
     centred = rewards - rewards.mean(1, keepdims=True)
-    scaled = centred / (rewards.std(1, keepdims=True) + EPSILON)
+    scaled = centred / (np.maximum(rewards.std(1, keepdims=True), least_spread) + EPSILON)
     return np.where(kept[:, None], scaled, 0.0), np.repeat(kept[:, None], rewards.shape[1], 1)
 
 

@@ -13,6 +13,14 @@ def test_a_group_of_equal_rewards_is_not_kept() -> None:
     np.testing.assert_allclose(found, [[1, -1, 1, -1], [0, 0, 0, 0]], atol=1e-3)
 
 
+def test_rewards_that_hardly_differ_are_not_scaled_up() -> None:
+    rewards = np.array([[0.001, 0.0, 0.001, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    found, kept = advantages(rewards, 0.02)
+    assert kept.all()
+    np.testing.assert_allclose(found, [[0.025, -0.025, 0.025, -0.025], [1.0, -1.0, 1.0, -1.0]], rtol=0.01)
+    np.testing.assert_array_equal(found[1], advantages(rewards)[0][1])
+
+
 @given(
     st.integers(1, 3),
     st.integers(1, 4),

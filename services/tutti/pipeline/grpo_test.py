@@ -48,6 +48,7 @@ def test_its_job_reads_prompts_a_reference_and_a_reward_model(world: World) -> N
         epochs=3,
         kl=0.05,
         functions=(RewardFunction("length", "8", 0.5),),
+        least_spread=0.02,
     )
     assert [(each.role, each.state_digest) for each in training.models] == [
         ("reference", results["train"].content_digest),

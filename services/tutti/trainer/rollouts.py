@@ -134,7 +134,7 @@ class Rollouts:
         rewards: npt.NDArray[np.float64],
     ) -> list[Credited]:
         """The advantages of each rollout: here, relative to the others of its group."""
-        table, kept = advantages(rewards.reshape(-1, self._settings.group))
+        table, kept = advantages(rewards.reshape(-1, self._settings.group), self._settings.least_spread)
         return [Credited(float(each), bool(keep)) for each, keep in zip(table.flat, kept.flat, strict=True)]
 
     def _completions(

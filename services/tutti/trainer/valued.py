@@ -41,5 +41,5 @@ class ValuedRollouts(Rollouts):
                 kept=True,
                 credit=Credit(*(each.astype(np.float32) for each in (value, white, value + gained))),
             )
-            for value, gained, white in zip(expected, raw, whitened(raw), strict=True)
+            for value, gained, white in zip(expected, raw, whitened(raw, self._settings.least_spread), strict=True)
         ]

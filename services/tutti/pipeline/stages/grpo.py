@@ -62,6 +62,11 @@ class GrpoSection(JobSection):
     rewards: list[RewardPart] = Field(
         default_factory=list, max_length=16, description="verifiable rewards, each with `name`, `argument`, `weight`"
     )
+    least_spread: Real = Field(
+        default=0.02,
+        ge=0,
+        description="standard deviation of rewards below which their differences count as noise and are not scaled up",
+    )
     deadline: Real = Field(
         default=5.0, gt=0, le=60, description="timeout in seconds of a reward function for one answer"
     )
@@ -155,6 +160,7 @@ class GrpoStage(FinetuningStage):
             stop_kl=section.stop_kl,
             deadline=section.deadline,
             lag=section.lag,
+            least_spread=section.least_spread,
         )
 
     def rhythm(self, asked: StageContext) -> Rhythm:
