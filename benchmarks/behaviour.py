@@ -1,9 +1,9 @@
 """Policies, decoding and judgements beside their peers: `make bench-behaviour`.
 
-A step of GRPO (64 rollouts of at most 12 tokens in groups of 4, one update, KL penalty) beside TRL's, from the same
-weights with the same prompts and reward, for the model of recipes/assistant.yaml and for one of five times its size; 32
-texts by slots beside `generate`, which decodes 8 at once; judgements of a leaning crowd fitted beside crowd-kit's
-methods. Peers run in a Python of their own (build/peers-behaviour). All is time on one core.
+A step of GRPO (64 rollouts of at most 12 tokens in groups of 4, one update of all at once, KL penalty) beside TRL's,
+from the same weights with the same prompts and reward, for the model of recipes/assistant.yaml and for one of five
+times its size; 32 texts by slots beside `generate`, which decodes 8 at once; judgements of a leaning crowd fitted
+beside crowd-kit's methods. Peers run in a Python of their own (build/peers-behaviour). All is time on one core.
 """
 
 import itertools
@@ -135,7 +135,7 @@ def _our_steps(
     training = Training(
         layout.model,
         OptimizerSpec(peak_rate=1e-4, steps=steps),
-        StepSpec(leaves=4, rows=16, length=PROMPT + SETTINGS.tokens),
+        StepSpec(leaves=1, rows=64, length=PROMPT + SETTINGS.tokens),
         DIGEST,
         checkpoint_every=steps,
         program="grpo",
