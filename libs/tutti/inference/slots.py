@@ -1,9 +1,9 @@
 """A decoder with fixed slots: each step computes all slots over the whole room, whether or not they hold a text.
 
 Promises: the logits of a text follow, bit for bit, from its tokens alone, whatever the other slots hold. In exact mode
-they have the bits of a leaf's forward: matrix products have at least 8 rows, attention has QUERY_ROWS query rows (the
-query repeated), all keys of the room and a mask, and prompts are read as `tutti.model.answers` does. `parity` checks
-it.
+they have the bits of a leaf's forward: matrix products have at least LEAST_SLOTS rows (MKL computes fewer in another
+order on some processors), attention has QUERY_ROWS query rows (the query repeated), all keys of the room and a mask, and
+prompts are read as `tutti.model.answers` does. `parity` checks it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tutti.model.blocks import feed_forward, projected, rotary_tables
 from tutti.model.chunks import Layout
 from tutti.model.transformer import decoder_parameters
 
-LEAST_SLOTS = 8
+LEAST_SLOTS = 16
 QUERY_ROWS = 4
 Integers = npt.NDArray[np.int64]
 
