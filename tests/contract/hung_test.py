@@ -41,7 +41,8 @@ def hung(server: Any) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
     try:
         # On a busy machine a thread answers one more call before it sees the signal.
-        until(lambda: all(_stopped(each) for each in Path(f"/proc/{pid}/task").iterdir()), 20)
+        threads = Path(f"/proc/{pid}/task")
+        until(lambda: all(_stopped(each) for each in threads.iterdir()), seconds=20, what="the stop of the server")
         yield
     finally:
         os.kill(pid, signal.SIGCONT)

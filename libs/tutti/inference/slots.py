@@ -2,8 +2,8 @@
 
 Promises: the logits of a text follow, bit for bit, from its tokens alone, whatever the other slots hold. In exact mode
 they have the bits of a leaf's forward: matrix products have at least LEAST_SLOTS rows (MKL computes fewer in another
-order on some processors), attention has QUERY_ROWS query rows (the query repeated), all keys of the room and a mask, and
-prompts are read as `tutti.model.answers` does. `parity` checks it.
+order on some processors), attention has QUERY_ROWS query rows (the query repeated), all keys of the room and a mask,
+and prompts are read as `tutti.model.answers` does. `parity` checks it.
 """
 
 from collections.abc import Sequence
