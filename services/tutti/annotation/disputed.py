@@ -5,18 +5,23 @@ differ most. Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.annotation.judgements import JudgementKind, canonical
-from tutti.annotation.pairs import Kind, Pair
+from tutti.annotation.judgements import JudgementKind, canonical, in_words
+from tutti.annotation.overview import scores_by_pair
+from tutti.annotation.pairs import Pair
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
 
-WORDS = {
-    -2: "first much better",
-    -1: "first better",
-    0: "equal",
-    1: "second better",
-    2: "second much better",
-}
+
+@dataclass(frozen=True)
+class PairTexts:
+    """The texts of a pair, `prompt` as (role, text)."""
+
+    prompt: Sequence[tuple[str, str]]
+    answers: tuple[str, str]
+
+
+def texts_of(pair: Pair) -> PairTexts:
+    return PairTexts([(message.role, message.content) for message in pair.prompt], pair.answers)
 
 
 @dataclass(frozen=True)
@@ -32,23 +37,22 @@ class Said:
 
 @dataclass(frozen=True)
 class DisputedPair:
-    """A pair with `why` it is shown. `prompt` as (role, text), `answers` in the order of the pair, as all that is said
-    of them."""
+    """A pair with `why` it is shown; what is `said` of its answers is in their order here."""
 
     id: str
     why: str
-    prompt: Sequence[tuple[str, str]]
-    answers: tuple[str, str]
+    texts: PairTexts
     said: Sequence[Said]
 
 
-def differing(kept: Sequence[StoredJudgement], most: int) -> dict[str, str]:
+def differing(kept: Sequence[StoredJudgement], axes: Sequence[str], most: int) -> dict[str, str]:
     """The ordinary pairs with judgements on both sides, by id, and why; the widest difference first."""
-    spans: dict[str, tuple[int, str]] = {}
-    for (pair, axis), scores in _scores(kept).items():
-        low, high = min(scores), max(scores)
-        if low < 0 < high:
-            spans[pair] = max(spans.get(pair, (0, "")), (high - low, axis))
+    spans: dict[str, tuple[float, str]] = {}
+    for axis in axes:
+        for pair, scores in scores_by_pair(kept, axis).items():
+            low, high = min(scores), max(scores)
+            if low < 0 < high:
+                spans[pair] = max(spans.get(pair, (0.0, "")), (high - low, axis))
     widest = sorted(spans, key=lambda pair: (-spans[pair][0], pair))[:most]
     return {pair: f"annotators differ on {spans[pair][1]}" for pair in widest}
 
@@ -80,29 +84,9 @@ def shown(
                 Said(
                     each.annotator,
                     each.said,
-                    [(axis, WORDS[score] if isinstance(score, int) else "both bad") for axis, score in scores.items()],
+                    [(axis, in_words(score, "first", "second")) for axis, score in scores.items()],
                     remark.reason if remark else "",
                     remark.comment if remark else "",
                 )
             )
-    return [
-        DisputedPair(
-            id,
-            why,
-            [(message.role, message.content) for message in pairs[id].prompt],
-            pairs[id].answers,
-            said.get(id, []),
-        )
-        for id, why in chosen.items()
-        if id in pairs
-    ]
-
-
-def _scores(kept: Sequence[StoredJudgement]) -> dict[tuple[str, str], list[int]]:
-    found: dict[tuple[str, str], list[int]] = {}
-    for each in kept:
-        if each.kind == Kind.ORDINARY and each.said == JudgementKind.JUDGED:
-            for axis, score in canonical(each.scores, flipped=each.flipped).items():
-                if isinstance(score, int):
-                    found.setdefault((each.pair, axis), []).append(score)
-    return found
+    return [DisputedPair(id, why, texts_of(pairs[id]), said.get(id, [])) for id, why in chosen.items() if id in pairs]

@@ -1,10 +1,12 @@
 """Which pairs an owner should look at, and what stands beside them."""
 
-from tutti.annotation.disputed import Said, differing, marked, shown
+from tutti.annotation.disputed import PairTexts, Said, differing, marked, shown
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
 from tutti.corpus.conversations import Message, Role
+
+AXES = ("helpful", "true")
 
 
 def said(pair: str, annotator: str, score: int | str, *, flipped: bool = False, **changes: str) -> StoredJudgement:
@@ -22,8 +24,8 @@ def test_pairs_with_judgements_on_both_sides_are_named_the_widest_difference_fir
         *(said("undecided", each, score) for each, score in (("a", 2), ("b", 0), ("c", "both_bad"))),
         *(said("control", each, score, kind="swapped") for each, score in (("a", 2), ("b", -2))),
     ]
-    assert differing(kept, 10) == dict.fromkeys(["turned", "wide", "near"], "annotators differ on helpful")
-    assert list(differing(kept, 1)) == ["turned"]
+    assert differing(kept, AXES, 10) == dict.fromkeys(["turned", "wide", "near"], "annotators differ on helpful")
+    assert list(differing(kept, AXES, 1)) == ["turned"]
 
 
 def test_flagged_pairs_come_before_skipped_ones_and_those_before_comments() -> None:
@@ -42,7 +44,7 @@ def test_a_pair_is_shown_with_all_that_was_said_of_it_in_its_own_order() -> None
     pair = Pair("p1", 0, Kind.ORDINARY, prompt, ("first", "second"))
     kept = [said("p1", "a", 2, flipped=True), said("p1", "b", "both_bad"), said("p2", "a", 1)]
     (found,) = shown({"p1": "flagged", "gone": "flagged"}, {"p1": pair}, kept, [Remark("b", "p1", "judged", "", "no")])
-    assert (found.prompt, found.answers, found.why) == ([("user", "why?")], ("first", "second"), "flagged")
+    assert (found.texts, found.why) == (PairTexts([("user", "why?")], ("first", "second")), "flagged")
     assert found.said == [
         Said("a", "judged", [("helpful", "first much better"), ("true", "equal")], "", ""),
         Said("b", "judged", [("helpful", "both bad"), ("true", "equal")], "", "no"),

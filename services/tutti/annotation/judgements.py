@@ -25,6 +25,13 @@ _KEYS = frozenset(
 )
 
 
+def in_words(score: object, first: str, second: str) -> str:
+    """A score by the names of the two answers, such as `left much better`."""
+    words = {-2: f"{first} much better", -1: f"{first} better", 0: "equal", 1: f"{second} better"}
+    words[2] = f"{second} much better"
+    return words.get(score, "both bad") if isinstance(score, int) else "both bad"
+
+
 class JudgementKind(StrEnum):
     """The kind of a judgement."""
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tutti.annotation.judgements import JudgementKind, canonical
+from tutti.annotation.judgements import JudgementKind, canonical, in_words
 from tutti.annotation.pairs import Kind
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
@@ -178,7 +178,7 @@ def habits(kept: Sequence[StoredJudgement], axis: str) -> Mapping[str, Sequence[
         scores: list[Hashable] = [each.scores[axis] for each in mine]
         run = straight(scores, every - Counter(scores))
         fading = drift(_agreed(mine, axis, sums))
-        words = [f"{_said(run.score)} {run.length} times in a row"] if run else []
+        words = [f"{in_words(run.score, 'left', 'right')} {run.length} times in a row"] if run else []
         if fading:
             words.append(f"agreed with others in {fading.before:.0%}, then in {fading.after:.0%}")
         found[key] = words
@@ -195,11 +195,6 @@ def _agreed(mine: Sequence[StoredJudgement], axis: str, sums: Mapping[str, int])
         if own and others:
             found.append((own > 0) == (others > 0))
     return found
-
-
-def _said(score: object) -> str:
-    words = {-2: "left much better", -1: "left better", 0: "equal", 1: "right better", 2: "right much better"}
-    return words.get(score, "both bad") if isinstance(score, int) else "both bad"
 
 
 def scores_by_pair(kept: Iterable[StoredJudgement], axis: str) -> Mapping[str, list[float]]:

@@ -28,14 +28,6 @@ PREVIEWED, MEASURED, REMARKS, DISPUTED = 5, 100, 100, 20
 
 
 @dataclass(frozen=True)
-class PreviewedPair:
-    """`prompt` as (role, text), and the two answers."""
-
-    prompt: Sequence[tuple[str, str]]
-    answers: tuple[str, str]
-
-
-@dataclass(frozen=True)
 class PreviewView:
     """`axes` as (name, question), `qualification` as (pairs that count, right answers that are needed)."""
 
@@ -44,7 +36,7 @@ class PreviewView:
     warning: str
     axes: Sequence[tuple[str, str]]
     qualification: tuple[int, int]
-    pairs: Sequence[PreviewedPair]
+    pairs: Sequence[disputed.PairTexts]
 
 
 @dataclass(frozen=True)
@@ -73,6 +65,10 @@ class OwnerPages:
         campaigns = self._tables.campaigns
         return [each for each in campaigns.select(unit) if campaigns.shows(unit, each, visit.principal)]
 
+    def owns(self, unit: Unit, visit: Visit, name: str) -> bool:
+        """True for one of the campaigns that `owned` returns."""
+        return visit.principal.may(OWNERS) and self._tables.campaigns.exists_for(unit, name, visit.principal)
+
     def preview(self, visit: Visit) -> Page:
         """The guideline, the questions and the first pairs, as annotators will read them; nothing can be judged."""
 
@@ -85,9 +81,7 @@ class OwnerPages:
                 warning=campaign.spec.warning,
                 axes=[(axis.name, axis.rule) for axis in campaign.spec.axes],
                 qualification=(campaign.spec.qualification.pairs, campaign.spec.qualification.right),
-                pairs=[
-                    PreviewedPair([(each.role, each.content) for each in pair.prompt], pair.answers) for pair in pairs
-                ],
+                pairs=[disputed.texts_of(pair) for pair in pairs],
             )
 
         view = self._units.run(look)
@@ -97,10 +91,11 @@ class OwnerPages:
         """Pairs that annotators flagged, skipped or commented on, and those on which they differ most."""
 
         def look(unit: Unit) -> DisputedView:
-            name = self._found(unit, visit).name
+            campaign = self._found(unit, visit)
+            name, axes = campaign.name, [axis.name for axis in campaign.spec.axes]
             kept = list(self._rows.kept(unit, name))
             said = remarks.remarks(self._tables, unit, name, REMARKS)
-            chosen = disputed.differing(kept, DISPUTED) | disputed.marked(said, DISPUTED)
+            chosen = disputed.differing(kept, axes, DISPUTED) | disputed.marked(said, DISPUTED)
             pairs = self._rows.pairs(unit, name, chosen)
             return DisputedView(name.removeprefix("campaigns/"), disputed.shown(chosen, pairs, kept, said))
 

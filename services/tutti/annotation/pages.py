@@ -131,7 +131,7 @@ class AnnotationPages:
             try:
                 return self._found(unit, visit, name)[1]
             except NotFound:
-                if any(each.name == name for each in self._owners.owned(unit, visit)):
+                if self._owners.owns(unit, visit, name):
                     words = "you are not an annotator of this campaign; as an owner, open Annotation, then the campaign"
                     raise Refused(NOT_INVITED, words) from None
                 raise

@@ -185,10 +185,8 @@ class AnnotationApi:
         def extend(unit: Unit, campaign: Campaign) -> Campaign:
             if campaign.state not in UNDER_WAY:
                 raise _not_open(campaign, "extended; a clone can collect more")
-            before = Campaign()
-            before.CopyFrom(campaign)
             extended(campaign, request)
-            if campaign == before or request.validate_only:
+            if request.validate_only:
                 return campaign
             unit.on_commit(lambda: self._campaigns.reconciler.wake(campaign.name))
             return self._tables.campaigns.put(unit, campaign)

@@ -110,15 +110,15 @@ class Epochs:
     def lose_rank(self, unit: Unit, job: Job, lost: LostRank) -> Job:
         """A rank is gone: the epoch ends, unless it is ending already; the history names the rank either way."""
         self._tables.report(unit, job, [lost.rank], RANK_EVENT_LOST)
-        if job.state in jobs.PLACED and lost.final:
+        if job.state in jobs.ENDED:
+            after = job
+        elif job.state not in jobs.PLACED:
+            after = self._tables.jobs.put(unit, jobs.also(job, str(lost)))
+        elif lost.final:
             named = jobs.also(self._with_progress(unit, job), str(lost))
             after = self.end(unit, jobs.failed(named, f"{lost}; each attempt would end in the same way", unit.now))
-        elif job.state in jobs.PLACED:
-            after = self.fail(unit, job, str(lost))
-        elif job.state in jobs.ENDED:
-            after = job
         else:
-            after = self._tables.jobs.put(unit, jobs.also(job, str(lost)))
+            after = self.fail(unit, job, str(lost))
         unit.fact(
             job.name,
             RankLost(job=job.name, epoch=after.epoch, rank=lost.rank, node=lost.node, step=lost.step, cause=lost.cause),
