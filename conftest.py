@@ -8,14 +8,12 @@ no reason to fail: the machine may be busy.
 
 import os
 import signal
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.durations import record
-from tests.spreading import unit
+from tests.spreading import ByModule
 from tests.summary import adapters, adapters_table, scales, scales_table
-from xdist.scheduler import LoadScopeScheduling
 
 # Threads of OpenMP spin while they wait, and take the processors from those that they wait for when several processes
 # share few of them. This changes no result; processes that tests start inherit it.
@@ -30,13 +28,8 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    def _split_scope(self, nodeid: str) -> str:
-        return unit(nodeid)
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule | None:
     return ByModule(config, log) if config.getvalue("dist") == "loadscope" else None
 
 

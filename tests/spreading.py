@@ -1,9 +1,13 @@
-"""Units: what one worker of the suite takes at once.
+"""How the suite is spread over workers: the units that one takes at once, and what becomes of those of a dead one.
 
-From the names of tests alone: marks of groups no longer reach the master with pytest 9.2 and pytest-xdist 3.8.
+Units come from the names of tests alone: marks of groups no longer reach the master with pytest 9.2 and pytest-xdist
+3.8.
 """
 
 import re
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling
 
 _PART = re.compile(r"[\[-](part\d+)[\]-]")
 
@@ -13,3 +17,25 @@ def unit(nodeid: str) -> str:
     module, _, test = nodeid.partition("::")
     part = _PART.search(test)
     return f"{module}[{part[1]}]" if part else module
+
+
+class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Whole units; a run in which a worker dies comes to its end.
+
+    pytest-xdist 3.8 gives a worker's finished units out again when it dies, and a worker with one test waits for a
+    second before it begins: either way all stand still (its issues 1323 and 1327).
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit(nodeid)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        super().mark_test_complete(node, item_index, duration)
+        work = self.assigned_work[node]
+        for name in [name for name, tests in work.items() if all(tests.values())]:
+            del work[name]
+
+    def _reschedule(self, node: Any) -> None:
+        super()._reschedule(node)
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)

@@ -5,6 +5,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from tests.spreading import unit
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,6 +24,18 @@ def test_two():
     pass
 """
 
+DIES_ONCE = """
+import os
+from pathlib import Path
+
+def test_dies():
+    try:
+        Path(__file__).with_suffix(".died").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), 9)
+"""
+
 
 def test_a_module_is_a_unit_and_so_is_a_part_of_a_campaign() -> None:
     assert unit("tests/a_test.py::test_one[x]") == unit("tests/a_test.py::test_two") == "tests/a_test.py"
@@ -33,13 +47,30 @@ def test_a_module_is_a_unit_and_so_is_a_part_of_a_campaign() -> None:
 def test_pytest_keeps_a_module_together_and_spreads_parts(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / f"{name}_test.py").write_text(SUITE)
-    options = ("-v", "-n", "2", "--dist", "loadscope", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"))
-    command = [sys.executable, "-m", "pytest", *options, "-p", "conftest", "--rootdir", str(tmp_path), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    ran = [line.split() for line in done.stdout.splitlines() if " PASSED " in line]
+    output = run_suite(tmp_path, 2)
+    ran = [line.split() for line in output.splitlines() if " PASSED " in line]
     workers = defaultdict(set)
     for worker, *_, test in ran:
         workers[unit(test)].add(worker)
-    assert len(ran) == 12, done.stdout
+    assert len(ran) == 12, output
     assert all(len(each) == 1 for each in workers.values())
     assert len(workers) == 10
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_in_which_a_worker_dies_names_the_test_and_ends(tmp_path: Path, workers: int) -> None:
+    passes = "def test_first(): pass\ndef test_second(): pass\ndef test_third(): pass\n"
+    for number in range(6):
+        (tmp_path / f"a{number}_test.py").write_text(passes)
+    (tmp_path / "b_test.py").write_text(DIES_ONCE)
+    output = run_suite(tmp_path, workers)
+    assert "crashed while running 'b_test.py::test_dies'" in output
+    assert "1 failed, 19 passed" in output
+
+
+def run_suite(folder: Path, workers: int) -> str:
+    """What pytest says of the tests in a folder, spread as the project's own are."""
+    options = ("-v", "-n", str(workers), "--dist", "loadscope", "-p", "no:cacheprovider")
+    config = ("-c", str(ROOT / "pyproject.toml"), "-p", "conftest", "--rootdir", str(folder))
+    command = [sys.executable, "-m", "pytest", *options, *config, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120).stdout
