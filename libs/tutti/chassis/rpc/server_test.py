@@ -5,6 +5,8 @@ import logging
 import secrets
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -272,15 +274,19 @@ class SlowReader:
     ListRuns = CancelRun = CreateRun
 
 
-def test_calls_that_read_data_whole_take_no_thread_from_others() -> None:
-    api, tokens = SlowReader(), Tokens.random()
-    server = RpcServer(
+def reading(api: SlowReader, tokens: Tokens) -> RpcServer:
+    return RpcServer(
         [Served(PIPELINE, api)],
         settings=RpcSettings(threads=1, readers=1),
         tokens=tokens,
         health=Health({"pipeline": []}),
         record=lambda refusal: None,
     )
+
+
+def test_calls_that_read_data_whole_take_no_thread_from_others() -> None:
+    api, tokens = SlowReader(), Tokens.random()
+    server = reading(api, tokens)
     address = server.start()
     with RpcChannel(lambda: address, token=tokens.of(Role.ENGINEER), deadline_seconds=30) as channel:
         stub = PipelineServiceStub(channel)
@@ -334,6 +340,24 @@ def test_a_call_that_does_not_end_is_cut_off_and_named(tmp_path: Path) -> None:
         assert demo.host.drain() == ["call ListIngests"]
         api.release.set()
         caller.join(15)
+
+
+def test_many_servers_that_cut_calls_off_survive_it() -> None:
+    """A second stop of a server just when the first ended it made gRPC use what it had freed."""
+    api, tokens = SlowReader(), Tokens.random()
+    servers = [reading(api, tokens) for _ in range(60)]
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(2 * len(servers)) as threads:
+        cut_off = []
+        for server in servers:
+            server.start()
+            channel = RpcChannel(partial(getattr, server, "address"), token=tokens.of(Role.ENGINEER))
+            stub = PipelineServiceStub(stack.enter_context(channel))
+            cut_off.append(threads.submit(stub.CheckRecipe, CheckRecipeRequest()))
+            assert api.inside.acquire(timeout=15)
+        drained = list(threads.map(lambda server: server.drain(0.001), servers))
+        api.release.set()
+        assert [type(each.exception(30)) for each in cut_off] == [Unreachable] * len(servers)
+    assert drained == [["CheckRecipe"]] * len(servers)
 
 
 def serve(descriptor: ServiceDescriptor, api: object) -> None:
