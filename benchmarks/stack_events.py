@@ -86,7 +86,7 @@ def reader(host: Host) -> Service:
 
     def on(unit: Unit, events: Sequence[Event]) -> None:
         rows = [{"id": event.id, "rank": cast("RankLost", event.message).rank} for event in events]
-        unit.tx.execute(effects.insert(), rows)
+        unit.tx.insert(effects, rows)
 
     return Service(name="reader", resources=(), tables=[effects], consumes=[Consumed(RankLost, on)])
 

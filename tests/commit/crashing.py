@@ -6,11 +6,11 @@ reads, is dying after the change before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Executable
+from sqlalchemy import Executable, Table
 from sqlalchemy.engine import CursorResult
 
 from tutti.backbone import Blobs, Database, EventLog, Isolation, NewRecord, Transaction
@@ -113,6 +113,10 @@ class _Noting:
         result = self._inner.execute(statement, parameters)
         self.wrote |= not statement.is_select and result.rowcount != 0
         return result
+
+    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._inner.insert(table, rows)
+        self.wrote |= bool(rows)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -12,7 +12,7 @@ from sqlalchemy import MetaData, update
 
 from tutti.backbone import Database, Isolation, ManualClock, NewRecord, SystemRandomness
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.chassis.delivery import outbox
+from tutti.chassis.delivery import handling, outbox
 from tutti.chassis.delivery.consumer import Consumer
 from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import (
@@ -395,6 +395,27 @@ def test_rubbish_is_a_dead_letter_and_an_unknown_type_is_skipped(bench: Bench) -
     assert reader.facts == [3]
     (letter,) = reader.consumer.dead_letters()
     assert letter.error == "the header ce_type is missing"
+
+
+@pytest.mark.parametrize("poison", [True, False])
+def test_one_transaction_takes_few_events_alone(bench: Bench, poison: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert handling.MAX_ALONE < 64, "so many savepoints of a transaction are in Postgres' memory"
+    monkeypatch.setattr(handling, "MAX_ALONE", 5)
+    reader = Reader(bench)
+    reader.poison = {10} if poison else set()
+    bench.create()
+    bench.change("jobs/a", 1, *(RankLost(job="jobs/a", step=step) for step in range(1, 16)))
+    drain(bench.relay())
+    records = [
+        record if poison else record._replace(key=f"jobs/{record.offset}", value=b"\xff")
+        for at, end in bench.log.end_offsets("scheduler.jobs.facts").items()
+        for record in (bench.log.read(at, 0) if end else ())
+    ]
+    assert len(records) == 15
+    assert bench.units.run(lambda unit: reader.consumer.handling.apply(unit, records)) == 5
+    drain(reader.consumer)
+    assert reader.facts == ([*range(1, 10)] if poison else [*range(6, 16)])
+    assert len(reader.consumer.dead_letters()) == (1 if poison else 5)
 
 
 def test_a_task_is_claimed_by_one_worker_and_finished_once(bench: Bench) -> None:

@@ -10,7 +10,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import pytest
-from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, MetaData, String, Table, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -25,6 +41,18 @@ accounts = Table(
 )
 tasks = Table(
     "tasks", metadata, Column("id", Integer, primary_key=True), Column("holder", String), Column("body", LargeBinary)
+)
+notes = Table(
+    "notes",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("text", Text),
+    Column("Code", String(20), nullable=False, unique=True),
+    Column("small", Integer),
+    Column("big", BigInteger),
+    Column("share", Float),
+    Column("on", Boolean),
+    Column("body", LargeBinary),
 )
 parts = Table(
     "parts", metadata, Column("id", Integer, primary_key=True), Column("task", ForeignKey("tasks.id"), nullable=False)
@@ -119,6 +147,57 @@ def test_many_rows_go_in_one_statement(db: Database) -> None:
     db.run(lambda tx: tx.execute(insert(tasks), rows) and None)
     found = db.run(lambda tx: tx.execute(select(tasks.c.id, tasks.c.body).order_by(tasks.c.id)).all())
     assert [(row.id, row.body) for row in found] == [(n, bytes([n])) for n in range(100)]
+
+
+def noted(tx: Transaction) -> list[tuple[Any, ...]]:
+    return [tuple(row)[1:] for row in tx.execute(select(notes).order_by(notes.c.number)).all()]
+
+
+TEXTS = ["", "a\tb", "line\nend\\.", "\\N", "\u20ac \U0001f600", "x" * 70_000, 'quo"te', None]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 1000])
+def test_inserted_rows_are_numbered_in_their_order_and_hold_what_they_were_given(db: Database, count: int) -> None:
+    rows = [
+        {
+            "text": TEXTS[n % len(TEXTS)],
+            "Code": f"c{n}",
+            "small": -n,
+            "big": (1 << 62) - n,
+            "share": n / 3,
+            "on": n % 2 == 0,
+            "body": bytes(range(n % 256)),
+        }
+        for n in range(count)
+    ]
+    db.run(lambda tx: tx.insert(notes, rows))
+    assert db.run(noted) == [tuple(row.values()) for row in rows]
+
+
+@pytest.mark.parametrize("count", [2, 200])
+@pytest.mark.parametrize("wrong", [{"Code": "c0"}, {"Code": None}])
+def test_rows_of_which_one_is_refused_are_a_conflict_and_none_is_there(
+    db: Database, count: int, wrong: dict[str, Any]
+) -> None:
+    rows: list[dict[str, Any]] = [{"Code": f"c{n}"} for n in range(count)]
+
+    def work(tx: Transaction) -> int:
+        tx.insert(notes, rows)
+        with pytest.raises(Conflict):
+            tx.savepoint(lambda: tx.insert(notes, [*({"Code": f"d{n}"} for n in range(count)), wrong]))
+        return len(noted(tx))
+
+    assert db.run(work) == count
+
+
+def test_after_refused_rows_nothing_more_can_be_done(db: Database) -> None:
+    def work(tx: Transaction) -> None:
+        with contextlib.suppress(Conflict):
+            tx.insert(notes, [{"Code": "same"}] * 20)
+        tx.execute(select(notes))
+
+    with pytest.raises(AbortedTransaction):
+        db.run(work)
 
 
 def test_rowcount_tells_whether_an_insert_wrote(db: Database) -> None:

@@ -1,6 +1,7 @@
 """What a connection that breaks or hangs means on Postgres: a second run, an error in time, or an unknown outcome."""
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -9,11 +10,14 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
+from sqlalchemy.engine import make_url
 
 from tutti.backbone import Database, Transaction
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import DatabaseError, DatabaseUnavailable
 from tutti.backbone.postgres.database import PostgresDatabase
+from tutti.chassis.delivery.inbox import _seen
+from tutti.chassis.store.tables import tables_of
 
 metadata = MetaData()
 rows = Table("rows", metadata, Column("id", Integer, primary_key=True))
@@ -36,6 +40,22 @@ def hang_up(tx: Transaction, killer: Database) -> None:
     """Terminate the server's side of this transaction's connection, and wait until it is gone."""
     backend = tx.execute(text("SELECT pg_backend_pid()")).scalar_one()
     killer.run(lambda other: other.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": backend}).all())
+
+
+def test_what_was_handled_is_looked_up_by_key_while_there_are_no_statistics(postgres_url: str, unique: str) -> None:
+    metadata = MetaData()
+    inbox = tables_of(metadata).inbox
+    rows = [{"group_name": "reader", "id": f"{number:06}", "seen_at": 0} for number in range(20_000)]
+    with closing(open_database(postgres_url, unique)) as db:
+        db.create(metadata)
+        db.run(lambda tx: tx.insert(inbox, rows))
+    query = str(_seen(inbox, arrays=True).compile(dialect=make_url("postgresql+psycopg://").get_dialect()()))
+    with psycopg.connect(postgres_url, options=f"-c search_path={unique}") as connection:
+        wanted = {"mine": "reader", "ids": [row["id"] for row in rows[::100]]}
+        assert len(connection.execute(query, wanted).fetchall()) == 200
+        plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN ANALYZE {query}", wanted))
+    assert "Rows Removed" not in plan
+    assert re.search(r"inbox_pkey .* rows=1 loops=200", plan), plan
 
 
 def test_a_connection_lost_before_the_commit_is_run_again(db: Database, killer: Database) -> None:

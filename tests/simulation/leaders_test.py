@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import Executable, SelectBase, select
+from sqlalchemy import Executable, SelectBase, Table, select
 
 from tests.scale import scale
 from tutti.backbone import Database, Isolation, ManualClock, Transaction
@@ -59,6 +59,10 @@ class Recorded:
     ) -> Any:
         self.wrote |= not isinstance(statement, SelectBase)
         return self._inner.execute(statement, parameters)
+
+    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.wrote |= bool(rows)
+        self._inner.insert(table, rows)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

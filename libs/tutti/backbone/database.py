@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:  # who only catches these errors imports no SQL
-    from sqlalchemy import Executable, MetaData
+    from sqlalchemy import Executable, MetaData, Table
     from sqlalchemy.engine import CursorResult
 
 T = TypeVar("T")
@@ -55,6 +55,13 @@ class Transaction(Protocol):
         """Run a statement; read its result inside `fn`. Raises Conflict.
 
         After a failed statement nothing more can be done, except by leaving the savepoint that it failed in.
+        """
+        ...
+
+    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows with the same columns in their order, in the fastest way that the database has. Raises Conflict.
+
+        None is fine; where it fails, none is there.
         """
         ...
 

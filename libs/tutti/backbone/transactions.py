@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection, Executable, Table, insert
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.exc import DBAPIError
 
@@ -35,6 +35,11 @@ class NestedTransaction(DatabaseError):
     """`run` was called inside a transaction of the same database."""
 
 
+def executemany(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows by a statement that is prepared once and run for each."""
+    connection.execute(insert(table), rows)
+
+
 class SqlTransaction:
     """One run of `fn`. The adapter begins, ends and translates."""
 
@@ -46,10 +51,11 @@ class SqlTransaction:
         translate: Callable[[DBAPIError], Exception],
         before_statement: Callable[[], None],
         skip_locked: bool,
+        insert_many: Callable[[Connection, Table, Sequence[Mapping[str, Any]]], None] = executemany,
     ) -> None:
         self._connection = connection
         self._now, self._translate, self._before_statement = now, translate, before_statement
-        self._skip_locked = skip_locked
+        self._skip_locked, self._insert_many = skip_locked, insert_many
         self._failed: Exception | None = None
         self._lost: SerializationFailure | None = None
         self._over = False
@@ -58,16 +64,11 @@ class SqlTransaction:
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
-        self._check()
-        try:
-            self._before_statement()
-            return self._connection.execute(statement, parameters, execution_options=_ROWCOUNT)
-        except DBAPIError as error:
-            translated = self._fail(error)
-            raise translated from (None if translated is error else error)
-        except SerializationFailure as error:
-            self._lost = self._failed = error
-            raise
+        return self._do(lambda: self._connection.execute(statement, parameters, execution_options=_ROWCOUNT))
+
+    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            self._do(lambda: self._insert_many(self._connection, table, rows))
 
     def savepoint(self, fn: Callable[[], T]) -> T:
         self._check()
@@ -120,6 +121,18 @@ class SqlTransaction:
     def retire(self) -> None:
         """The transaction has ended; whoever kept it is refused."""
         self._over = True
+
+    def _do(self, statement: Callable[[], T]) -> T:
+        self._check()
+        try:
+            self._before_statement()
+            return statement()
+        except DBAPIError as error:
+            translated = self._fail(error)
+            raise translated from (None if translated is error else error)
+        except SerializationFailure as error:
+            self._lost = self._failed = error
+            raise
 
     def _check(self) -> None:
         if self._over:

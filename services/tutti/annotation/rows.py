@@ -114,8 +114,7 @@ class Rows:
     def add_pairs(self, unit: Unit, campaign: str, pairs: Sequence[Pair], needed: dict[int, int]) -> None:
         """`needed` judgements by the numbers of ordinary pairs."""
         rows = [_pair_row(campaign, pair, needed.get(pair.number, 0)) for pair in pairs]
-        for begin in range(0, len(rows), BATCH):
-            unit.tx.execute(insert(self.tables.pairs), rows[begin : begin + BATCH])
+        unit.tx.insert(self.tables.pairs, rows)
 
     def pairs(self, unit: Unit, campaign: str, ids: Iterable[str]) -> dict[str, Pair]:
         table, found, wanted = self.tables.pairs, dict[str, Pair](), sorted(set(ids))

@@ -6,7 +6,7 @@ Promises: an event about a resource wakes everything that relies on it; what no 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from sqlalchemy import Column, MetaData, delete, insert, select
+from sqlalchemy import Column, MetaData, delete, select
 
 from tutti.chassis.events.event import Event
 from tutti.chassis.rpc import kinds
@@ -33,7 +33,7 @@ class Relied:
 
     def keep(self, unit: Unit, release: str, items: Sequence[Item]) -> None:
         rows = [{"release": release, "resource": item.resource} for item in items]
-        unit.tx.execute(insert(self.table), rows)
+        unit.tx.insert(self.table, rows)
 
     def by(self, unit: Unit, resources: set[str]) -> list[str]:
         """The releases and comparisons that rely on one of these."""

@@ -86,9 +86,8 @@ class Tables:
                 unit.tx.execute(update(self.vertices).where(self.vertices.c.name == vertex.name).values(**values))
         known_edges = {(edge.parent, edge.child) for edge in self._between(unit, said.edges)}
         fresh = {(edge.parent, edge.child): edge for edge in said.edges if (edge.parent, edge.child) not in known_edges}
-        if fresh:
-            rows = [{"parent": e.parent, "child": e.child, "relation": e.relation} for e in fresh.values()]
-            unit.tx.execute(insert(self.edges), rows)
+        rows = [{"parent": e.parent, "child": e.child, "relation": e.relation} for e in fresh.values()]
+        unit.tx.insert(self.edges, rows)
 
     def _between(self, unit: Unit, edges: Iterable[Edge]) -> Iterator[Edge]:
         return self.edges_of(unit, sorted({edge.child for edge in edges}), up=True)

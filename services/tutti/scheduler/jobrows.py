@@ -21,7 +21,6 @@ from sqlalchemy import (
     Table,
     Text,
     delete,
-    insert,
     select,
     update,
 )
@@ -63,7 +62,7 @@ class Jobs(Resource[Job]):
         put = super().put(unit, job)
         forgotten = self.lines.c.number <= job.history_lines - HISTORY_LINES
         unit.tx.execute(delete(self.lines).where(self.lines.c.job == job.name, forgotten))
-        unit.tx.execute(insert(self.lines), rows)
+        unit.tx.insert(self.lines, rows)
         return put
 
     def history(self, unit: Unit, job: Job) -> list[str]:
@@ -115,7 +114,7 @@ class Placements:
                     "held": True,
                 }
             )
-        unit.tx.execute(insert(self.table), rows)
+        unit.tx.insert(self.table, rows)
 
     def seats(self, unit: Unit, job: str, topology_version: int) -> tuple[Seat, ...]:
         """The seats of a topology in rank order; none when it was last placed by a version before 0.2."""

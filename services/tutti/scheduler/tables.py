@@ -246,8 +246,8 @@ class Tables:
                 skipped=job.skipped,
             )
         )
-        unit.tx.execute(
-            insert(self.ranks),
+        unit.tx.insert(
+            self.ranks,
             [{"job": job.name, "rank": s.rank, "node": s.node, "event": RANK_EVENT_UNSPECIFIED} for s in seats],
         )
 

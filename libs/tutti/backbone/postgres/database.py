@@ -32,6 +32,7 @@ from tutti.backbone.database import (
     Transaction,
 )
 from tutti.backbone.postgres import views
+from tutti.backbone.postgres.bulk import insert_many
 from tutti.backbone.postgres.connection import NoAnswer, bounded, engine_url, place
 from tutti.backbone.randomness import Randomness, SystemRandomness
 from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
@@ -189,6 +190,7 @@ class PostgresDatabase:
             translate=self._translate,
             before_statement=lambda: None,
             skip_locked=True,
+            insert_many=insert_many,
         )
         with connection:
             try:

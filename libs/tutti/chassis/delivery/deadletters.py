@@ -14,7 +14,7 @@ from sqlalchemy import Select, Table, bindparam, delete, func, insert, select, u
 
 from tutti.backbone import Record
 from tutti.backbone.database import Conflict
-from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.statements import among, prepared
 from tutti.chassis.store.tables import from_micros, micros
 from tutti.chassis.store.unit import Raced, Unit
 
@@ -52,12 +52,14 @@ class DeadLetters:
     def parked(self, unit: Unit, subjects: Collection[str]) -> set[str]:
         """The parked ones among these subjects; locked, so that none is settled meanwhile."""
         wanted = {"mine": self._group, "subjects": sorted(subjects)}
-        return set(unit.tx.execute(_parked(unit.tables.dead_letters), wanted).scalars()) if subjects else set()
+        query = _parked(unit.tables.dead_letters, unit.tx.skip_locked)
+        return set(unit.tx.execute(query, wanted).scalars()) if subjects else set()
 
     def holds(self, unit: Unit, ids: Collection[str]) -> set[str]:
         """The events among these that are dead or parked already."""
         wanted = {"mine": self._group, "ids": sorted(ids)}
-        return set(unit.tx.execute(_held(unit.tables.dead_letters), wanted).scalars()) if ids else set()
+        query = _held(unit.tables.dead_letters, unit.tx.skip_locked)
+        return set(unit.tx.execute(query, wanted).scalars()) if ids else set()
 
     def add(self, unit: Unit, id: str, record: Record, error: str | None) -> None:
         row = {
@@ -106,16 +108,16 @@ class DeadLetters:
 
 
 @prepared
-def _parked(dead: Table) -> Select[Any]:
-    among = dead.c.subject.in_(bindparam("subjects", expanding=True))
-    query = select(dead.c.subject).where(dead.c.group_name == bindparam("mine"), among)
+def _parked(dead: Table, arrays: bool) -> Select[Any]:
+    mine = dead.c.group_name == bindparam("mine")
+    query = select(dead.c.subject).where(mine, among(dead.c.subject, "subjects", arrays))
     return query.order_by(dead.c.seq).with_for_update()
 
 
 @prepared
-def _held(dead: Table) -> Select[Any]:
-    among = dead.c.id.in_(bindparam("ids", expanding=True))
-    return select(dead.c.id).where(dead.c.group_name == bindparam("mine"), among)
+def _held(dead: Table, arrays: bool) -> Select[Any]:
+    mine = dead.c.group_name == bindparam("mine")
+    return select(dead.c.id).where(mine, among(dead.c.id, "ids", arrays))
 
 
 def _letter(row: Any, parked: int) -> DeadLetter:

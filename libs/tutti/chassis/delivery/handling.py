@@ -22,6 +22,8 @@ from tutti.chassis.store.unit import Raced, Unit
 from tutti.chassis.telemetry import current_traceparent, metrics, span_from
 
 BUDGET_SECONDS = 0.005
+MAX_ALONE = 50
+"""Each event that is taken alone has a savepoint, and Postgres keeps 64 of a transaction in memory."""
 _POISON = (Conflict, AbortedTransaction, NestedTransaction)
 _handled = metrics.counter("events_handled", "Events whose effect was committed.", labels=("group", "type"))
 _skipped = metrics.counter("events_skipped", "Events without effect here.", labels=("group", "why"))
@@ -80,19 +82,26 @@ class Handling:
         """Handle some of the records, from the first; how many. As many as the budget of time allows."""
         items = [self._item(record) for record in records[:MAX_BATCH]]
         known = self._look_up(unit, items)
-        started, done = self._clock.monotonic(), 0
+        started, done, alone = self._clock.monotonic(), 0, 0
         while done < len(items) and (not done or self._clock.monotonic() - started <= BUDGET_SECONDS):
             item = items[done]
             verdict = self._verdict(item, known)
             if verdict is Verdict.HANDLE:
                 run = self._run_of(items[done:], known)
-                self._handle(unit, run, known)
+                if self._try(unit, run, known) is not None:
+                    some = run[: MAX_ALONE - alone]
+                    self._one_by_one(unit, some, known)
+                    return done + len(some)
                 done += len(run)
                 continue
-            if verdict is Verdict.PARK:
-                self.letters.add(unit, item.id, item.record, None)
-            elif verdict is Verdict.DIE:
-                self._bury(unit, item, item.error, known)
+            if verdict in (Verdict.PARK, Verdict.DIE):
+                if alone == MAX_ALONE:
+                    break
+                alone += 1
+                if verdict is Verdict.PARK:
+                    self.letters.add(unit, item.id, item.record, None)
+                else:
+                    self._bury(unit, item, item.error, known)
             else:
                 self._count(unit, _skipped.labels(self._group, verdict.name.lower()).inc)
             done += 1
@@ -104,7 +113,7 @@ class Handling:
         How many are settled, and the one that died again, if one did.
         """
         done = 0
-        for letter in self.letters.queue(unit, subject, MAX_BATCH):
+        for letter in self.letters.queue(unit, subject, MAX_ALONE):
             item = self._item(letter.record, letter.id)
             if letter.id == discard:
                 self._drop(unit, item)
@@ -169,9 +178,7 @@ class Handling:
             run.append(item)
         return run
 
-    def _handle(self, unit: Unit, run: Sequence[_Item], known: _Known) -> None:
-        if self._try(unit, run, known) is None:
-            return
+    def _one_by_one(self, unit: Unit, run: Sequence[_Item], known: _Known) -> None:
         for item in run:
             if item.record.key in known.parked:
                 self.letters.add(unit, item.id, item.record, None)

@@ -8,15 +8,16 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, Table, Update, bindparam, delete, insert, select, update
+from sqlalchemy import Select, Table, Update, bindparam, delete, func, insert, select, true, update
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from tutti.backbone import Kind
 from tutti.chassis.events.event import Event
-from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.statements import among, prepared
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 
-MAX_BATCH = 50
+MAX_BATCH = 200
 
 
 class Inbox:
@@ -26,12 +27,12 @@ class Inbox:
     def seen(self, unit: Unit, ids: Collection[str]) -> set[str]:
         """The facts among these that have been handled."""
         wanted = {"mine": self._group, "ids": sorted(ids)}
-        return set(unit.tx.execute(_seen(unit.tables.inbox), wanted).scalars()) if ids else set()
+        return set(unit.tx.execute(_seen(unit.tables.inbox, unit.tx.skip_locked), wanted).scalars()) if ids else set()
 
     def revisions(self, unit: Unit, subjects: Collection[str]) -> dict[str, int]:
         """The highest handled revision of each of these subjects; their rows stay locked."""
         wanted = {"mine": self._group, "subjects": sorted(subjects)}
-        rows = unit.tx.execute(_revisions(unit.tables.inbox_states), wanted) if subjects else ()
+        rows = unit.tx.execute(_revisions(unit.tables.inbox_states, unit.tx.skip_locked), wanted) if subjects else ()
         return {row.subject: int(row.revision) for row in rows}
 
     def fence(self, unit: Unit, kind: Kind, events: Sequence[Event], known: Collection[str] = ()) -> None:
@@ -41,7 +42,7 @@ class Inbox:
         """
         if kind is Kind.FACT:
             rows = [{"group_name": self._group, "id": each.id, "seen_at": micros(unit.now)} for each in events]
-            unit.tx.execute(insert(unit.tables.inbox), rows)
+            unit.tx.insert(unit.tables.inbox, rows)
             return
         states = unit.tables.inbox_states
         highest = {each.subject: each.revision for each in sorted(events, key=lambda each: each.revision)}
@@ -50,7 +51,7 @@ class Inbox:
             unit.tx.execute(_handled(states), found)
         if new := sorted(highest.keys() - set(known)):
             rows = [{"group_name": self._group, "subject": each, "revision": highest[each]} for each in new]
-            unit.tx.execute(insert(states), rows)
+            unit.tx.insert(states, rows)
 
     def fence_id(self, unit: Unit, id: str) -> None:
         """Record that this is handled though nobody could read it."""
@@ -69,17 +70,22 @@ class Inbox:
 
 
 @prepared
-def _seen(inbox: Table) -> Select[Any]:
-    among = inbox.c.id.in_(bindparam("ids"))
-    return select(inbox.c.id).where(inbox.c.group_name == bindparam("mine"), among)
+def _seen(inbox: Table, arrays: bool) -> Select[Any]:
+    """Looked up one by one where that is a choice: without statistics, which a new database has for a minute, Postgres
+    would rather read the whole inbox of the group.
+    """
+    mine = inbox.c.group_name == bindparam("mine")
+    if not arrays:
+        return select(inbox.c.id).where(mine, inbox.c.id.in_(bindparam("ids", expanding=True)))
+    wanted = func.unnest(bindparam("ids", type_=ARRAY(inbox.c.id.type))).column_valued("wanted")
+    return select(wanted).where(select(true()).where(mine, inbox.c.id == wanted).scalar_subquery())
 
 
 @prepared
-def _revisions(states: Table) -> Select[Any]:
-    among = states.c.subject.in_(bindparam("subjects"))
+def _revisions(states: Table, arrays: bool) -> Select[Any]:
     return (
         select(states.c.subject, states.c.revision)
-        .where(states.c.group_name == bindparam("mine"), among)
+        .where(states.c.group_name == bindparam("mine"), among(states.c.subject, "subjects", arrays))
         .order_by(states.c.subject)
         .with_for_update()
     )

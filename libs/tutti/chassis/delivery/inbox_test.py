@@ -11,7 +11,7 @@ from sqlalchemy import MetaData, insert
 from tutti.backbone import Kind, ManualClock, SeededRandomness
 from tutti.backbone.database import Conflict
 from tutti.backbone.embedded.database import EmbeddedDatabase
-from tutti.chassis.delivery.inbox import MAX_BATCH, Inbox
+from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.events.event import Event
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit, Units
@@ -89,7 +89,3 @@ def test_facts_are_forgotten_when_they_are_old_but_not_those_of_dead_letters(uni
     assert units.run(lambda unit: mine.seen(unit, ids)) == {"dead/1", "young/1"}
     assert units.run(lambda unit: other.seen(unit, ids)) == set(ids)
     assert units.run(lambda unit: other.prune(unit, AT + timedelta(hours=1))) == 2
-
-
-def test_a_batch_stays_below_the_savepoints_that_postgres_keeps_in_memory() -> None:
-    assert MAX_BATCH == 50

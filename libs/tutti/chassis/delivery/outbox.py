@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, Table, bindparam, delete, func, select, update
+from sqlalchemy import Select, Table, Update, bindparam, delete, func, select, update
 
 from tutti.backbone.eventlog import Kind, NewRecord
 from tutti.chassis.store.leases import Lease
-from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.statements import among, prepared
 from tutti.chassis.store.tables import from_micros, micros
 
 if TYPE_CHECKING:
@@ -68,9 +68,8 @@ def tail(unit: "Unit", *, after: int = 0, limit: int = 100, subject: str = "") -
 def mark_sent(unit: "Unit", rows: Sequence[Outgoing], lease: Lease) -> None:
     """Raises FencedOff when the lease was lost."""
     unit.fence(lease)
-    outbox = unit.tables.outbox
-    sent = [row.seq for row in rows]
-    unit.tx.execute(update(outbox).where(outbox.c.seq.in_(sent)).values(sent_at=micros(unit.now)))
+    marked = _marked(unit.tables.outbox, unit.tx.skip_locked)
+    unit.tx.execute(marked, {"sent": [row.seq for row in rows], "at": micros(unit.now)})
 
 
 def send_newest_again(unit: "Unit", rows: Sequence[Outgoing]) -> None:
@@ -115,6 +114,11 @@ def prune(unit: "Unit", before: datetime) -> int:
 @prepared
 def _unsent(outbox: Table) -> Select[Any]:
     return select(outbox).where(outbox.c.sent_at.is_(None)).order_by(outbox.c.seq).limit(bindparam("most"))
+
+
+@prepared
+def _marked(outbox: Table, arrays: bool) -> Update:
+    return update(outbox).where(among(outbox.c.seq, "sent", arrays)).values(sent_at=bindparam("at"))
 
 
 def _outgoing(row: Any) -> Outgoing:

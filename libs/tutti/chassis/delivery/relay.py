@@ -29,7 +29,7 @@ class Relay:
         *,
         holder: str,
         ttl: float = 15.0,
-        batch: int = 200,
+        batch: int = 1000,
         interval: float = 1.0,
     ) -> None:
         self.name = f"{units.service} relay"

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from sqlalchemy import Executable, MetaData
+from sqlalchemy import Executable, MetaData, Table
 from sqlalchemy.engine import CursorResult
 
 from tutti.backbone import Blobs, Isolation, NewRecord, Record, Topic, TopicPartition, Transaction
@@ -34,6 +34,9 @@ class _Answerless:
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
         return self._tx.execute(statement, parameters)
+
+    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._tx.insert(table, rows)
 
     def savepoint(self, fn: Callable[[], T]) -> T:
         return self._tx.savepoint(fn)

@@ -6,7 +6,7 @@ What differs from call to call is a `bindparam` of the statement, given to `exec
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from sqlalchemy import Executable, Table
+from sqlalchemy import ColumnElement, Executable, Table, any_, bindparam
 from sqlalchemy.dialects import postgresql
 
 from tutti.backbone.database import Transaction
@@ -32,6 +32,15 @@ def prepared(make: Callable[Concatenate[Table, P], S]) -> Callable[Concatenate[T
         return cast(S, statement)
 
     return found
+
+
+def among(column: ColumnElement[Any], name: str, arrays: bool) -> ColumnElement[bool]:
+    """`column` is in the list given as `name`, which is one parameter where the database has `arrays` (as those have
+    that skip what is locked): the text of the statement does not depend on its length then.
+    """
+    if arrays:
+        return column == any_(bindparam(name, type_=postgresql.ARRAY(column.type)))
+    return column.in_(bindparam(name, expanding=True))
 
 
 def upsert(tx: Transaction, table: Table) -> Any:

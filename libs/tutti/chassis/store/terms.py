@@ -78,6 +78,11 @@ class FencedTransaction:
             self._fence()
         return self._inner.execute(statement, parameters)
 
+    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows and not self._fenced:
+            self._fence()
+        self._inner.insert(table, rows)
+
     def savepoint(self, fn: Callable[[], T]) -> T:
         fenced = self._fenced
         try:

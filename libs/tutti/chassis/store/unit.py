@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import Message
-from sqlalchemy import MetaData, Table, Update, bindparam, insert, update
+from sqlalchemy import MetaData, Table, Update, bindparam, update
 
 from tutti.backbone import Clock, Database, Isolation, Kind, Randomness, Transaction, uuid7
 from tutti.chassis.errors import EmitRefused, FencedOff, TooLarge
@@ -159,7 +159,7 @@ class Unit:
         The rows of the resources are locked until the commit, so the events of a resource keep their order.
         """
         if self._outgoing:
-            self.tx.execute(insert(self.tables.outbox), self._outgoing)
+            self.tx.insert(self.tables.outbox, self._outgoing)
             self._outgoing = []
 
     def _record(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Column, MetaData, String, Text, and_, func, insert, select
+from sqlalchemy import BigInteger, Column, MetaData, String, Text, and_, func, select
 
 from tutti.chassis.store.tables import NAME, declare
 from tutti.chassis.store.unit import Unit
@@ -125,8 +125,7 @@ class Answers:
     def keep(self, unit: Unit, crawl: str, rows: Iterable[tuple[str, Again, StoredResponse]]) -> None:
         """Remember the answers of URLs that have none yet."""
         found = [{"crawl": crawl, "url": url, "again": again.value, **asdict(each)} for url, again, each in rows]
-        if found:
-            unit.tx.execute(insert(self.table), found)
+        unit.tx.insert(self.table, found)
 
     def find(self, unit: Unit, crawl: str, urls: Sequence[str]) -> dict[str, StoredResponse]:
         """The stored answers of a crawl for these URLs, by URL."""

@@ -140,8 +140,7 @@ class Frontier:
                 if row.depth == depth and row.state == State.FOUND and row.redirects > least[url]:
                     self._set(unit, crawl, url, redirects=least[url])
             new = [{**_row(crawl, url, depth), "redirects": least[url]} for url in part if url not in known]
-            if new:
-                unit.tx.execute(insert(pages), new)
+            unit.tx.insert(pages, new)
 
     def depth(self, unit: Unit, crawl: str) -> int | None:
         """The least depth at which something is to be decided or visited; None when the crawl is done."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from sqlalchemy import Column, MetaData, String, Text, and_, delete, insert, select
+from sqlalchemy import Column, MetaData, String, Text, and_, delete, select
 
 from tutti.chassis.store.tables import NAME, declare
 from tutti.chassis.store.unit import Unit
@@ -46,8 +46,7 @@ class Notes:
         rows = [
             {"crawl": crawl, "about": about.value, "url": url, "words": said} for url, said in words.items() if said
         ]
-        if rows:
-            unit.tx.execute(insert(table), rows)
+        unit.tx.insert(table, rows)
 
     def find(self, unit: Unit, crawl: str, about: About, urls: Iterable[str]) -> dict[str, str]:
         """The notes about these URLs."""
