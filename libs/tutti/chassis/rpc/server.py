@@ -54,6 +54,7 @@ from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
+Metadata = dict[str, str]
 FLUSH_SECONDS = 0.3  # for answers that are on their way out
 NEVER_SECONDS = 3600.0
 
@@ -173,21 +174,23 @@ class RpcServer:
         if method.streams:
 
             async def stream(data: bytes, context: Context) -> None:
-                await self._guarded(method, context, self._stream(method, answer, data, context))
+                metadata = _metadata(context)
+                await self._guarded(method, context, metadata, self._stream(method, answer, data, context, metadata))
 
             return grpc.unary_stream_rpc_method_handler(stream)
 
         async def unary(data: bytes, context: Context) -> bytes:
-            return await self._guarded(method, context, self._unary(method, answer, data, context))
+            metadata = _metadata(context)
+            work = self._unary(method, answer, data, context, metadata)
+            return await self._guarded(method, context, metadata, work)
 
         return grpc.unary_unary_rpc_method_handler(unary)
 
-    async def _guarded(self, method: Method, context: Context, work: Coroutine[Any, Any, T]) -> T:
+    async def _guarded(self, method: Method, context: Context, metadata: Metadata, work: Coroutine[Any, Any, T]) -> T:
         """Run the answer inside its span; whatever it raises becomes a status."""
         task, started, code = asyncio.current_task(), time.perf_counter(), "OK"
         assert task is not None
         self._inside[task] = method.name
-        metadata = _metadata(context)
         try:
             with span_from(metadata.get(TRACEPARENT, ""), method.path[1:], kind=SpanKind.SERVER) as span:
                 try:
@@ -202,15 +205,15 @@ class RpcServer:
                     raise problem from error
         except Problem as problem:
             if isinstance(problem, Unauthenticated | PermissionDenied):
-                await self._recorded(method, context, problem.reason)
+                await self._recorded(method, context, metadata, problem.reason)
             await context.abort_with_status(rpc_status.to_status(to_status(problem)))
             raise AssertionError("unreachable: abort raises") from None
         finally:
             del self._inside[task]
             self._seconds.labels(method.path, code).observe(time.perf_counter() - started)
 
-    async def _unary(self, method: Method, answer: Source, data: bytes, context: Context) -> bytes:
-        call, request = await self._admit(method, data, context)
+    async def _unary(self, method: Method, answer: Source, data: bytes, context: Context, metadata: Metadata) -> bytes:
+        call, request = await self._admit(method, data, context, metadata)
         try:
             work = self._in_thread(method, call, answer, request, call)
             response = await asyncio.wait_for(work, call.deadline_seconds)
@@ -220,8 +223,8 @@ class RpcServer:
             ) from None
         return _serialized(method, response)
 
-    async def _stream(self, method: Method, answer: Source, data: bytes, context: Context) -> None:
-        call, request = await self._admit(method, data, context)
+    async def _stream(self, method: Method, answer: Source, data: bytes, context: Context, metadata: Metadata) -> None:
+        call, request = await self._admit(method, data, context, metadata)
         draining = asyncio.ensure_future(self._draining.wait())
         items = self._items(method, answer, request, call)
         try:
@@ -259,9 +262,8 @@ class RpcServer:
         while (item := await self._in_thread(method, call, next, iterator, None)) is not None:
             yield item
 
-    async def _admit(self, method: Method, data: bytes, context: Context) -> tuple[Call, Message]:
+    async def _admit(self, method: Method, data: bytes, context: Context, metadata: Metadata) -> tuple[Call, Message]:
         """Authenticate and parse a call. Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField."""
-        metadata = _metadata(context)
         role, user = await self._caller(method, metadata.get(AUTHORIZATION, ""))
         user = _on_behalf_of(method, role, metadata.get(ON_BEHALF_OF, "")) or user
         limit = self._settings.max_message_bytes
@@ -287,12 +289,15 @@ class RpcServer:
                 f"the tokens are in the file `tokens` of the data directory"
             )
         token = header.removeprefix(SCHEME)
-        role, user = self._tokens.role_of(token), self._bound(token)
+        role = self._tokens.role_of(token)
+        user = self._bound(token) if role is None else None
         if role is None and user is None:
             # Not in the threads of methods: access may be asked for it here, too.
             user = await eventloop.event_loop().run_in_executor(self._askers, self._find_user, token)
             if user is None:
                 raise Unauthenticated("the token is not one of this platform: take it from the file `tokens`")
+        if role in method.roles:
+            return role, None
         roles = frozenset({role}) if role is not None else user.roles if user is not None else frozenset()
         if not (admitted := sorted(roles & method.roles, key=lambda each: each.value)):
             may, has = (", ".join(sorted(each.value for each in some)) for some in (method.roles, roles))
@@ -304,9 +309,9 @@ class RpcServer:
         node = self._tokens.node_of(token)
         return Principal.of_node(f"nodes/{node}") if node else None
 
-    async def _recorded(self, method: Method, context: Context, reason: str) -> None:
+    async def _recorded(self, method: Method, context: Context, metadata: Metadata, reason: str) -> None:
         """Write a refusal down; it is refused even where that fails."""
-        header = _metadata(context).get(AUTHORIZATION, "")
+        header = metadata.get(AUTHORIZATION, "")
         token = header.removeprefix(SCHEME)
         role = self._tokens.role_of(token)
 
@@ -359,7 +364,7 @@ def _host(peer: str) -> str:
     return unquote(peer.partition(":")[2].rpartition(":")[0]) or peer
 
 
-def _metadata(context: Context) -> dict[str, str]:
+def _metadata(context: Context) -> Metadata:
     return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
 
 
