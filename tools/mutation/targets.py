@@ -16,7 +16,10 @@ SAMPLER = "libs/tutti/corpus/sampler_test.py"
 MANIFEST = "libs/tutti/corpus/manifest_test.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
-    "libs/tutti/chassis/delivery/inbox.py": ("libs/tutti/chassis/delivery/inbox_test.py",),
+    "libs/tutti/chassis/delivery/inbox.py": (
+        "libs/tutti/chassis/delivery/inbox_test.py",
+        "tests/contract/postgres_test.py::test_what_was_handled_is_looked_up_by_key_while_there_are_no_statistics",
+    ),
     "libs/tutti/chassis/store/taskrows.py": (
         "libs/tutti/chassis/tasks_test.py::test_a_lost_worker_is_replaced_and_cannot_finish",
         "libs/tutti/chassis/store/taskrows_test.py",

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from tutti.backbone import EventLog, Isolation, Record, TopicPartition
 from tutti.backbone.eventlog import EventLogError, StaleGeneration, Subscription
 from tutti.chassis.delivery.deadletters import DeadLetter
-from tutti.chassis.delivery.handling import Handling
-from tutti.chassis.delivery.inbox import MAX_BATCH, Inbox
+from tutti.chassis.delivery.handling import MAX_BATCH, Handling
+from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.errors import NotFound, Refused
 from tutti.chassis.service import Consumed
 from tutti.chassis.store.unit import Units

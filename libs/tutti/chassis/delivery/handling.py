@@ -12,7 +12,7 @@ from tutti.backbone import Clock, Kind, Record
 from tutti.backbone.database import Conflict, DatabaseError
 from tutti.backbone.transactions import AbortedTransaction, NestedTransaction
 from tutti.chassis.delivery.deadletters import DeadLetter, DeadLetters
-from tutti.chassis.delivery.inbox import MAX_BATCH, Inbox
+from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.events.catalog import EventType, event_type
 from tutti.chassis.events.event import Event, Undecodable, decode
 from tutti.chassis.identity.cause import Cause
@@ -22,6 +22,7 @@ from tutti.chassis.store.unit import Raced, Unit
 from tutti.chassis.telemetry import current_traceparent, metrics, span_from
 
 BUDGET_SECONDS = 0.005
+MAX_BATCH = 200
 MAX_ALONE = 50
 """Each event that is taken alone has a savepoint, and Postgres keeps 64 of a transaction in memory."""
 _POISON = (Conflict, AbortedTransaction, NestedTransaction)

@@ -17,8 +17,6 @@ from tutti.chassis.store.statements import among, prepared
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 
-MAX_BATCH = 200
-
 
 class Inbox:
     def __init__(self, group: str) -> None:
@@ -76,7 +74,7 @@ def _seen(inbox: Table, arrays: bool) -> Select[Any]:
     """
     mine = inbox.c.group_name == bindparam("mine")
     if not arrays:
-        return select(inbox.c.id).where(mine, inbox.c.id.in_(bindparam("ids", expanding=True)))
+        return select(inbox.c.id).where(mine, inbox.c.id.in_(bindparam("ids")))
     wanted = func.unnest(bindparam("ids", type_=ARRAY(inbox.c.id.type))).column_valued("wanted")
     return select(wanted).where(select(true()).where(mine, inbox.c.id == wanted).scalar_subquery())
 
