@@ -6,6 +6,7 @@ adapter, whichever worker ran them. How long each module took is recorded for `m
 no reason to fail: the machine may be busy.
 """
 
+import gc
 import os
 import signal
 
@@ -26,6 +27,11 @@ def pytest_configure() -> None:
     """Who runs the suite in the background makes it ignore Ctrl-C, and so every command that it starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the suite itself, more than half a million objects, among which each look for garbage would look."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
