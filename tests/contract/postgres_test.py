@@ -72,6 +72,20 @@ def test_a_connection_lost_before_the_commit_is_run_again(db: Database, killer: 
     assert db.run(lambda tx: tx.execute(select(rows.c.id)).scalars().all()) == [2]
 
 
+def test_a_connection_lost_while_many_rows_are_inserted_is_run_again(db: Database, killer: Database) -> None:
+    runs: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            hang_up(tx, killer)
+        tx.insert(rows, [{"id": number} for number in range(5000)])
+
+    db.run(work)
+    assert len(runs) == 2
+    assert len(db.run(lambda tx: tx.execute(select(rows.c.id)).scalars().all())) == 5000
+
+
 def test_a_connection_lost_in_the_commit_is_reported_as_unknown(db: Database, killer: Database) -> None:
     runs: list[int] = []
 
@@ -140,12 +154,17 @@ def hanging() -> Iterator[Callable[[Transaction], None]]:
         os.kill(backend, signal.SIGCONT)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [lambda tx: tx.execute(select(rows)).all(), lambda tx: tx.insert(rows, [{"id": number} for number in range(5000)])],
+    ids=["select", "many rows"],
+)
 def test_a_server_that_hangs_in_a_statement_is_named_in_time(
-    impatient: Database, hanging: Callable[[Transaction], None]
+    impatient: Database, hanging: Callable[[Transaction], None], statement: Callable[[Transaction], object]
 ) -> None:
     def work(tx: Transaction) -> None:
         hanging(tx)
-        tx.execute(select(rows)).all()
+        statement(tx)
 
     with pytest.raises(DatabaseUnavailable, match=r"schema .*: no answer within 2\.5 s"):
         impatient.run(work)

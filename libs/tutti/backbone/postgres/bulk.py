@@ -45,7 +45,9 @@ def insert_many(connection: Connection, table: Table, rows: Sequence[Mapping[str
             for row in rows:
                 copy.write_row([row[column.key] for column in columns])
     except psycopg.Error as error:
-        raise DBAPIError(statement, None, error) from error
+        if driver.closed:  # SQLAlchemy learns it from statements of its own alone
+            connection.invalidate(error)
+        raise DBAPIError(statement, None, error, connection_invalidated=driver.closed) from error
 
 
 def _copyable(table: Table, columns: Sequence[Column[Any]]) -> bool:
