@@ -1,4 +1,4 @@
-"""How the suite is spread over workers: the units that one takes at once, and what becomes of those of a dead one.
+"""How the tests of the suite are assigned to workers, in units, and reassigned when a worker dies.
 
 Units come from the names of tests alone: marks of groups no longer reach the master with pytest 9.2 and pytest-xdist
 3.8.
@@ -20,10 +20,10 @@ def unit(nodeid: str) -> str:
 
 
 class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Whole units; a run in which a worker dies comes to its end.
+    """Assigns whole units, and ends a run in which a worker dies.
 
-    pytest-xdist 3.8 gives a worker's finished units out again when it dies, and a worker with one test waits for a
-    second before it begins: either way all stand still (its issues 1323 and 1327).
+    When a worker of pytest-xdist 3.8 dies, its finished units are assigned again, and a worker that has one test waits
+    for a second one. In both cases the run never ends (its issues 1323 and 1327).
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -69,7 +69,7 @@ def test_a_run_in_which_a_worker_dies_names_the_test_and_ends(tmp_path: Path, wo
 
 
 def run_suite(folder: Path, workers: int) -> str:
-    """What pytest says of the tests in a folder, spread as the project's own are."""
+    """Return the output of pytest for the tests in `folder`, which are assigned as those of the project are."""
     options = ("-v", "-n", str(workers), "--dist", "loadscope", "-p", "no:cacheprovider")
     config = ("-c", str(ROOT / "pyproject.toml"), "-p", "conftest", "--rootdir", str(folder))
     command = [sys.executable, "-m", "pytest", *options, *config, str(folder)]

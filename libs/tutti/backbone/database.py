@@ -59,9 +59,9 @@ class Transaction(Protocol):
         ...
 
     def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows with the same columns in their order, in the fastest way that the database has. Raises Conflict.
+        """Insert rows that have the same columns, in their order, by the fastest way that the database has.
 
-        None is fine; where it fails, none is there.
+        `rows` may be empty. Raises Conflict; no row is inserted then.
         """
         ...
 

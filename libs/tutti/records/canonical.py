@@ -22,7 +22,7 @@ JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[st
 
 DIGEST = re.compile(r"blake3:[0-9a-f]{64}")
 DIGEST_BYTES = 32
-MUCH = 8 << 20
+_MUCH = 8 << 20
 _READ = 1 << 20
 _END = 2**53
 _PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
@@ -78,9 +78,9 @@ def content_digest(value: object, *, kind: str) -> str:
 
 
 def bytes_digest(data: bytes | bytearray | memoryview) -> str:
-    """`blake3:<hex>` of plain bytes: what `b3sum` prints for the same file. Much of it is hashed on all cores."""
-    many = memoryview(data).nbytes >= MUCH
-    return named(blake3(data, max_threads=blake3.AUTO if many else 1))
+    """`blake3:<hex>` of plain bytes: what `b3sum` prints for the same file. From 8 MiB on, all cores compute it."""
+    large = memoryview(data).nbytes >= _MUCH
+    return named(blake3(data, max_threads=blake3.AUTO if large else 1))
 
 
 def file_digest(path: Path) -> str:

@@ -84,7 +84,9 @@ class Handling:
         items = [self._item(record) for record in records[:MAX_BATCH]]
         known = self._look_up(unit, items)
         started, done, alone = self._clock.monotonic(), 0, 0
-        while done < len(items) and (not done or self._clock.monotonic() - started <= BUDGET_SECONDS):
+        while done < len(items) and alone < MAX_ALONE:
+            if done and self._clock.monotonic() - started > BUDGET_SECONDS:
+                break
             item = items[done]
             verdict = self._verdict(item, known)
             if verdict is Verdict.HANDLE:
@@ -95,16 +97,13 @@ class Handling:
                     return done + len(some)
                 done += len(run)
                 continue
-            if verdict in (Verdict.PARK, Verdict.DIE):
-                if alone == MAX_ALONE:
-                    break
-                alone += 1
-                if verdict is Verdict.PARK:
-                    self.letters.add(unit, item.id, item.record, None)
-                else:
-                    self._bury(unit, item, item.error, known)
+            if verdict is Verdict.PARK:
+                self.letters.add(unit, item.id, item.record, None)
+            elif verdict is Verdict.DIE:
+                self._bury(unit, item, item.error, known)
             else:
                 self._count(unit, _skipped.labels(self._group, verdict.name.lower()).inc)
+            alone += verdict in (Verdict.PARK, Verdict.DIE)
             done += 1
         return done
 

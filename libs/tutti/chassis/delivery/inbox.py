@@ -69,8 +69,8 @@ class Inbox:
 
 @prepared
 def _seen(inbox: Table, arrays: bool) -> Select[Any]:
-    """Looked up one by one where that is a choice: without statistics, which a new database has for a minute, Postgres
-    would rather read the whole inbox of the group.
+    """On Postgres each id is looked up by its key. In the first minute of a table, before it has statistics, Postgres
+    would otherwise read all rows of the group.
     """
     mine = inbox.c.group_name == bindparam("mine")
     if not arrays:

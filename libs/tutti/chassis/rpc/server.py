@@ -289,16 +289,17 @@ class RpcServer:
                 f"the tokens are in the file `tokens` of the data directory"
             )
         token = header.removeprefix(SCHEME)
-        role = self._tokens.role_of(token)
-        user = self._bound(token) if role is None else None
-        if role is None and user is None:
+        role, user = self._tokens.role_of(token), None
+        if role is not None:
+            roles = frozenset({role})
+        else:
             # Not in the threads of methods: access may be asked for it here, too.
-            user = await eventloop.event_loop().run_in_executor(self._askers, self._find_user, token)
+            user = self._bound(token) or await eventloop.event_loop().run_in_executor(
+                self._askers, self._find_user, token
+            )
             if user is None:
                 raise Unauthenticated("the token is not one of this platform: take it from the file `tokens`")
-        if role in method.roles:
-            return role, None
-        roles = frozenset({role}) if role is not None else user.roles if user is not None else frozenset()
+            roles = user.roles
         if not (admitted := sorted(roles & method.roles, key=lambda each: each.value)):
             may, has = (", ".join(sorted(each.value for each in some)) for some in (method.roles, roles))
             raise PermissionDenied(f"{method.name} may be called by {may}, not by {has}")

@@ -35,8 +35,10 @@ def prepared(make: Callable[Concatenate[Table, P], S]) -> Callable[Concatenate[T
 
 
 def among(column: ColumnElement[Any], name: str, arrays: bool) -> ColumnElement[bool]:
-    """`column` is in the list given as `name`, which is one parameter where the database has `arrays` (as those have
-    that skip what is locked): the text of the statement does not depend on its length then.
+    """Return the condition that `column` is in the list that is given as `name`.
+
+    With `arrays` the list is one parameter, so the text of the statement does not depend on its length. Postgres has
+    them (`Transaction.skip_locked`), SQLite does not.
     """
     if arrays:
         return column == any_(bindparam(name, type_=postgresql.ARRAY(column.type)))
