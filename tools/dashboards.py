@@ -105,9 +105,8 @@ CHECKPOINTS = [
     Panel("From an assignment to a ready rank", "s", quantiles("restore_seconds", "exported_job")),
     Panel("Bytes stored", "Bps", (("sum by (exported_job) (rate(checkpoint_bytes_total[5m]))", "{{exported_job}}"),)),
     Panel("Bandwidth of the blob store", "Bps", ((
-        "sum by (container) (rate(checkpoint_bytes_total[1h]))"
-        " / sum by (container) (rate(blob_write_seconds_total[1h]))",
-        "{{container}}"),), "While it writes; the envelopes of commit and restore are measured with it."),
+        "container:blob_write_bytes_per_second:rate15m", "{{container}}"),),
+        "While it writes. CommitSlow and RestoreSlow compare with its median of six hours."),
     Panel("Reports repeated", "ops", (
         ("sum by (container, lane) (rate(retry_count_total[5m]))", "{{container}} {{lane}}"),)),
 ]  # fmt: skip

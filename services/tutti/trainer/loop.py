@@ -104,10 +104,10 @@ class Loop:
             )
 
     def _snapshot(self, result: StepResult, metrics: Metrics | None) -> None:
+        started = time.monotonic()
         self._lifeline.phase = WAITING_FOR_BUFFER
         buffer = self._free.pop(0) if self._free else self._lifeline.free_buffer()
         self._lifeline.phase = "copying a snapshot"
-        started = time.monotonic()
         self._step.snapshot_into(self._buffers[buffer].view)
         self._lifeline.send(
             RankMessage(

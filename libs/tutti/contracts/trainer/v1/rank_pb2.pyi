@@ -400,7 +400,7 @@ class Snapshot(_message.Message):
     scalars: _builtins.str
     """scalars as canonical JSON: step, position, loss scale, skipped steps, ledger."""
     seconds: _builtins.float
-    """seconds of the copy."""
+    """seconds that the rank stood still: until a buffer was free, and of the copy."""
     loss: _builtins.float
     """loss of the step in nats per token."""
     bits_per_byte: _builtins.float
