@@ -41,7 +41,7 @@ from tutti.model.initial import initial_parameters
 from tutti.model.plan import Plan, Shape
 from tutti.model.policy import ClippedPolicy
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction
-from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
+from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec, row_length
 from tutti.model.step import RankStep
 from tutti.model.training import Initial, RoleModel, Training
 from tutti.tokenization.bpe import train_bpe
@@ -135,7 +135,7 @@ def _our_steps(
     training = Training(
         layout.model,
         OptimizerSpec(peak_rate=1e-4, steps=steps),
-        StepSpec(leaves=1, rows=64, length=PROMPT + SETTINGS.tokens),
+        StepSpec(leaves=1, rows=64, length=row_length(PROMPT + SETTINGS.tokens, CONTEXT)),
         DIGEST,
         checkpoint_every=steps,
         program="grpo",

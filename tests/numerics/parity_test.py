@@ -14,7 +14,7 @@ from tutti.inference.limits import Limits
 from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
 from tutti.inference.slotengine import SlotEngine
-from tutti.model.spec import ModelSpec
+from tutti.model.spec import ModelSpec, row_length
 from tutti.model.transformer import Transformer
 
 SMALL = replace(MODEL, width=64, hidden=160)
@@ -46,7 +46,7 @@ def test_recorded_log_probabilities_are_those_of_a_leafs_forward(shape: int) -> 
     wanted = scale(test=1_000, soak=100_000)
     model = SHAPES[shape]
     layout, vector = parameters(model)
-    length = 0 if shape == 0 else 5 + TOKENS
+    length = 0 if shape == 0 else 5 + TOKENS if shape == 1 else row_length(5 + TOKENS, model.context)
     engine = SlotEngine(layout, rows=ROWS, mode=Mode.EXACT, length=length)
     engine.start(Weights("mine", vector * 2))
     mine, stale = (Transformer(layout, vector * by, compiled=False) for by in (2, 2.00001))

@@ -311,9 +311,11 @@ def test_an_attempt_is_slow_to_be_ready_whose_processes_hang(stack: Path, pages:
         fires(prometheus, "RestoreSlow", shown=60)
 
 
-def test_ranks_stand_still_for_snapshots_that_follow_each_step(stack: Path, pages: Path, prometheus: Asked) -> None:
+def test_ranks_stand_still_while_nobody_stores_their_snapshots(stack: Path, pages: Path, prometheus: Asked) -> None:
     with training(stack, pages, "input.limit=14", "train.ranks=1", *ENDLESS, "train.checkpoint_every=1", step=50):
-        fires(prometheus, "SnapshotsStall", shown=120)
+        with hanging(*named(stack, "tutti.trainer.iochild")):
+            linger(10)
+        fires(prometheus, "SnapshotsStall", shown=60)
 
 
 def test_the_collector_of_traces_does_not_answer(collector: HTTPServer, prometheus: Asked) -> None:

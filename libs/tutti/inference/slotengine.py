@@ -90,7 +90,7 @@ class SlotEngine:
         query_rows: int = QUERY_ROWS,
     ) -> None:
         self.mode, self._layout, self._rows, self._count, self._query_rows = mode, layout, rows, slots, query_rows
-        self._length = length or layout.model.context
+        self._length, self._shared = length or layout.model.context, True
         self._loaded: _Loaded | None = None
         self._head: Head | None = None
         self._prefixes: OrderedDict[tuple[str, tuple[int, ...]], Prefix] = OrderedDict()
@@ -103,7 +103,14 @@ class SlotEngine:
 
     def start(self, weights: Weights) -> None:
         self._load(weights)
-        if self.mode is Mode.EXACT and (words := self._inexact()):
+        if self.mode is not Mode.EXACT:
+            return
+        words = self._inexact()
+        if words and self._shared:
+            self._shared = False
+            self._load(weights)
+            words = self._inexact()
+        if words:
             self.stop()
             raise NotExact(words)
 
@@ -224,6 +231,7 @@ class SlotEngine:
             exact=self.mode is Mode.EXACT,
             length=self._length,
             query_rows=self._query_rows,
+            shared=self._shared,
         )
         self._head = self._head or Head(self._layout.model.vocabulary, vector.device)
         transformer = Transformer(self._layout, vector, compiled=False)
@@ -240,7 +248,7 @@ class SlotEngine:
             return "the model's log-probabilities are not finite; its parameters have diverged: take an earlier one"
         return (
             f"decoding differs from a leaf's forward by up to {worst:.1e} nats on this machine; expected equal bits: "
-            "use fast mode, another model shape, or a length that is a multiple of 8"
+            "use fast mode, another model shape, or a length that is a multiple of 16"
         )
 
     def _require_idle(self) -> None:

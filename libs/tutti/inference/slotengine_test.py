@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from tutti.inference import slots
 from tutti.inference.decoder import Decoder
 from tutti.inference.decoder_test import MODEL, parameters, tokens_of
 from tutti.inference.engine import (
@@ -27,6 +28,7 @@ from tutti.inference.generation import generate as reference_generate
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.sampling import Sampling
 from tutti.inference.slotengine import SlotEngine
+from tutti.inference.slots import slots_together
 from tutti.model.chunks import Layout
 from tutti.model.spec import ModelSpec
 
@@ -117,6 +119,31 @@ def test_the_tokens_are_those_of_the_decoder_that_reads_one_text_at_a_time(engin
     decoder = Decoder(*parameters(SMALL))
     [other] = reference_generate(decoder, [requests(6)[5].prompt], Sampling(temperature=0), LIMITS)
     assert tuple(token for token in one.tokens if token != END) == other.tokens
+
+
+@pytest.mark.parametrize(
+    ("length", "query_rows", "expected"),
+    [(32, 4, 4), (128, 4, 4), (144, 4, 2), (272, 4, 1), (32, 2, 2), (32, 1, 1), (28, 4, 1), (40, 4, 1)],
+)
+def test_slots_share_products_where_each_sums_in_its_own_order(length: int, query_rows: int, expected: int) -> None:
+    assert slots_together(length, query_rows) == expected
+
+
+def test_slots_that_must_not_share_products_on_this_machine_are_decoded_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = list[int]()
+
+    def shared(*_: int) -> int:
+        together.append(4)
+        return 4
+
+    monkeypatch.setattr(slots, "slots_together", shared)  # as on a machine with wider registers than ours
+    layout, vector = parameters(SMALL)
+    engine = SlotEngine(layout, rows=2, mode=Mode.EXACT, slots=8, length=28)
+    engine.start(Weights("mine", vector))
+    [one] = generate(engine, requests(1), SAMPLING, LIMITS)
+    [row] = engine.score([(*requests(1)[0].prompt, *one.tokens)])
+    assert together == [4]
+    assert np.array_equal(row[len(requests(1)[0].prompt) - 1 :], one.logprobs)
 
 
 def test_a_text_ends_where_the_context_does(engine: Engine) -> None:

@@ -2,8 +2,9 @@
 
 Promises: the logits of a text follow, bit for bit, from its tokens alone, whatever the other slots hold. In exact mode
 they have the bits of a leaf's forward: matrix products have at least LEAST_SLOTS rows (MKL computes fewer in another
-order on some processors), attention has QUERY_ROWS query rows (the query repeated), all keys of the room and a mask,
-and prompts are read as `tutti.model.answers` does. `parity` checks it.
+order on some processors), attention has QUERY_ROWS query rows, all keys of the room and a mask, and prompts are read as
+`tutti.model.answers` does. Those rows are the queries of as many slots, whose keys lie one behind the other; where the
+keys of several slots cannot be summed in the order of one, a query is repeated. `parity` checks it.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tutti.model.answers import PREFIX
 from tutti.model.blocks import feed_forward, projected, rotary_tables
 from tutti.model.chunks import Layout
+from tutti.model.spec import REGISTER
 from tutti.model.transformer import decoder_parameters
 
 LEAST_SLOTS = 16
 QUERY_ROWS = 4
+KEYS_AT_ONCE = 512
+"""Attention on CPUs sums over blocks of so many keys."""
 Integers = npt.NDArray[np.int64]
 
 
@@ -48,31 +51,36 @@ class Slots:
         exact: bool,
         length: int = 0,
         query_rows: int = QUERY_ROWS,
+        shared: bool = True,
     ) -> None:
         """`rows` and `length` are those of a leaf, a length of 0 that of the model's context; `vector` is
-        [layout.elements], and may be overwritten between texts.
+        [layout.elements], and may be overwritten between texts. `shared`: slots may share products of attention.
         """
         model = layout.model
         self.model, self.slots, self.rows, self.exact = model, max(slots, LEAST_SLOTS), rows, exact
         self.length = length or model.context
         self._query_rows, self._vector = query_rows, vector
+        self._together = slots_together(self.length, query_rows) if exact and shared else 1
+        self.slots = -(-self.slots // self._together) * self._together
         self._embed, *self._blocks, self._norm, self._output = decoder_parameters(layout, vector)
         self._rotary = rotary_tables(model, vector.device, vector.dtype)
-        shape = (model.layers, self.slots, model.kv_heads, self.length, model.head_width)
+        groups = self.slots // self._together
+        shape = (model.layers, groups, model.kv_heads, self._together, self.length, model.head_width)
         self._keys, self._values = vector.new_zeros(shape), vector.new_zeros(shape)
         self._lengths = torch.zeros(self.slots, dtype=torch.long, device=vector.device)
         seen = torch.ones(self.length, self.length, dtype=torch.bool, device=vector.device).tril()
-        masks = torch.where(seen, 0.0, float("-inf")).to(vector.dtype)[:, None, None]
-        self._masks = masks.expand(-1, 1, query_rows, -1).contiguous() if exact else masks
-        heads = torch.arange(self.slots * model.kv_heads, device=vector.device).view(self.slots, -1)
-        self._begins = heads * self.length
+        self._masks = torch.where(seen, 0.0, float("-inf")).to(vector.dtype)
+        repeated = query_rows // self._together if exact else 1
+        self._mask = vector.new_full((groups, self._together, repeated, self._together, self.length), float("-inf"))
+        begins = torch.arange(groups * model.kv_heads * self._together, device=vector.device) * self.length
+        self._begins = begins.view(groups, model.kv_heads, self._together).transpose(1, 2).reshape(self.slots, -1)
 
     @torch.inference_mode()
     def read(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
         """Return the prefixes of prompts of 1 … length tokens; in exact mode of all of them together."""
         if self.exact:
             longest = max(map(len, prompts)) - 1
-            return self._read(prompts, length=min(self.length, -(-longest // PREFIX) * PREFIX))
+            return self._read(prompts, length=min(self.length, -(-longest // REGISTER) * REGISTER))
         return [self._read([prompt], length=len(prompt) - 1)[0] for prompt in prompts]
 
     def _read(self, prompts: Sequence[Sequence[int]], *, length: int) -> list[Prefix]:
@@ -100,8 +108,9 @@ class Slots:
 
     def place(self, slot: int, prefix: Prefix) -> None:
         """Let a text begin in a slot."""
-        self._keys[:, slot, :, : prefix.length] = prefix.keys
-        self._values[:, slot, :, : prefix.length] = prefix.values
+        group, place = divmod(slot, self._together)
+        self._keys[:, group, :, place, : prefix.length] = prefix.keys
+        self._values[:, group, :, place, : prefix.length] = prefix.values
         self._lengths[slot] = prefix.length
 
     def clear(self, slot: int) -> None:
@@ -122,27 +131,44 @@ class Slots:
         """
         model, at, device = self.model, self._lengths, self._lengths.device
         rotary = (self._rotary[0][at, None], self._rotary[1][at, None])
-        mask, places = self._masks[at], (self._begins + at[:, None]).flatten()
+        places = (self._begins + at[:, None]).flatten()
+        own = self._masks[at].view(-1, self._together, self.length)
+        self._mask.diagonal(dim1=1, dim2=3).copy_(own.transpose(1, 2)[:, None])
         x = F.embedding(torch.from_numpy(tokens).to(device)[:, None], self._embed["weight"])
         for layer, p in enumerate(self._blocks):
             y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
             query, key, value = projected(model, p, y, rotary)
             for kept, new in ((self._keys[layer], key), (self._values[layer], value)):
                 kept.view(-1, model.head_width).index_copy_(0, places, new.reshape(-1, model.head_width))
-            mixed = self._attended(layer, query, mask)
+            mixed = self._attended(layer, query)
             x = feed_forward(model, p, x + F.linear(mixed, p["attention_output"]))
         at += torch.from_numpy(alive).to(device)
         return F.rms_norm(x[:, 0], (model.width,), self._norm["weight"], model.norm_epsilon), self._output["weight"]
 
-    def _attended(self, layer: int, query: Tensor, mask: Tensor) -> Tensor:
+    def _attended(self, layer: int, query: Tensor) -> Tensor:
         """Attention of one query row a slot, [slots, 1, width]."""
-        model, keys, values = self.model, self._keys[layer], self._values[layer]
+        model, together = self.model, self._together
+        groups, repeated = self.slots // together, self._mask.shape[2]
+        keys, values = self._keys[layer].flatten(2, 3), self._values[layer].flatten(2, 3)
+        mask = self._mask.view(groups, 1, together * repeated, -1)
         if self.exact:
-            many = query.expand(-1, -1, self._query_rows, -1).contiguous()
+            asked = query.view(groups, together, model.heads, 1, model.head_width).transpose(1, 2)
+            many = asked.expand(-1, -1, -1, repeated, -1).flatten(2, 3).contiguous()
             mixed = F.scaled_dot_product_attention(
                 many, keys, values, attn_mask=mask, enable_gqa=model.heads != model.kv_heads
             )
-            return mixed[:, :, :1].transpose(1, 2).flatten(2)
-        groups = query.reshape(self.slots, model.kv_heads, model.heads // model.kv_heads, model.head_width)
-        scores = torch.matmul(groups, keys.transpose(-1, -2)) * model.head_width**-0.5 + mask
+            return mixed[:, :, ::repeated].transpose(1, 2).reshape(self.slots, 1, model.width)
+        shares = query.reshape(self.slots, model.kv_heads, model.heads // model.kv_heads, model.head_width)
+        scores = torch.matmul(shares, keys.transpose(-1, -2)) * model.head_width**-0.5 + mask
         return torch.matmul(scores.softmax(-1), values).reshape(self.slots, 1, model.width)
+
+
+def slots_together(length: int, query_rows: int = QUERY_ROWS) -> int:
+    """Return how many slots of `length` tokens share a product, such that each sums over its keys in the same order.
+
+    Of the keys of the others only zeros are added; a vector register takes the same of its own where each slot begins
+    at a multiple of its width.
+    """
+    if length % REGISTER:
+        return 1
+    return max(each for each in (1, 2, 4) if each <= query_rows and (each == 1 or each * length <= KEYS_AT_ONCE))

@@ -14,13 +14,11 @@ from torch import Tensor
 
 from tutti.model.batch import BatchError
 from tutti.model.blocks import Parameters, Rotary, feed_forward, projected
-from tutti.model.spec import ModelSpec
+from tutti.model.spec import REGISTER, ModelSpec
 
 Integers = npt.NDArray[np.int64]
 LEAST_POSITIONS = 16
 """A product of fewer rows has other bits on some processors."""
-PREFIX = 16
-"""A prefix has a multiple of so many positions: sums over a vector register's width have one order then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,7 @@ def answers_of(tokens: Integers, ends: Integers, *, prompt: int, answer: int) ->
     rows, length = len(tokens), tokens.shape[1] - 1
     if (longest := int(ends.max(initial=0)) + 1) > prompt:
         raise BatchError(f"a prompt has {longest} tokens; expected at most {prompt}")
-    width = min(length, -(-(prompt - 1) // PREFIX) * PREFIX)
+    width = min(length, -(-(prompt - 1) // REGISTER) * REGISTER)
     count = max(answer, -(-LEAST_POSITIONS // rows))
     owners, found = np.zeros(rows, np.int64), dict[bytes, int]()
     prefixes = np.zeros((rows, width), np.int64)

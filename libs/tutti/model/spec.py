@@ -19,10 +19,20 @@ from tutti.records.records import later, later_names, read_later, written
 
 UPDATES = ("adamw-chunk-v1",)
 SCHEDULES = ("cosine", "wsd")
+REGISTER = 16
+"""Float32 numbers in the widest vector register: sums over a multiple of so many positions have one order."""
 
 
 class SpecError(ValueError):
     """A spec names an unknown field, lacks one, or holds a value that cannot work."""
+
+
+def row_length(length: int, context: int) -> int:
+    """Return the least multiple of REGISTER that holds `length` tokens, as far as the context goes.
+
+    Rows of such a length are decoded in less time: slots share products of attention.
+    """
+    return max(length, min(-(-length // REGISTER) * REGISTER, context))
 
 
 def digest_of(value: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec, digest_of
+from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec, digest_of, row_length
 
 MODEL = ModelSpec(vocabulary=320, width=64, layers=2, heads=4, kv_heads=2, hidden=192, context=32)
 OPTIMIZER = OptimizerSpec(peak_rate=1e-3, steps=10)
@@ -70,3 +70,12 @@ def test_what_committer_and_scheduler_need_imports_without_torch() -> None:
     names = ["spec", "chunks", "tree", "plan", "schedule", "initial", "results", "vote", "audit", "batch"]
     program = "import sys; sys.modules['torch'] = None\n" + "\n".join(f"import tutti.model.{name}" for name in names)
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("length", "context", "expected"), [(0, 64, 0), (1, 64, 16), (32, 64, 32), (33, 64, 48), (33, 40, 40), (50, 40, 50)]
+)
+def test_rows_hold_a_multiple_of_sixteen_tokens_as_far_as_the_context_goes(
+    length: int, context: int, expected: int
+) -> None:
+    assert row_length(length, context) == expected

@@ -117,6 +117,10 @@ class FinetuningStage(TrainingStage):
         """The model that is trained, by that of the checkpoint: without its value model."""
         return replace(begun, value_model=False)
 
+    def length(self, section: Any, model: ModelSpec) -> int:
+        """Tokens of a row; 0: as many as the context of the model."""
+        return section.length or 0
+
     def roles_of_models(self) -> tuple[str, ...]:
         """The roles in the program that the initial checkpoint fills too."""
         return ()
@@ -252,7 +256,7 @@ class FinetuningStage(TrainingStage):
                     rows=section.rows,
                     threads=section.threads,
                     seed=section.seed,
-                    length=section.length or 0,
+                    length=self.length(section, begun.model),
                 ),
                 dataset=data.content_digest,
                 checkpoint_every=rhythm.checkpoint_every,

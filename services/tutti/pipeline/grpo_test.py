@@ -61,6 +61,11 @@ def test_its_job_reads_prompts_a_reference_and_a_reward_model(world: World) -> N
     assert finished(world, TEXT, "stages.grpo.ranks=2")[1] == []  # changes no bit of the result
 
 
+def test_its_rows_hold_a_multiple_of_sixteen_tokens(world: World) -> None:
+    run, _ = finished(world, TEXT, "stages.grpo.length=20")
+    assert Training.from_json(jobs(world, run)["grpo"].spec.training).step.length == 32
+
+
 def test_split_rollouts_have_workers_of_their_own_and_change_no_result(world: World) -> None:
     split = TEXT.replace("    kl: 0.05\n", "    kl: 0.05\n    rollout: {placement: split, workers: 2}\n")
     run, _ = finished(world, split)

@@ -15,6 +15,7 @@ from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, Job
 from tutti.corpus.manifest import Kind
 from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
 from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
+from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel
 from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipe import Count, Positive, Recipe
@@ -75,6 +76,10 @@ class GrpoSection(JobSection):
         le=MOST_LAG,
         description="iterations between the policy that generates answers and the one that is trained",
     )
+    length: Positive | None = Field(
+        default=None,
+        description="tokens of a prompt and its answer, rounded up to a multiple of 16; default: the model's context",
+    )
     learning_rate: Real = Field(default=1e-3, gt=0, description="peak learning rate")
     rollout: RolloutPart | None = Field(
         default=None, description="placement of rollouts; does not affect the result; default: colocated"
@@ -84,7 +89,7 @@ class GrpoSection(JobSection):
 class GrpoStage(FinetuningStage):
     name = "grpo"
     section = GrpoSection
-    version = "policies-2"
+    version = "policies-3"
     roles: ClassVar[tuple[Role, ...]] = (
         Role(INITIAL, Checkpoint),
         Role("prompts", Conversations),
@@ -162,6 +167,9 @@ class GrpoStage(FinetuningStage):
             lag=section.lag,
             least_spread=section.least_spread,
         )
+
+    def length(self, section: GrpoSection, model: ModelSpec) -> int:
+        return row_length(section.length or 0, model.context)
 
     def rhythm(self, asked: StageContext) -> Rhythm:
         """Whole iterations: inside of one, a state does not say what was rolled out."""
