@@ -314,7 +314,7 @@ def test_an_attempt_is_slow_to_be_ready_whose_processes_hang(stack: Path, pages:
 def test_ranks_stand_still_while_nobody_stores_their_snapshots(stack: Path, pages: Path, prometheus: Asked) -> None:
     with training(stack, pages, "input.limit=14", "train.ranks=1", *ENDLESS, "train.checkpoint_every=1", step=50):
         with hanging(*named(stack, "tutti.trainer.iochild")):
-            linger(10)
+            linger(15)
         fires(prometheus, "SnapshotsStall", shown=60)
 
 
