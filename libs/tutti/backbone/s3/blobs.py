@@ -31,9 +31,11 @@ from tutti.backbone.blobs import (
 )
 from tutti.backbone.files import READ_SIZE, Files, RealFiles, make_folders, overwrite
 from tutti.backbone.s3.sdk import InvalidResponseError, Minio, MinioException, S3Error, ServerError
+from tutti.native.largebytes import read_whole
 
 T = TypeVar("T")
 PART_SIZE = 64 << 20  # a blob of one part costs one request, and the server puts nothing together
+LARGE = 8 << 20
 ABANDONED_SECONDS = 24 * 3600.0  # no upload lasts so long
 _MISSING = ("NoSuchKey", "NoSuchObject", "NotFound", "ResourceNotFound")
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
@@ -218,7 +220,10 @@ class S3Blobs:
 
     def _read(self, key: str, start: int = 0, length: int = 0) -> bytes:
         with self._opened(key, start, length) as response:
-            return self._asked("get", key, response.read)
+            size = int(response.headers.get("content-length", 0))
+            if size < LARGE:
+                return self._asked("get", key, response.read)
+            return self._asked("get", key, lambda: read_whole(size, response.readinto))
 
     def _stream(self, key: str) -> Iterator[bytes]:
         """The blob in pieces."""
@@ -272,7 +277,7 @@ class S3Blobs:
             raise BlobsUnavailable(f"{self._where} refused to {verb} {what}: {code} {error.message}") from error
         except (ServerError, InvalidResponseError, MinioException) as error:
             raise BlobsUnavailable(f"{self._where} failed to {verb} {what}: {error}") from error
-        except (urllib3.exceptions.HTTPError, ConnectionError) as error:
+        except (urllib3.exceptions.HTTPError, ConnectionError, EOFError) as error:
             raise BlobsUnavailable(
                 f"{self._where} cannot be reached to {verb} {what}: {error}; is the server up?"
             ) from error
