@@ -8,7 +8,7 @@ forward. Does not import torch.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -51,12 +51,16 @@ class Request:
     prompt: tuple[int, ...]
 
 
-class Token(NamedTuple):
-    """A token of a completion that is in progress, with its log-probability at temperature 1."""
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A token of each completion that is in progress, with its log-probability at temperature 1, float32.
 
-    number: int
-    token: int
-    logprob: float
+    `numbers` are those of the requests.
+    """
+
+    numbers: tuple[int, ...]
+    tokens: npt.NDArray[np.int64]
+    logprobs: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +103,8 @@ class Engine(Protocol):
         """Take weights and check what the mode promises. Raises NotExact."""
         ...
 
-    def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Token | Completion]:
-        """Yield every token as it is chosen, and each completion when it is whole.
+    def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Tokens | Completion]:
+        """Yield the tokens of each step as they are chosen, and each completion when it is whole.
 
         Raises PromptTooLong, RequestRefused before the first token, NotFinite, EngineBusy, EngineStopped.
         """
@@ -132,15 +136,16 @@ def generate(
     sampling: Sampling,
     limits: Limits,
     *,
-    advanced: Callable[[], None] = lambda: None,
+    advanced: Callable[[int], object] = lambda _: None,
 ) -> list[Completion]:
     """Return the completions in the order of the requests. Raises what `stream` raises.
 
-    `advanced` is called for each token.
+    `advanced` is called with the number of tokens of each step.
     """
     whole = {}
     for event in engine.stream(requests, sampling, limits):
-        advanced()
         if isinstance(event, Completion):
             whole[event.number] = event
+        else:
+            advanced(len(event.tokens))
     return [whole[request.number] for request in requests]

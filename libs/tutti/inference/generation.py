@@ -32,11 +32,11 @@ def generate(
     limits: Limits,
     *,
     first: int = 0,
-    advanced: Callable[[], None] = lambda: None,
+    advanced: Callable[[int], object] = lambda _: None,
 ) -> list[Continuation]:
     """Continue each prompt; an empty one begins as a text does that follows another's end.
 
-    Prompt k draws as number `first + k`; `advanced` is called for each token. Raises PromptTooLong when a prompt fills
+    Prompt k draws as number `first + k`; `advanced` is called with the number of tokens made. Raises PromptTooLong when a prompt fills
     the model's context, NotFinite.
     """
     context = decoder.model.context
@@ -54,13 +54,13 @@ def generate(
             text, logits = decoder.begin(waiting[0].prompt, room=waiting[0].room)
             active[text] = waiting.popleft()
             active[text].take(logits.cpu().numpy())
-            advanced()
+            advanced(1)
         active = {text: growing for text, growing in active.items() if growing.stop is None}
         if active:
             rows = decoder.step(list(active), [growing.tokens[-1] for growing in active.values()])
             for growing, logits in zip(active.values(), rows.cpu().numpy(), strict=True):
                 growing.take(logits)
-                advanced()
+                advanced(1)
     return [growing.continuation() for growing in every]
 
 

@@ -7,7 +7,7 @@ Events come in the order of the slots, step after step, so equal calls give equa
 import math
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from tutti.inference.engine import (
     NotExact,
     Request,
     RequestRefused,
-    Token,
+    Tokens,
     Weights,
 )
 from tutti.inference.errors import PromptTooLong
@@ -33,37 +33,46 @@ from tutti.model.chunks import Layout
 from tutti.model.head import Head
 from tutti.model.transformer import Transformer
 
+Logprobs = npt.NDArray[np.float32]
 SLOTS = 32
 PREFIXES = 64
 
 
-@dataclass
+@dataclass(eq=False)
 class _Growing:
     """A completion in progress."""
 
     number: int
     prompt: tuple[int, ...]
     most: int
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    draws: list[float] = field(default_factory=list)
     stop: Stop | None = None
 
-    @property
-    def last(self) -> int:
-        return self.tokens[-1] if self.tokens else self.prompt[-1]
 
-    def take(self, token: Token, limits: Limits) -> None:
-        self.tokens.append(token.token)
-        self.logprobs.append(token.logprob)
-        if token.token == limits.end:
-            self.stop = Stop.END
-        elif len(self.tokens) == self.most:
-            self.stop = Stop.TOKENS if self.most == limits.tokens else Stop.CONTEXT
+class _Sheet:
+    """What the text of each slot has so far: a row of each table, [slots, tokens]."""
 
-    def whole(self) -> Completion:
-        assert self.stop is not None
-        return Completion(self.number, tuple(self.tokens), np.array(self.logprobs, np.float32), self.stop)
+    def __init__(self, slots: int, tokens: int) -> None:
+        self.tokens, self.logprobs = np.zeros((slots, tokens), np.int64), np.zeros((slots, tokens), np.float32)
+        self.draws = np.zeros((slots, tokens))
+        self.counts, self.lasts = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+
+    def place(self, slot: int, growing: _Growing, draws: npt.NDArray[np.float64]) -> None:
+        """Let a text begin."""
+        self.draws[slot, : growing.most] = draws
+        self.counts[slot], self.lasts[slot] = 0, growing.prompt[-1]
+
+    def take(self, slots: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64], logprobs: Logprobs) -> None:
+        """Add a token to each of some texts."""
+        at = self.counts[slots]
+        self.tokens[slots, at], self.logprobs[slots, at] = tokens, logprobs
+        self.counts[slots], self.lasts[slots] = at + 1, tokens
+
+    def whole(self, slot: int, growing: _Growing) -> Completion:
+        """The text of a slot."""
+        assert growing.stop is not None
+        count = self.counts[slot]
+        tokens = tuple(self.tokens[slot, :count].tolist())
+        return Completion(growing.number, tokens, self.logprobs[slot, :count].copy(), growing.stop)
 
 
 @dataclass(eq=False)
@@ -138,7 +147,7 @@ class SlotEngine:
     def score(self, texts: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float32]]:
         return score(self._now().transformer, texts, rows=self._rows, length=self._length)
 
-    def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Token | Completion]:
+    def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Tokens | Completion]:
         now = self._now()
         self._require_idle()
         every = self._begun(requests, limits)
@@ -161,26 +170,29 @@ class SlotEngine:
 
     def _streamed(
         self, now: _Loaded, every: list[_Growing], sampling: Sampling, limits: Limits
-    ) -> Iterator[Token | Completion]:
+    ) -> Iterator[Tokens | Completion]:
         self._require_idle()
         self._progress = {growing.number: growing for growing in every}
         waiting, placed = deque(every), dict[int, _Growing]()
+        sheet = _Sheet(now.slots.slots, min(limits.tokens, self._length))
         try:
             while waiting or placed:
-                self._fill(now, waiting, placed, sampling.seed)
+                self._fill(now, waiting, placed, sheet, sampling.seed)
                 for slot, growing in sorted(placed.items()):
                     if growing.stop is not None:
                         now.slots.clear(slot)
                         del placed[slot], self._progress[growing.number]
-                        yield growing.whole()
+                        yield sheet.whole(slot, growing)
                 if placed:
-                    yield from self._stepped(now, placed, sampling, limits)
+                    yield self._stepped(now, placed, sheet, sampling, limits)
         finally:
             self._progress = {}
             for slot in range(now.slots.slots):
                 now.slots.clear(slot)
 
-    def _fill(self, now: _Loaded, waiting: deque[_Growing], placed: dict[int, _Growing], seed: int) -> None:
+    def _fill(
+        self, now: _Loaded, waiting: deque[_Growing], placed: dict[int, _Growing], sheet: _Sheet, seed: int
+    ) -> None:
         """Let waiting texts begin in free slots."""
         if not waiting:
             return
@@ -195,31 +207,33 @@ class SlotEngine:
         for slot, growing in zip(free, begun, strict=True):
             self._prefixes.move_to_end((now.digest, growing.prompt))
             now.slots.place(slot, self._prefixes[now.digest, growing.prompt])
-            growing.draws = self._source.draws(seed, growing.number, len(growing.prompt), growing.most).tolist()
+            sheet.place(slot, growing, self._source.draws(seed, growing.number, len(growing.prompt), growing.most))
             placed[slot] = growing
         while len(self._prefixes) > PREFIXES:
             self._prefixes.popitem(last=False)
 
     def _stepped(
-        self, now: _Loaded, placed: dict[int, _Growing], sampling: Sampling, limits: Limits
-    ) -> Iterator[Token]:
+        self, now: _Loaded, placed: dict[int, _Growing], sheet: _Sheet, sampling: Sampling, limits: Limits
+    ) -> Tokens:
         """One step of all slots, and a token of each text."""
         slots, growing = zip(*sorted(placed.items()), strict=True)
-        count = now.slots.slots
-        tokens, alive, chosen = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
-        tokens[[*slots]], alive[[*slots]] = [each.last for each in growing], 1
-        hidden, weight = now.slots.step(tokens, alive)
+        used, count = np.array(slots), now.slots.slots
+        alive, chosen = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        alive[used] = 1
+        hidden, weight = now.slots.step(np.where(alive, sheet.lasts, 0), alive)
         assert self._head is not None
         logits = head_logits(self._head, hidden, weight)
         table = logits[:, : limits.vocabulary].float().cpu().numpy()
-        drawn = np.array([each.draws[len(each.tokens)] for each in growing])
-        chosen[[*slots]] = choose_each(table if len(slots) == count else table[[*slots]], sampling, drawn)
-        said = logprobs(logits, torch.from_numpy(chosen).to(logits.device)).tolist()
-        for slot, each, token in zip(slots, growing, chosen[[*slots]].tolist(), strict=True):
-            if each.stop is None:
-                made = Token(each.number, token, said[slot])
-                each.take(made, limits)
-                yield made
+        drawn = sheet.draws[used, sheet.counts[used]]
+        chosen[used] = choose_each(table if len(used) == count else table[used], sampling, drawn)
+        said = logprobs(logits, torch.from_numpy(chosen).to(logits.device)).float().cpu().numpy()[used]
+        sheet.take(used, chosen[used], said)
+        for place, (each, token) in enumerate(zip(growing, chosen[used].tolist(), strict=True)):
+            if token == limits.end:
+                each.stop = Stop.END
+            elif sheet.counts[used[place]] == each.most:
+                each.stop = Stop.TOKENS if each.most == limits.tokens else Stop.CONTEXT
+        return Tokens(tuple(each.number for each in growing), chosen[used], said)
 
     def _load(self, weights: Weights) -> None:
         vector = weights.vector

@@ -19,7 +19,7 @@ from tutti.inference.engine import (
     NotExact,
     Request,
     RequestRefused,
-    Token,
+    Tokens,
     Weights,
     generate,
 )
@@ -94,8 +94,9 @@ def test_control_another_number_draws_another_completion(engine: Engine) -> None
 def test_the_stream_yields_every_token_of_every_completion(engine: Engine) -> None:
     tokens: dict[int, list[int]] = {}
     for event in engine.stream(requests(12), SAMPLING, LIMITS):
-        if isinstance(event, Token):
-            tokens.setdefault(event.number, []).append(event.token)
+        if isinstance(event, Tokens):
+            for number, token in zip(event.numbers, event.tokens.tolist(), strict=True):
+                tokens.setdefault(number, []).append(token)
         else:
             assert tokens[event.number] == list(event.tokens)
             assert len(event.logprobs) == len(event.tokens)
@@ -156,7 +157,7 @@ def test_what_is_cancelled_ends_with_what_it_has(engine: Engine) -> None:
     whole = generate(engine, requests(10), SAMPLING, LIMITS)
     found = {}
     for event in engine.stream(requests(10), SAMPLING, LIMITS):
-        if isinstance(event, Token):
+        if isinstance(event, Tokens):
             engine.cancel(103)
         else:
             found[event.number] = event

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 
 from tutti.chassis import progress
 from tutti.chassis.tasks import WorkFailed
@@ -23,7 +22,13 @@ def model_of(wanted: Wanted) -> Iterator[Model]:
         raise WorkFailed(str(error)) from error
 
 
-def counted(most: int) -> Callable[[], None]:
-    """Return a function to call for each token, which reports how many of at most `most` there are."""
-    numbers = count(1)
-    return lambda: progress.say(next(numbers), most, unit="tokens")
+def counted(most: int) -> Callable[[int], None]:
+    """Return a function to call with a number of tokens, which reports how many of at most `most` there are by then."""
+    sums = 0
+
+    def advanced(tokens: int) -> None:
+        nonlocal sums
+        sums += tokens
+        progress.say(sums, most, unit="tokens")
+
+    return advanced

@@ -150,7 +150,7 @@ class Rollouts:
                 engine = self._started(crew.size, weights)
                 requests = self._requests(owners[crew.place], prompts, first)
                 sampling = Sampling(seed=self._training.step.seed)
-                own = generate(engine, requests, sampling, self._limits, advanced=worked)
+                own = generate(engine, requests, sampling, self._limits, advanced=lambda _: worked())
             except InferenceError as error:
                 raise RankFailure(
                     Reason.ROLLOUT_FAILED, f"iteration {iteration} cannot be rolled out: {error}"
