@@ -36,8 +36,8 @@ def generate(
 ) -> list[Continuation]:
     """Continue each prompt; an empty one begins as a text does that follows another's end.
 
-    Prompt k draws as number `first + k`; `advanced` is called with the number of tokens made. Raises PromptTooLong when a prompt fills
-    the model's context, NotFinite.
+    Prompt k draws as number `first + k`; `advanced` is called with the number of tokens made. Raises PromptTooLong when
+    a prompt fills the model's context, NotFinite.
     """
     context = decoder.model.context
     begins = [list(prompt) or [limits.end] for prompt in prompts]

@@ -55,19 +55,19 @@ def deviation(slots: Slots, head: Head, transformer: Transformer, *, seed: int =
     begins[0] = slots.length - steps + 1
     texts = [source.integers(0, model.vocabulary, begin + steps).tolist() for begin in begins]
     expected = score(transformer, texts, rows=slots.rows, length=slots.length)
-    slot = 0
+    first = list[Tensor]()
     for start in range(0, len(texts), slots.rows):
         ends = zip(texts[start : start + slots.rows], begins[start : start + slots.rows], strict=True)
         for prefix in slots.read([text[:begin] for text, begin in ends]):
-            slots.place(slot, prefix)
-            slot += 1
+            slots.place(len(first), prefix)
+            first.append(prefix.hidden)
     worst = 0.0
     for step in range(steps):
         at = [begin - 1 + step for begin in begins]
         read = np.array([text[place] for text, place in zip(texts, at, strict=True)], np.int64)
-        hidden, weight = slots.step(read, np.ones(slots.slots, np.int64))
+        hidden = slots.step(read, np.ones(slots.slots, np.int64)) if step else torch.stack(first)
         targets = torch.tensor([text[place + 1] for text, place in zip(texts, at, strict=True)], device=hidden.device)
-        seen = logprobs(head_logits(head, hidden, weight), targets).float().cpu().numpy()
+        seen = logprobs(head_logits(head, hidden, slots.output), targets).float().cpu().numpy()
         truth = np.array([row[place] for row, place in zip(expected, at, strict=True)], np.float32)
         difference = float(np.abs(seen - truth).max())
         if not difference <= worst:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 
 from tutti.inference.engine import (
     Completion,
@@ -28,7 +29,7 @@ from tutti.inference.errors import PromptTooLong
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import deviation, head_logits, logprobs, score
 from tutti.inference.sampling import Draws, Sampling, choose_each
-from tutti.inference.slots import QUERY_ROWS, Prefix, Slots
+from tutti.inference.slots import LEAST_SLOTS, QUERY_ROWS, Prefix, Slots
 from tutti.model.chunks import Layout
 from tutti.model.head import Head
 from tutti.model.transformer import Transformer
@@ -56,10 +57,9 @@ class _Sheet:
         self.draws = np.zeros((slots, tokens))
         self.counts, self.lasts = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
 
-    def place(self, slot: int, growing: _Growing, draws: npt.NDArray[np.float64]) -> None:
-        """Let a text begin."""
-        self.draws[slot, : growing.most] = draws
-        self.counts[slot], self.lasts[slot] = 0, growing.prompt[-1]
+    def place(self, slot: int, draws: npt.NDArray[np.float64]) -> None:
+        """Let a text begin, which has so many tokens at most."""
+        self.draws[slot, : len(draws)], self.counts[slot] = draws, 0
 
     def take(self, slots: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64], logprobs: Logprobs) -> None:
         """Add a token to each of some texts."""
@@ -177,7 +177,8 @@ class SlotEngine:
         sheet = _Sheet(now.slots.slots, min(limits.tokens, self._length))
         try:
             while waiting or placed:
-                self._fill(now, waiting, placed, sheet, sampling.seed)
+                if begun := self._fill(now, waiting, placed, sheet, sampling.seed):
+                    yield self._begun_with(now, begun, sheet, sampling, limits)
                 for slot, growing in sorted(placed.items()):
                     if growing.stop is not None:
                         now.slots.clear(slot)
@@ -192,48 +193,74 @@ class SlotEngine:
 
     def _fill(
         self, now: _Loaded, waiting: deque[_Growing], placed: dict[int, _Growing], sheet: _Sheet, seed: int
-    ) -> None:
-        """Let waiting texts begin in free slots."""
+    ) -> dict[int, _Growing]:
+        """Let waiting texts begin in free slots: which ones in which."""
         if not waiting:
-            return
+            return {}
         free = [slot for slot in range(now.slots.slots) if slot not in placed][: len(waiting)]
-        begun = [waiting.popleft() for _ in free]
-        missing = [each.prompt for each in begun if (now.digest, each.prompt) not in self._prefixes]
+        begun = {slot: waiting.popleft() for slot in free}
+        missing = [each.prompt for each in begun.values() if (now.digest, each.prompt) not in self._prefixes]
         read = list(dict.fromkeys(missing))
         for start in range(0, len(read), self._rows):
             part = read[start : start + self._rows]
             for prompt, prefix in zip(part, now.slots.read(part), strict=True):
                 self._prefixes[now.digest, prompt] = prefix
-        for slot, growing in zip(free, begun, strict=True):
+        for slot, growing in begun.items():
             self._prefixes.move_to_end((now.digest, growing.prompt))
             now.slots.place(slot, self._prefixes[now.digest, growing.prompt])
-            sheet.place(slot, growing, self._source.draws(seed, growing.number, len(growing.prompt), growing.most))
-            placed[slot] = growing
+            sheet.place(slot, self._source.draws(seed, growing.number, len(growing.prompt), growing.most))
+        placed.update(begun)
+        return begun
+
+    def _begun_with(
+        self, now: _Loaded, begun: dict[int, _Growing], sheet: _Sheet, sampling: Sampling, limits: Limits
+    ) -> Tokens:
+        """The first token of texts that begin: their prompts were read once for all of them."""
+        prompts = dict.fromkeys(each.prompt for each in begun.values())
+        places = {prompt: place for place, prompt in enumerate(prompts)}
+        hidden = torch.stack([self._prefixes[now.digest, prompt].hidden for prompt in places])
         while len(self._prefixes) > PREFIXES:
             self._prefixes.popitem(last=False)
+        padded = F.pad(hidden, (0, 0, 0, max(0, LEAST_SLOTS - len(hidden))))
+        rows = np.array([places[each.prompt] for each in begun.values()])
+        return self._chosen(now, begun, rows, padded, sheet, sampling, limits)
 
     def _stepped(
         self, now: _Loaded, placed: dict[int, _Growing], sheet: _Sheet, sampling: Sampling, limits: Limits
     ) -> Tokens:
         """One step of all slots, and a token of each text."""
-        slots, growing = zip(*sorted(placed.items()), strict=True)
-        used, count = np.array(slots), now.slots.slots
-        alive, chosen = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        alive[used] = 1
-        hidden, weight = now.slots.step(np.where(alive, sheet.lasts, 0), alive)
+        alive = np.zeros(now.slots.slots, np.int64)
+        alive[[*placed]] = 1
+        hidden = now.slots.step(np.where(alive, sheet.lasts, 0), alive)
+        ordered = dict(sorted(placed.items()))
+        return self._chosen(now, ordered, np.array([*ordered]), hidden, sheet, sampling, limits)
+
+    def _chosen(
+        self,
+        now: _Loaded,
+        texts: dict[int, _Growing],
+        rows: npt.NDArray[np.int64],
+        hidden: torch.Tensor,
+        sheet: _Sheet,
+        sampling: Sampling,
+        limits: Limits,
+    ) -> Tokens:
+        """A token of each text, by its slot; `rows` are theirs in `hidden` [rows, width]."""
         assert self._head is not None
-        logits = head_logits(self._head, hidden, weight)
+        slots = np.array([*texts])
+        logits = head_logits(self._head, hidden, now.slots.output)
         table = logits[:, : limits.vocabulary].float().cpu().numpy()
-        drawn = sheet.draws[used, sheet.counts[used]]
-        chosen[used] = choose_each(table if len(used) == count else table[used], sampling, drawn)
-        said = logprobs(logits, torch.from_numpy(chosen).to(logits.device)).float().cpu().numpy()[used]
-        sheet.take(used, chosen[used], said)
-        for place, (each, token) in enumerate(zip(growing, chosen[used].tolist(), strict=True)):
+        drawn = sheet.draws[slots, sheet.counts[slots]]
+        chosen = choose_each(table if len(rows) == len(table) else table[rows], sampling, drawn)
+        device = logits.device
+        said = logprobs(logits[torch.from_numpy(rows).to(device)], torch.from_numpy(chosen).to(device))
+        sheet.take(slots, chosen, found := said.float().cpu().numpy())
+        for slot, each, token in zip(texts, texts.values(), chosen.tolist(), strict=True):
             if token == limits.end:
                 each.stop = Stop.END
-            elif sheet.counts[used[place]] == each.most:
+            elif sheet.counts[slot] == each.most:
                 each.stop = Stop.TOKENS if each.most == limits.tokens else Stop.CONTEXT
-        return Tokens(tuple(each.number for each in growing), chosen[used], said)
+        return Tokens(tuple(each.number for each in texts.values()), chosen, found)
 
     def _load(self, weights: Weights) -> None:
         vector = weights.vector

@@ -153,18 +153,20 @@ def test_a_text_ends_where_the_context_does(engine: Engine) -> None:
     assert (len(one.tokens), one.stop) == (2, Stop.CONTEXT)
 
 
-def test_what_is_cancelled_ends_with_what_it_has(engine: Engine) -> None:
-    whole = generate(engine, requests(10), SAMPLING, LIMITS)
+@pytest.mark.parametrize("place", [3, 19])
+def test_what_is_cancelled_ends_with_what_it_has(engine: Engine, place: int) -> None:
+    """The last of twenty waits for a slot: an engine has at least sixteen."""
+    whole = generate(engine, requests(20), SAMPLING, LIMITS)
     found = {}
-    for event in engine.stream(requests(10), SAMPLING, LIMITS):
+    for event in engine.stream(requests(20), SAMPLING, LIMITS):
         if isinstance(event, Tokens):
-            engine.cancel(103)
+            engine.cancel(100 + place)
         else:
             found[event.number] = event
-    assert found[103].stop is Stop.CANCELLED
-    assert len(found[103].tokens) < len(whole[3].tokens)
-    assert all(same(found[each.number], each) for each in whole if each.number != 103)
-    engine.cancel(103)
+    assert found[100 + place].stop is Stop.CANCELLED
+    assert len(found[100 + place].tokens) < len(whole[place].tokens)
+    assert all(same(found[each.number], each) for each in whole if each.number != 100 + place)
+    engine.cancel(100 + place)
 
 
 def test_weights_are_swapped_by_digest_between_generations(engine: Engine) -> None:

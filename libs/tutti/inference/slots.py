@@ -28,10 +28,13 @@ Integers = npt.NDArray[np.int64]
 
 
 class Prefix:
-    """The keys and values of a prompt without its last token, each [layers, kv_heads, tokens, head_width]."""
+    """A prompt that was read: its keys and values, each [layers, kv_heads, tokens, head_width].
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self.keys, self.values = keys, values
+    `hidden` [width] is what the output matrix is multiplied with for its next token.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor, hidden: Tensor) -> None:
+        self.keys, self.values, self.hidden = keys, values, hidden
 
     @property
     def length(self) -> int:
@@ -75,36 +78,45 @@ class Slots:
         begins = torch.arange(groups * model.kv_heads * self._together, device=vector.device) * self.length
         self._begins = begins.view(groups, model.kv_heads, self._together).transpose(1, 2).reshape(self.slots, -1)
 
+    @property
+    def output(self) -> Tensor:
+        """The output matrix, [vocabulary, width]."""
+        return self._output["weight"]
+
     @torch.inference_mode()
     def read(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
         """Return the prefixes of prompts of 1 … length tokens; in exact mode of all of them together."""
         if self.exact:
-            longest = max(map(len, prompts)) - 1
+            longest = max(map(len, prompts))
             return self._read(prompts, length=min(self.length, -(-longest // REGISTER) * REGISTER))
-        return [self._read([prompt], length=len(prompt) - 1)[0] for prompt in prompts]
+        return [self._read([prompt], length=len(prompt))[0] for prompt in prompts]
 
     def _read(self, prompts: Sequence[Sequence[int]], *, length: int) -> list[Prefix]:
-        """Only what came before the last token is kept: that one is decoded, as all that follow it are."""
-        model, count = self.model, len(prompts)
+        model, count, device = self.model, len(prompts), self._vector.device
         shape = (model.layers, count, model.kv_heads, length, model.head_width)
         keys, values = self._vector.new_empty(shape), self._vector.new_empty(shape)
-        if length:
-            tokens = torch.zeros(count, length, dtype=torch.long)
-            for row, prompt in enumerate(prompts):
-                tokens[row, : len(prompt) - 1] = torch.tensor(prompt[:-1])
-            x = F.embedding(tokens.to(self._vector.device), self._embed["weight"])
-            here = (self._rotary[0][:length], self._rotary[1][:length])
-            for layer, p in enumerate(self._blocks):
-                y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
-                query, keys[layer], values[layer] = projected(model, p, y, here)
-                if layer + 1 < model.layers:
-                    mixed = F.scaled_dot_product_attention(
-                        query, keys[layer], values[layer], is_causal=True, enable_gqa=model.heads != model.kv_heads
-                    )
-                    x = x + F.linear(mixed.transpose(1, 2).flatten(2), p["attention_output"])
-                    x = feed_forward(model, p, x)
-        ends = [len(prompt) - 1 for prompt in prompts]
-        return [Prefix(keys[:, row, :, :end].clone(), values[:, row, :, :end].clone()) for row, end in enumerate(ends)]
+        tokens = torch.zeros(count, length, dtype=torch.long)
+        for row, prompt in enumerate(prompts):
+            tokens[row, : len(prompt)] = torch.tensor(prompt)
+        ends = torch.tensor([row * length + len(prompt) - 1 for row, prompt in enumerate(prompts)], device=device)
+        ends = F.pad(ends, (0, max(0, LEAST_SLOTS - count)))
+        x = F.embedding(tokens.to(device), self._embed["weight"])
+        here = (self._rotary[0][:length], self._rotary[1][:length])
+        for layer, p in enumerate(self._blocks):
+            y = F.rms_norm(x, (model.width,), p["attention_norm"], model.norm_epsilon)
+            query, keys[layer], values[layer] = projected(model, p, y, here)
+            mixed = F.scaled_dot_product_attention(
+                query, keys[layer], values[layer], is_causal=True, enable_gqa=model.heads != model.kv_heads
+            )
+            mixed = mixed.transpose(1, 2).flatten(2)
+            if layer + 1 == model.layers:  # nobody reads more than the last position of each prompt
+                x, mixed = (each.flatten(0, 1)[ends, None] for each in (x, mixed))
+            x = feed_forward(model, p, x + F.linear(mixed, p["attention_output"]))
+        hidden = self._normed(x)
+        return [
+            Prefix(keys[:, row, :, : len(prompt)].clone(), values[:, row, :, : len(prompt)].clone(), hidden[row])
+            for row, prompt in enumerate(prompts)
+        ]
 
     def place(self, slot: int, prefix: Prefix) -> None:
         """Let a text begin in a slot."""
@@ -123,11 +135,11 @@ class Slots:
             tensor.zero_()
 
     @torch.inference_mode()
-    def step(self, tokens: Integers, alive: Integers) -> tuple[Tensor, Tensor]:
+    def step(self, tokens: Integers, alive: Integers) -> Tensor:
         """Read one more token in every slot that is alive, which has room for it.
 
         Both arguments are int64 [slots]; `alive` is 1 or 0. Returns what the output matrix is multiplied with, [slots,
-        width], and that matrix, [vocabulary, width].
+        width].
         """
         model, at, device = self.model, self._lengths, self._lengths.device
         rotary = (self._rotary[0][at, None], self._rotary[1][at, None])
@@ -143,7 +155,11 @@ class Slots:
             mixed = self._attended(layer, query)
             x = feed_forward(model, p, x + F.linear(mixed, p["attention_output"]))
         at += torch.from_numpy(alive).to(device)
-        return F.rms_norm(x[:, 0], (model.width,), self._norm["weight"], model.norm_epsilon), self._output["weight"]
+        return self._normed(x)
+
+    def _normed(self, x: Tensor) -> Tensor:
+        """[rows, 1, width] to [rows, width]."""
+        return F.rms_norm(x[:, 0], (self.model.width,), self._norm["weight"], self.model.norm_epsilon)
 
     def _attended(self, layer: int, query: Tensor) -> Tensor:
         """Attention of one query row a slot, [slots, 1, width]."""
