@@ -111,6 +111,12 @@ def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, 
         assert compared["wins"]["low"] <= compared["wins"]["mean"] <= compared["wins"]["high"]
         assert 0 < compared["promised"] < 1
         assert compared["divergence"] > 0
+        differ = ("comparisons", "differ", compared["name"], "--count", "3", "-o", "json")
+        told = tutti(*differ, "--data-dir", served).json()
+        apart = [abs(each["promised"] - each["judged"]) for each in told["pairs"]]
+        assert len(apart) == 3
+        assert apart == sorted(apart, reverse=True)
+        assert all(each["prompt"].startswith("user: ") and each["judgements"] == 3 for each in told["pairs"])
     again = assistant(files, served, "-o", "json")
     assert again.code == 0, again.err
     assert all(stage["reused"] for stage in again.json()["run"]["stages"])

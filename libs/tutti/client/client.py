@@ -32,7 +32,7 @@ from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
-from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub, ReleaseServiceStub
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
@@ -162,6 +162,10 @@ class Client:
     @cached_property
     def experiences(self) -> ExperienceServiceStub:
         return ExperienceServiceStub(self.channel("sampling"))
+
+    @cached_property
+    def comparisons(self) -> ComparisonServiceStub:
+        return ComparisonServiceStub(self.channel("evaluation"))
 
     @cached_property
     def releases(self) -> ReleaseServiceStub:

@@ -20,6 +20,7 @@ from tutti.records.canonical import JsonValue
 from tutti.records.fields import Fields
 
 CONFIDENCE = 0.95
+DIGITS = 6
 
 
 class NotComparable(ValueError):
@@ -183,6 +184,58 @@ def judged(pairs: Sequence[Pair], lines: Iterable[PairLine], said: Iterable[Judg
         words=_words(pairs),
         unjudged=len(pairs) - len(seen),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """A pair by prompt and number: the probability that a reward model gives the candidate's answer, and the share that
+    it won of so many judgements.
+    """
+
+    prompt: str
+    number: int
+    promised: float
+    judged: float
+    judgements: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "prompt": self.prompt,
+            "number": self.number,
+            "promised": self.promised,
+            "judged": self.judged,
+            "judgements": self.judgements,
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        return cls(
+            fields.digest("prompt"),
+            fields.count("number"),
+            fields.number("promised"),
+            fields.number("judged"),
+            fields.count("judgements"),
+        )
+
+
+def differing(
+    pairs: Sequence[Pair], promised: Sequence[float], judgements: Sequence[Judgement], most: int
+) -> list[Differing]:
+    """The pairs on which a reward model and those who judged differ most, the widest difference first.
+
+    `promised` has a number for each pair. Pairs that nobody judged are left out.
+    """
+    outcomes: dict[tuple[str, int], list[float]] = {}
+    for each in judgements:
+        outcomes.setdefault((each.prompt, each.number), []).append(each.outcome)
+    found = []
+    for pair, chance in zip(pairs, promised, strict=True):
+        key = prompt_digest(pair.prompt), pair.number
+        if said := outcomes.get(key):
+            judged = round(sum(said) / len(said), DIGITS)
+            found.append(Differing(*key, round(chance, DIGITS), judged, len(said)))
+    found.sort(key=lambda each: (-abs(each.promised - each.judged), -each.judgements, each.prompt, each.number))
+    return found[:most]
 
 
 def _wins(judgements: Sequence[Judgement]) -> Interval:

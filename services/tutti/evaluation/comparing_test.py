@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tutti.corpus.conversations import Answer, Message, Role
+from tutti.corpus.conversations import Answer, Message, Role, prompt_digest
 from tutti.corpus.judgementset import BOTH_BAD, JudgementLine, PairLine
-from tutti.evaluation.comparing import NotComparable, Pair, compare, judged, paired
+from tutti.evaluation.comparing import Differing, Judgement, NotComparable, Pair, compare, differing, judged, paired
 from tutti.judgements import letters
 from tutti.judgements.crowds import Crowd
 
@@ -38,6 +38,19 @@ def test_better_answers_win() -> None:
     assert found.utilities[1] == 2.5 > found.utilities[0]
     reverse = compare(paired(answers(best), answers(worse)), CROWD, annotators=20, overlap=3, seed=0)
     assert reverse.wins.high < 0.4
+
+
+def test_the_pairs_on_which_a_reward_model_and_people_differ_most_come_first() -> None:
+    pairs = paired(answers(worse, 4), answers(best, 4))
+    names = [prompt_digest(each.prompt) for each in pairs]
+    said = [Judgement(names[0], pairs[0].number, who, True, score) for who, score in enumerate((2, 1, -1, 0))]
+    said += [Judgement(names[at], pairs[at].number, 0, True, -2) for at in (1, 2)]  # nobody judged the last one
+    found = differing(pairs, [0.9, 0.6, 0.1, 0.0], said, most=2)
+    assert found == [
+        Differing(names[2], pairs[2].number, 0.1, 1.0, 1),
+        Differing(names[0], pairs[0].number, 0.9, 0.375, 4),
+    ]
+    assert differing(pairs, [0.9, 0.6, 0.1, 0.0], said, most=9)[2:] == [Differing(names[1], pairs[1].number, 0.6, 1, 1)]
 
 
 def test_equal_answers_win_half() -> None:

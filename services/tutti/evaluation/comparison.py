@@ -25,17 +25,17 @@ from tutti.corpus.conversations import Answer
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
-from tutti.evaluation.comparing import Compared, NotComparable, Pair, compare, judged, paired
+from tutti.evaluation.comparing import DIGITS, Compared, NotComparable, Pair, compare, differing, judged, paired
 from tutti.evaluation.measuring import Folders, Measured, measure
 from tutti.judgements.crowds import Crowd, InvalidCrowd
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
 
-LOGIC_VERSION = "comparison-2"
+LOGIC_VERSION = "comparison-3"
 MOST_ANNOTATORS, MOST_CROWD_BYTES, MOST_SEED = 1000, 64 << 10, 2**53
 FOLDER = "evaluation/judgements"
-DIGITS = 6
+MOST_DIFFERING = 100
 
 
 def check(spec: ComparisonSpec) -> None:
@@ -110,7 +110,7 @@ def work(host: Host, made: Callable[[str], None] = lambda name: None) -> Work[Co
     def run(context: TaskContext, comparison: Comparison) -> Outcome:
         spec = comparison.spec
         try:
-            pairs = paired(_answers(host.blobs, spec.baseline), _answers(host.blobs, spec.candidate))
+            pairs = paired(answers_of(host.blobs, spec.baseline), answers_of(host.blobs, spec.candidate))
         except NotComparable as error:
             raise WorkFailed(str(error)) from error
         context.check()
@@ -118,7 +118,7 @@ def work(host: Host, made: Callable[[str], None] = lambda name: None) -> Work[Co
         context.check()
         models = measured(context, spec, pairs)
         lines = linefiles.write(host.blobs, FOLDER, found.judgements)
-        body = _body(spec, found, who, models, lines)
+        body = _body(spec, found, who, lines, _measures(spec, models, pairs, found))
         manifest = Manifest(Kind.COMPARISON, body, (), version.producer("evaluation"))
         result = publish(host.blobs, "evaluation", manifest, data_bytes=lines.bytes)
 
@@ -176,7 +176,7 @@ def _judged(blobs: Blobs, spec: ComparisonSpec, pairs: Sequence[Pair]) -> tuple[
     }
 
 
-def _answers(blobs: Blobs, sample: ComparedSample) -> list[Answer]:
+def answers_of(blobs: Blobs, sample: ComparedSample) -> list[Answer]:
     """The answers of a sample. Raises WorkFailed."""
     manifest = staging.manifest(blobs, sample.manifest_key, sample.content_digest, Kind.SAMPLE)
     if "lines" not in manifest.body:
@@ -193,9 +193,13 @@ def _checkpoint(sampling: SamplingServiceStub, sample: ComparedSample) -> str:
 
 
 def _body(
-    spec: ComparisonSpec, found: Compared, who: Mapping[str, JsonValue], models: Measured | None, lines: Lines
+    spec: ComparisonSpec,
+    found: Compared,
+    who: Mapping[str, JsonValue],
+    lines: Lines,
+    measures: Mapping[str, JsonValue],
 ) -> Mapping[str, JsonValue]:
-    body: dict[str, JsonValue] = {
+    return {
         "baseline": spec.baseline.content_digest,
         "candidate": spec.candidate.content_digest,
         **who,
@@ -203,12 +207,21 @@ def _body(
         "wins": [round(value, DIGITS) for value in (found.wins.mean, found.wins.low, found.wins.high)],
         "words": [round(value, DIGITS) for value in found.words],
         "lines": lines.to_json(),
+        **measures,
     }
-    if models is not None:
-        body |= {
-            "reward": spec.reward.state_digest,
-            "preferred": round(models.preferred, DIGITS),
-            "promised": round(models.promised, DIGITS),
-            "divergence": round(models.divergence, DIGITS),
-        }
-    return body
+
+
+def _measures(
+    spec: ComparisonSpec, models: Measured | None, pairs: Sequence[Pair], found: Compared
+) -> Mapping[str, JsonValue]:
+    """The part of the body that a reward model decides."""
+    if models is None:
+        return {}
+    apart = differing(pairs, models.chances, found.judgements, MOST_DIFFERING)
+    return {
+        "reward": spec.reward.state_digest,
+        "preferred": round(models.preferred, DIGITS),
+        "promised": round(models.promised, DIGITS),
+        "divergence": round(models.divergence, DIGITS),
+        "differing": [each.to_json() for each in apart],
+    }

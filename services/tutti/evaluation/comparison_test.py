@@ -8,7 +8,7 @@ import pytest
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobsUnavailable
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.work import linefiles
@@ -20,6 +20,7 @@ from tutti.contracts.evaluation.v1 import (
     ComparisonSpec,
     CreateComparisonRequest,
     JudgedSet,
+    ReadComparisonRequest,
 )
 from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
 from tutti.corpus.conversations import to_lines
@@ -28,6 +29,7 @@ from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing_test import answers, best, worse
 from tutti.evaluation.comparison import check, work
+from tutti.evaluation.differing import DifferingPairs
 from tutti.records.canonical import JsonValue, bytes_digest
 
 CROWD = '{"utility": "letters@1"}'
@@ -39,7 +41,12 @@ def build(host: Host) -> Service:
     """A service that does this work alone."""
     HOSTS[:] = [host]
     made = work(host)
-    return Service(name="evaluation", resources=[made.resource], serves=[served_work(made, check)], tasks=[made.task()])
+    return Service(
+        name="evaluation",
+        resources=[made.resource],
+        serves=[served_work(made, check, DifferingPairs(host, made))],
+        tasks=[made.task()],
+    )
 
 
 @pytest.fixture(params=range(3))
@@ -90,6 +97,14 @@ def test_a_comparison_is_made_once_and_has_the_same_content_under_another_name(w
     assert first.wins.low > 0.5
     assert world.insist(lambda: stub.GetComparison(GetRequest(name="comparisons/a"))) == first
     world.examine()
+
+
+def test_a_comparison_without_a_reward_model_has_no_pairs_on_which_one_differs(world: Simulation) -> None:
+    found = compared(world, spec())
+    assert found.state == STATE_DONE, found.reason
+    stub = ComparisonServiceStub(world.channel("evaluation"))
+    with pytest.raises(Refused, match="has no reward model; give the stage one as `reward`"):
+        world.insist(lambda: stub.ReadComparison(ReadComparisonRequest(name=found.name)))
 
 
 def judgements(write: Callable[[str], str], other: Callable[[str], str]) -> JudgedSet:

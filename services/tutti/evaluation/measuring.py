@@ -33,10 +33,11 @@ class Folders:
 
 @dataclass(frozen=True)
 class Measured:
-    """`promised` is the mean probability that the candidate's answer is the better one, `preferred` the share of pairs
-    in which it has the higher score; `divergence` is in nats an answer.
+    """`chances` are the probabilities that the candidate's answer is the better one, by pair, `promised` is their mean,
+    and `preferred` the share of pairs in which it has the higher score; `divergence` is in nats an answer.
     """
 
+    chances: tuple[float, ...]
     promised: float
     preferred: float
     divergence: float
@@ -71,8 +72,10 @@ def measure(folders: Folders, tokenizer: BytePairTokenizer, pairs: Sequence[Pair
         apart = divergences(policy, reference, [text for text, _ in own], [begin for _, begin in own], rows=rows)
     except (InferenceError, CheckpointError, TemplateError) as error:
         raise WorkFailed(str(error)) from error
+    chances = 0.5 + 0.5 * np.tanh(margins / 2)
     return Measured(
-        promised=float((0.5 + 0.5 * np.tanh(margins / 2)).mean()),
+        chances=tuple(chances.tolist()),
+        promised=float(chances.mean()),
         preferred=float((0.5 + 0.5 * np.sign(margins)).mean()),
         divergence=float(apart.mean()),
     )

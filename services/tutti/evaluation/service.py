@@ -10,6 +10,7 @@ from tutti.chassis.service import Host, Service
 from tutti.chassis.work.work import served_work
 from tutti.contracts.evaluation.v1 import ReleaseRevoked
 from tutti.evaluation import comparison, release
+from tutti.evaluation.differing import DifferingPairs
 from tutti.evaluation.release import Releases
 from tutti.evaluation.reliance import Relied, asked, consumes
 from tutti.evaluation.standing import Standings
@@ -27,7 +28,7 @@ def build(host: Host) -> Service:
         resources=[comparisons.resource, releases.resource],
         tables=[releases.keys.table, relied.table],
         serves=[
-            served_work(comparisons, comparison.check),
+            served_work(comparisons, comparison.check, DifferingPairs(host, comparisons)),
             served_work(releases.work, release.check, releases),
         ],
         consumes=consumes(relied, reconcilers),

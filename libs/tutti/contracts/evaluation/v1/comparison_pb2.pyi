@@ -353,6 +353,98 @@ class Comparison(_message.Message):
 Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
 
 @_typing.final
+class ReadComparisonRequest(_message.Message):
+    """ReadComparisonRequest asks for pairs of a comparison."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the comparison, which is done and has a reward model."""
+    count: _builtins.int
+    """count of pairs, at most 100; 0 means 10."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadComparisonRequest: _TypeAlias = ReadComparisonRequest  # noqa: Y015
+
+@_typing.final
+class DifferingPair(_message.Message):
+    """DifferingPair is a pair of answers, what a reward model promised of it and how it was judged."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    PROMISED_FIELD_NUMBER: _builtins.int
+    JUDGED_FIELD_NUMBER: _builtins.int
+    JUDGEMENTS_FIELD_NUMBER: _builtins.int
+    prompt: _builtins.str
+    """prompt as text, a line for each message."""
+    baseline: _builtins.str
+    """baseline is the answer of the baseline."""
+    candidate: _builtins.str
+    """candidate is the answer of the candidate."""
+    promised: _builtins.float
+    """promised is the probability that the candidate's answer is the better one, by the reward model."""
+    judged: _builtins.float
+    """judged is the share of judgements that the candidate's answer won, ties counted half."""
+    judgements: _builtins.int
+    """judgements of the pair."""
+    def __init__(
+        self,
+        *,
+        prompt: _builtins.str = ...,
+        baseline: _builtins.str = ...,
+        candidate: _builtins.str = ...,
+        promised: _builtins.float = ...,
+        judged: _builtins.float = ...,
+        judgements: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "judged", b"judged", "judgements", b"judgements", "promised", b"promised", "prompt", b"prompt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DifferingPair: _TypeAlias = DifferingPair  # noqa: Y015
+
+@_typing.final
+class ReadComparisonResponse(_message.Message):
+    """ReadComparisonResponse contains the pairs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAIRS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___DifferingPair]:
+        """pairs, the widest difference first."""
+
+    def __init__(
+        self,
+        *,
+        pairs: _abc.Iterable[Global___DifferingPair] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pairs", b"pairs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadComparisonResponse: _TypeAlias = ReadComparisonResponse  # noqa: Y015
+
+@_typing.final
 class CreateComparisonRequest(_message.Message):
     """CreateComparisonRequest describes the comparison to create."""
 

@@ -51,6 +51,11 @@ class ComparisonServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ListComparisonsResponse.FromString,
                 _registered_method=True)
+        self.ReadComparison = channel.unary_unary(
+                '/tutti.evaluation.v1.ComparisonService/ReadComparison',
+                request_serializer=tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ReadComparisonRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ReadComparisonResponse.FromString,
+                _registered_method=True)
         self.CancelComparison = channel.unary_unary(
                 '/tutti.evaluation.v1.ComparisonService/CancelComparison',
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
@@ -83,6 +88,13 @@ class ComparisonServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadComparison(self, request, context):
+        """ReadComparison returns the pairs on which the reward model and those who judged differ most.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CancelComparison(self, request, context):
         """CancelComparison cancels a comparison.
         """
@@ -107,6 +119,11 @@ def add_ComparisonServiceServicer_to_server(servicer, server):
                     servicer.ListComparisons,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ListComparisonsResponse.SerializeToString,
+            ),
+            'ReadComparison': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadComparison,
+                    request_deserializer=tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ReadComparisonRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ReadComparisonResponse.SerializeToString,
             ),
             'CancelComparison': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelComparison,
@@ -196,6 +213,33 @@ class ComparisonService:
             '/tutti.evaluation.v1.ComparisonService/ListComparisons',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
             tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ListComparisonsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadComparison(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.evaluation.v1.ComparisonService/ReadComparison',
+            tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ReadComparisonRequest.SerializeToString,
+            tutti_dot_contracts_dot_evaluation_dot_v1_dot_comparison__pb2.ReadComparisonResponse.FromString,
             options,
             channel_credentials,
             insecure,

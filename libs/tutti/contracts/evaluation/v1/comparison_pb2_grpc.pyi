@@ -40,6 +40,8 @@ class ComparisonServiceStub:
     """GetComparison returns a comparison."""
     ListComparisons: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _comparison_pb2.ListComparisonsResponse]
     """ListComparisons returns one page of comparisons, sorted by name."""
+    ReadComparison: _grpc.UnaryUnaryMultiCallable[_comparison_pb2.ReadComparisonRequest, _comparison_pb2.ReadComparisonResponse]
+    """ReadComparison returns the pairs on which the reward model and those who judged differ most."""
     CancelComparison: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _comparison_pb2.Comparison]
     """CancelComparison cancels a comparison."""
 
@@ -54,6 +56,8 @@ class ComparisonServiceAsyncStub(ComparisonServiceStub):
     """GetComparison returns a comparison."""
     ListComparisons: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _comparison_pb2.ListComparisonsResponse]  # type: ignore[assignment]
     """ListComparisons returns one page of comparisons, sorted by name."""
+    ReadComparison: _aio.UnaryUnaryMultiCallable[_comparison_pb2.ReadComparisonRequest, _comparison_pb2.ReadComparisonResponse]  # type: ignore[assignment]
+    """ReadComparison returns the pairs on which the reward model and those who judged differ most."""
     CancelComparison: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _comparison_pb2.Comparison]  # type: ignore[assignment]
     """CancelComparison cancels a comparison."""
 
@@ -83,6 +87,14 @@ class ComparisonServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_comparison_pb2.ListComparisonsResponse, _abc.Awaitable[_comparison_pb2.ListComparisonsResponse]]:
         """ListComparisons returns one page of comparisons, sorted by name."""
+
+    @_abc_1.abstractmethod
+    def ReadComparison(
+        self,
+        request: _comparison_pb2.ReadComparisonRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_comparison_pb2.ReadComparisonResponse, _abc.Awaitable[_comparison_pb2.ReadComparisonResponse]]:
+        """ReadComparison returns the pairs on which the reward model and those who judged differ most."""
 
     @_abc_1.abstractmethod
     def CancelComparison(
