@@ -167,6 +167,8 @@ CATALOGUE: dict[str, str] = {
     "UNAVAILABLE": "the service or a store that it needs cannot be reached; try again",
     "DEADLINE_EXCEEDED": "no answer in time; the call may have had its effect, so repeat it with the same request_id",
     "CORRUPT_ROW": "a stored row was damaged; restore it from a backup",
+    "NOT_DONE": "the result does not exist: its work waits, runs, failed or was cancelled",
+    "RESULT_GONE": "a stored result is missing or damaged; make it again",
     "EMIT_REFUSED": "a service emitted an event that it must not emit (a defect)",
     "STALE_WRITE": "a service wrote a resource that it had not locked (a defect)",
     "STILL_POISON": "the handler could not process the event again; its dead letter says why",

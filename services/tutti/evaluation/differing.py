@@ -1,6 +1,6 @@
 """Pairs of a comparison on which the reward model and those who judged differ most, with their texts."""
 
-from tutti.chassis.errors import Refused
+from tutti.chassis.errors import Refused, declare
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
@@ -21,6 +21,8 @@ from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
 
 SHOWN = 10
+
+declare({"NO_REWARD_MODEL": "the comparison has no reward model, so nothing can differ from its judgements"})
 
 
 class DifferingPairs:
@@ -43,7 +45,7 @@ class DifferingPairs:
         except WorkFailed as error:
             raise Refused("RESULT_GONE", f"{known.name}: {error.reason.partition(';')[0]}; compare again") from error
         if "differing" not in manifest.body:
-            raise Refused("MADE_BEFORE", f"{known.name} was made by an earlier version; compare again")
+            raise Refused("RESULT_GONE", f"{known.name} was made by an earlier version; compare again")
         by_key = {(prompt_digest(each.prompt), each.number): each for each in pairs}
         found = [Differing.read(each) for each in fields.objects("differing")]
         shown = found[: min(request.count or SHOWN, MOST_DIFFERING)]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
@@ -45,13 +45,6 @@ MAX_TOKENS = 4096
 MAX_EACH = 64
 PAGE = 1000
 _CHECKPOINT = re.compile(r"checkpoints/[^/]+/\d+/\d+")
-
-declare(
-    {
-        "NOT_DONE": "the result does not exist: its work waits, runs, failed or was cancelled",
-        "RESULT_GONE": "the stored result of a sample or an export is missing or damaged; make it again",
-    }
-)
 
 
 def sampling_of(spec: SampleSpec) -> Sampling:

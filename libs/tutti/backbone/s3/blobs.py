@@ -30,8 +30,8 @@ from tutti.backbone.blobs import (
     check_prefix,
 )
 from tutti.backbone.files import READ_SIZE, Files, RealFiles, make_folders, overwrite
+from tutti.backbone.s3.largebytes import read_whole
 from tutti.backbone.s3.sdk import InvalidResponseError, Minio, MinioException, S3Error, ServerError
-from tutti.native.largebytes import read_whole
 
 T = TypeVar("T")
 PART_SIZE = 64 << 20  # a blob of one part costs one request, and the server puts nothing together

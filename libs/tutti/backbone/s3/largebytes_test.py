@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tutti.native.largebytes import STEP, read_whole
+from tutti.backbone.s3.largebytes import STEP, read_whole
 
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, STEP - 1, STEP, 2 * STEP + 7])
