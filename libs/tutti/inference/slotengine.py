@@ -34,6 +34,7 @@ from tutti.model.chunks import Layout
 from tutti.model.head import Head
 from tutti.model.transformer import Transformer
 
+Integers = npt.NDArray[np.int64]
 Logprobs = npt.NDArray[np.float32]
 SLOTS = 32
 PREFIXES = 64
@@ -49,30 +50,43 @@ class _Growing:
     stop: Stop | None = None
 
 
-class _Sheet:
-    """What the text of each slot has so far: a row of each table, [slots, tokens]."""
+class _Generation:
+    """The completions of a call: those that wait, those `placed` in slots, and a row of each table per slot."""
 
-    def __init__(self, slots: int, tokens: int) -> None:
-        self.tokens, self.logprobs = np.zeros((slots, tokens), np.int64), np.zeros((slots, tokens), np.float32)
-        self.draws = np.zeros((slots, tokens))
+    def __init__(self, every: Sequence[_Growing], sampling: Sampling, limits: Limits, *, slots: int, most: int) -> None:
+        """`most` tokens are the longest that a completion can have."""
+        self.sampling, self.limits = sampling, limits
+        self.waiting, self.placed = deque(every), dict[int, _Growing]()
+        self.tokens, self.logprobs = np.zeros((slots, most), np.int64), np.zeros((slots, most), np.float32)
+        self.draws = np.zeros((slots, most))
         self.counts, self.lasts = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
 
-    def place(self, slot: int, draws: npt.NDArray[np.float64]) -> None:
-        """Let a text begin, which has so many tokens at most."""
-        self.draws[slot, : len(draws)], self.counts[slot] = draws, 0
+    def begin(self) -> dict[int, _Growing]:
+        """Let completions that wait begin in free slots: which ones in which."""
+        free = [slot for slot in range(len(self.counts)) if slot not in self.placed][: len(self.waiting)]
+        begun = {slot: self.waiting.popleft() for slot in free}
+        self.placed.update(begun)
+        return begun
 
-    def take(self, slots: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64], logprobs: Logprobs) -> None:
-        """Add a token to each of some texts."""
+    def end(self, slot: int) -> Completion:
+        """Free a slot: the completion that it held."""
+        growing, count = self.placed.pop(slot), self.counts[slot]
+        assert growing.stop is not None
+        tokens = tuple(self.tokens[slot, :count].tolist())
+        return Completion(growing.number, tokens, self.logprobs[slot, :count].copy(), growing.stop)
+
+    def take(self, texts: dict[int, _Growing], tokens: Integers, logprobs: Logprobs) -> Tokens:
+        """Add a token to each of some texts, which are named by their slots."""
+        slots = np.array([*texts])
         at = self.counts[slots]
         self.tokens[slots, at], self.logprobs[slots, at] = tokens, logprobs
         self.counts[slots], self.lasts[slots] = at + 1, tokens
-
-    def whole(self, slot: int, growing: _Growing) -> Completion:
-        """The text of a slot."""
-        assert growing.stop is not None
-        count = self.counts[slot]
-        tokens = tuple(self.tokens[slot, :count].tolist())
-        return Completion(growing.number, tokens, self.logprobs[slot, :count].copy(), growing.stop)
+        for count, each, token in zip((at + 1).tolist(), texts.values(), tokens.tolist(), strict=True):
+            if token == self.limits.end:
+                each.stop = Stop.END
+            elif count == each.most:
+                each.stop = Stop.TOKENS if each.most == self.limits.tokens else Stop.CONTEXT
+        return Tokens(tuple(each.number for each in texts.values()), tokens, logprobs)
 
 
 @dataclass(eq=False)
@@ -173,94 +187,64 @@ class SlotEngine:
     ) -> Iterator[Tokens | Completion]:
         self._require_idle()
         self._progress = {growing.number: growing for growing in every}
-        waiting, placed = deque(every), dict[int, _Growing]()
-        sheet = _Sheet(now.slots.slots, min(limits.tokens, self._length))
+        most = min(limits.tokens, self._length)
+        texts = _Generation(every, sampling, limits, slots=now.slots.slots, most=most)
         try:
-            while waiting or placed:
-                if begun := self._fill(now, waiting, placed, sheet, sampling.seed):
-                    yield self._begun_with(now, begun, sheet, sampling, limits)
-                for slot, growing in sorted(placed.items()):
+            while texts.waiting or texts.placed:
+                if begun := texts.begin():
+                    yield self._begun_with(now, texts, begun)
+                for slot, growing in sorted(texts.placed.items()):
                     if growing.stop is not None:
                         now.slots.clear(slot)
-                        del placed[slot], self._progress[growing.number]
-                        yield sheet.whole(slot, growing)
-                if placed:
-                    yield self._stepped(now, placed, sheet, sampling, limits)
+                        del self._progress[growing.number]
+                        yield texts.end(slot)
+                if texts.placed:
+                    yield self._stepped(now, texts)
         finally:
             self._progress = {}
             for slot in range(now.slots.slots):
                 now.slots.clear(slot)
 
-    def _fill(
-        self, now: _Loaded, waiting: deque[_Growing], placed: dict[int, _Growing], sheet: _Sheet, seed: int
-    ) -> dict[int, _Growing]:
-        """Let waiting texts begin in free slots: which ones in which."""
-        if not waiting:
-            return {}
-        free = [slot for slot in range(now.slots.slots) if slot not in placed][: len(waiting)]
-        begun = {slot: waiting.popleft() for slot in free}
-        missing = [each.prompt for each in begun.values() if (now.digest, each.prompt) not in self._prefixes]
-        read = list(dict.fromkeys(missing))
-        for start in range(0, len(read), self._rows):
-            part = read[start : start + self._rows]
+    def _begun_with(self, now: _Loaded, texts: _Generation, begun: dict[int, _Growing]) -> Tokens:
+        """The first token of texts that begin: a prompt is read once for all of them."""
+        prompts = list(dict.fromkeys(each.prompt for each in begun.values()))
+        missing = [prompt for prompt in prompts if (now.digest, prompt) not in self._prefixes]
+        for start in range(0, len(missing), self._rows):
+            part = missing[start : start + self._rows]
             for prompt, prefix in zip(part, now.slots.read(part), strict=True):
                 self._prefixes[now.digest, prompt] = prefix
-        for slot, growing in begun.items():
-            self._prefixes.move_to_end((now.digest, growing.prompt))
-            now.slots.place(slot, self._prefixes[now.digest, growing.prompt])
-            sheet.place(slot, self._source.draws(seed, growing.number, len(growing.prompt), growing.most))
-        placed.update(begun)
-        return begun
-
-    def _begun_with(
-        self, now: _Loaded, begun: dict[int, _Growing], sheet: _Sheet, sampling: Sampling, limits: Limits
-    ) -> Tokens:
-        """The first token of texts that begin: their prompts were read once for all of them."""
-        prompts = dict.fromkeys(each.prompt for each in begun.values())
-        places = {prompt: place for place, prompt in enumerate(prompts)}
-        hidden = torch.stack([self._prefixes[now.digest, prompt].hidden for prompt in places])
+        for slot, each in begun.items():
+            self._prefixes.move_to_end((now.digest, each.prompt))
+            now.slots.place(slot, self._prefixes[now.digest, each.prompt])
+            draws = self._source.draws(texts.sampling.seed, each.number, len(each.prompt), each.most)
+            texts.draws[slot, : each.most], texts.counts[slot] = draws, 0
+        rows = {prompt: row for row, prompt in enumerate(prompts)}
+        hidden = torch.stack([self._prefixes[now.digest, prompt].hidden for prompt in rows])
         while len(self._prefixes) > PREFIXES:
             self._prefixes.popitem(last=False)
         padded = F.pad(hidden, (0, 0, 0, max(0, LEAST_SLOTS - len(hidden))))
-        rows = np.array([places[each.prompt] for each in begun.values()])
-        return self._chosen(now, begun, rows, padded, sheet, sampling, limits)
+        return self._chosen(now, texts, begun, padded, np.array([rows[each.prompt] for each in begun.values()]))
 
-    def _stepped(
-        self, now: _Loaded, placed: dict[int, _Growing], sheet: _Sheet, sampling: Sampling, limits: Limits
-    ) -> Tokens:
+    def _stepped(self, now: _Loaded, texts: _Generation) -> Tokens:
         """One step of all slots, and a token of each text."""
-        alive = np.zeros(now.slots.slots, np.int64)
-        alive[[*placed]] = 1
-        hidden = now.slots.step(np.where(alive, sheet.lasts, 0), alive)
-        ordered = dict(sorted(placed.items()))
-        return self._chosen(now, ordered, np.array([*ordered]), hidden, sheet, sampling, limits)
+        placed = dict(sorted(texts.placed.items()))
+        slots, alive = np.array([*placed]), np.zeros(now.slots.slots, np.int64)
+        alive[slots] = 1
+        return self._chosen(now, texts, placed, now.slots.step(texts.lasts * alive, alive), slots)
 
     def _chosen(
-        self,
-        now: _Loaded,
-        texts: dict[int, _Growing],
-        rows: npt.NDArray[np.int64],
-        hidden: torch.Tensor,
-        sheet: _Sheet,
-        sampling: Sampling,
-        limits: Limits,
+        self, now: _Loaded, texts: _Generation, growing: dict[int, _Growing], hidden: torch.Tensor, rows: Integers
     ) -> Tokens:
         """A token of each text, by its slot; `rows` are theirs in `hidden` [rows, width]."""
         assert self._head is not None
-        slots = np.array([*texts])
+        slots = np.array([*growing])
         logits = head_logits(self._head, hidden, now.slots.output)
-        table = logits[:, : limits.vocabulary].float().cpu().numpy()
-        drawn = sheet.draws[slots, sheet.counts[slots]]
-        chosen = choose_each(table if len(rows) == len(table) else table[rows], sampling, drawn)
+        table = logits[:, : texts.limits.vocabulary].float().cpu().numpy()
+        drawn = texts.draws[slots, texts.counts[slots]]
+        chosen = choose_each(table if len(rows) == len(table) else table[rows], texts.sampling, drawn)
         device = logits.device
         said = logprobs(logits[torch.from_numpy(rows).to(device)], torch.from_numpy(chosen).to(device))
-        sheet.take(slots, chosen, found := said.float().cpu().numpy())
-        for slot, each, token in zip(texts, texts.values(), chosen.tolist(), strict=True):
-            if token == limits.end:
-                each.stop = Stop.END
-            elif sheet.counts[slot] == each.most:
-                each.stop = Stop.TOKENS if each.most == limits.tokens else Stop.CONTEXT
-        return Tokens(tuple(each.number for each in texts.values()), chosen, found)
+        return texts.take(growing, chosen, said.float().cpu().numpy())
 
     def _load(self, weights: Weights) -> None:
         vector = weights.vector
