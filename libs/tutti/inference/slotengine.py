@@ -239,11 +239,10 @@ class SlotEngine:
         assert self._head is not None
         slots = np.array([*growing])
         logits = head_logits(self._head, hidden, now.slots.output)
-        table = logits[:, : texts.limits.vocabulary].float().cpu().numpy()
-        drawn = texts.draws[slots, texts.counts[slots]]
-        chosen = choose_each(table if len(rows) == len(table) else table[rows], texts.sampling, drawn)
-        device = logits.device
-        said = logprobs(logits[torch.from_numpy(rows).to(device)], torch.from_numpy(chosen).to(device))
+        own = logits[torch.from_numpy(rows).to(logits.device)]
+        table = own[:, : texts.limits.vocabulary].float().cpu().numpy()
+        chosen = choose_each(table, texts.sampling, texts.draws[slots, texts.counts[slots]])
+        said = logprobs(own, torch.from_numpy(chosen).to(own.device))
         return texts.take(growing, chosen, said.float().cpu().numpy())
 
     def _load(self, weights: Weights) -> None:

@@ -85,6 +85,15 @@ def test_a_completion_does_not_depend_on_what_is_generated_beside_it(engine: Eng
     assert all(same(one, other) for one, other in zip(together, backwards[::-1], strict=True))
 
 
+@pytest.mark.parametrize("count", [16, 20])
+def test_answers_to_one_prompt_are_those_that_are_generated_alone(engine: Engine, count: int) -> None:
+    asked = [Request(k, tuple(tokens_of(SMALL, 5, seed=k // 4))) for k in range(count)]
+    together = generate(engine, asked, SAMPLING, LIMITS)
+    assert len({one.tokens for one in together}) == count
+    for one, request in zip(together, asked, strict=True):
+        assert same(one, generate(engine, [request], SAMPLING, LIMITS)[0])
+
+
 def test_control_another_number_draws_another_completion(engine: Engine) -> None:
     [one] = generate(engine, [Request(1, (3, 4))], SAMPLING, LIMITS)
     [other] = generate(engine, [Request(2, (3, 4))], SAMPLING, LIMITS)
