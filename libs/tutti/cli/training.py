@@ -65,7 +65,7 @@ def trained(platform: Platform, wanted: ClassifierRequest) -> tuple[Classifier, 
             client.ingest.CreateClassifier(request)
         except AlreadyExists as problem:
             raise Failure(f"{request.name} was asked for by another just now; {RENAME} [ALREADY_EXISTS]") from problem
-    with cancelling(client.ingest.CancelClassifier, request.name), patiently(f"{request.name} is trained"):
+    with cancelling(client.ingest.CancelClassifier, request.name), patiently(f"trains {request.name}"):
         done = waiting.done(lambda: client.ingest.GetClassifier(GetRequest(name=request.name)), platform.ended)
     if known is not None:
         _same_texts(client, done, wanted)

@@ -181,7 +181,7 @@ def extend(group: click.Group) -> None:
             request_id = fresh_id()
             request = CreateExportRequest(request_id=request_id, name=f"exports/{request_id}", spec=spec)
             resource = client.sampling.CreateExport(request).export.name
-            with cancelling(client.sampling.CancelExport, resource), patiently(f"{spec.checkpoint} is written"):
+            with cancelling(client.sampling.CancelExport, resource), patiently(f"writes {spec.checkpoint}"):
                 done = waiting.done(lambda: client.sampling.GetExport(GetRequest(name=resource)), platform.ended)
             for file in done.files:
                 written(client, done, file, made)
