@@ -40,18 +40,18 @@ def program(name: str) -> str:
 def scraping(
     folder: Path,
     rules: Sequence[Mapping[str, Any]],
-    addresses: Mapping[str, str],
+    addresses: Mapping[str, Sequence[str]],
     *,
     interval: float = 0.5,
     others: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Asked]:
-    """Ask a real Prometheus with these rules, which scrapes the address of each container every `interval` seconds.
+    """Ask a real Prometheus with these rules, which scrapes the addresses of each container every `interval` seconds.
 
     `others` are addresses of what is not of ours, by job. Yields a function from a path of its API, such as `rules`, to
     the data of the answer.
     """
     binary = program("prometheus")
-    targets = [{"targets": [address], "labels": {"container": name}} for name, address in addresses.items()]
+    targets = [{"targets": [*each], "labels": {"container": name}} for name, each in addresses.items()]
     every = f"{1000 * interval:.0f}ms"
     configuration = {
         "global": {"scrape_interval": every, "evaluation_interval": every, "scrape_timeout": every},

@@ -134,7 +134,9 @@ def prometheus(observed: Observed, tmp_path_factory: pytest.TempPathFactory) -> 
     (rule,) = [each for each in group["rules"] if each.get("alert") == "ContainerMissing"]
     assert "< 13 or" in rule["expr"]
     ours = {**rule, "expr": rule["expr"].replace("< 13 or", "< 2 or"), "for": "1s"}
-    with scraping(tmp_path_factory.mktemp("prometheus"), [ours], observed.addresses()) as asked:
+    with scraping(
+        tmp_path_factory.mktemp("prometheus"), [ours], {name: [at] for name, at in observed.addresses().items()}
+    ) as asked:
         yield asked
 
 

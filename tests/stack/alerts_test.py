@@ -6,6 +6,7 @@ FOR_SECONDS; SCALED has the thresholds and windows that one run cannot reach.
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ pytestmark = [
     pytest.mark.skipif(not SOAK, reason="a soak row; tests/e2e/telemetry_test.py causes one alert in `make test`"),
 ]
 HEALTHY_MINUTES = float(os.environ.get("HEALTHY_MINUTES", "30"))
+COPY = re.compile(r"-\d+$")
 RULES = ROOT / "deploy" / "docker" / "prometheus" / "rules.yml"
 SCALED = {
     "CallsFail": ("[1h]", "[1m]"),  # of an hour with many runs, the failed calls of a minute are too few
@@ -72,14 +74,17 @@ def scaled() -> Iterator[dict[str, Any]]:
 def watching(
     stack: Path, folder: Path, watched: list[dict[str, Any]], *, interval: float, **others: str
 ) -> Iterator[Asked]:
-    names = [*installed_services(), "agent-a", "agent-b"]
-    addresses = {name: (stack / "endpoints" / f"{name}.metrics").read_text().strip() for name in names}
+    addresses: dict[str, list[str]] = {}
+    for path in sorted((stack / "endpoints").glob("*.metrics")):
+        addresses.setdefault(COPY.sub("", path.stem), []).append(path.read_text().strip())
+    assert set(addresses) == {*installed_services(), "agent-a", "agent-b"}
+    count = sum(map(len, addresses.values()))
     with scraping(folder, watched, addresses, interval=interval, others=others) as asked:
 
         def answer() -> bool:
-            return len(results(asked, 'up{job="tutti"} == 1')) == len(names)
+            return len(results(asked, 'up{job="tutti"} == 1')) == count
 
-        until(answer, seconds=QUIET_SECONDS, what="metrics of every container")
+        until(answer, seconds=QUIET_SECONDS, what="metrics of every copy")
         until(lambda: not firing(asked), seconds=QUIET_SECONDS, what="quiet")
         yield asked
 
