@@ -5,6 +5,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
@@ -12,6 +13,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
 from sqlalchemy.engine import make_url
 
+from tests.e2e.flips import flip_file
 from tutti.backbone import Database, Transaction
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import DatabaseError, DatabaseUnavailable
@@ -185,3 +187,17 @@ def test_a_server_that_hangs_in_a_commit_leaves_its_outcome_unknown(
 def test_a_statement_that_takes_too_long_is_ended_by_the_server(impatient: Database) -> None:
     with pytest.raises(DatabaseUnavailable, match=r"took more than 0\.5 s"):
         impatient.run(lambda tx: tx.execute(text("SELECT pg_sleep(60)")).all())
+
+
+def test_a_flipped_byte_in_a_page_is_an_error_that_names_it_and_never_another_row(
+    db: Database, postgres_url: str, unique: str
+) -> None:
+    """The table has no index, so what rewrites it leaves no page of it in the cache of the server."""
+    with psycopg.connect(postgres_url, options=f"-c search_path={unique}", autocommit=True) as connection:
+        connection.execute("CREATE TABLE plain AS SELECT id FROM generate_series(1, 100) AS id")
+        connection.execute("VACUUM FULL plain")
+        connection.execute("CHECKPOINT")
+        [(folder, name)] = connection.execute("SELECT current_setting('data_directory'), pg_relation_filepath('plain')")
+    flip_file(Path(folder, name))
+    with pytest.raises(DatabaseError, match=f"invalid page in block 0 of relation {name}"):
+        db.run(lambda tx: tx.execute(text("SELECT id FROM plain")).scalars().all())
