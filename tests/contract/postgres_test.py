@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
 from sqlalchemy.engine import make_url
-
 from tests.e2e.flips import flip_file
+
 from tutti.backbone import Database, Transaction
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import DatabaseError, DatabaseUnavailable
