@@ -20,7 +20,19 @@ from tests.lacking import lacking
 
 Asked = Callable[[str], Any]
 
+RULES = Path(__file__).resolve().parents[1] / "deploy" / "docker" / "prometheus" / "rules.yml"
 HINT = "this tests the alert rules, and needs Prometheus: apt-get install prometheus"
+
+
+def rules() -> list[dict[str, Any]]:
+    """The alerts of the stack, and what is recorded for them."""
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    return list(group["rules"])
+
+
+def alerts() -> list[dict[str, Any]]:
+    """The alerts alone."""
+    return [rule for rule in rules() if "alert" in rule]
 
 
 def promtool() -> str:

@@ -104,6 +104,8 @@ def for_want_of_room(command: Sequence[str | Path]) -> None:
         with suppress(subprocess.TimeoutExpired):
             refused = tutti(*command, seconds=60)
             break
+    else:
+        pytest.fail(f"{command[0]} waits instead of being refused, three times")
     assert refused.code != 0
     assert (refused.out, refused.err.count("\n")) == ("", 1), refused.err
     assert "the disk is full" in refused.err

@@ -16,15 +16,13 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
-import yaml
 from tools.dashboards import expressions
 
 from tests.e2e.collector import Collector
 from tests.e2e.command import start, tiny, tutti
-from tests.promtool import scraping
+from tests.promtool import alerts, rules, scraping
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = ROOT / "deploy" / "docker" / "prometheus" / "rules.yml"
 STOP_SECONDS = 18.0  # less than after which the supervisor kills what is late
 HOPS = (
     "tutti-host: tutti.pipeline.v1.PipelineService/CreateRun",
@@ -120,9 +118,8 @@ def test_every_metric_of_dashboards_and_rules_is_shown_by_the_platform(observed:
             text = answer.read().decode()
         for name, kind in re.findall(r"^# TYPE (\S+) (\w+)$", text, re.MULTILINE):
             shown |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
-    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
-    shown |= {rule["record"] for rule in rules if "record" in rule}
-    asked = {name for each in (*(rule["expr"] for rule in rules), *expressions()) for name in names_in(each)}
+    shown |= {rule["record"] for rule in rules() if "record" in rule}
+    asked = {name for each in (*(rule["expr"] for rule in rules()), *expressions()) for name in names_in(each)}
     assert len(asked) > 20
     assert asked - shown == set()
 
@@ -130,8 +127,7 @@ def test_every_metric_of_dashboards_and_rules_is_shown_by_the_platform(observed:
 @pytest.fixture(scope="module")
 def prometheus(observed: Observed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
     """Asks a real Prometheus that scrapes the platform, with one rule of ours, for two containers and one second."""
-    (group,) = yaml.safe_load(RULES.read_text())["groups"]
-    (rule,) = [each for each in group["rules"] if each.get("alert") == "ContainerMissing"]
+    (rule,) = [each for each in alerts() if each["alert"] == "ContainerMissing"]
     assert "< 13 or" in rule["expr"]
     ours = {**rule, "expr": rule["expr"].replace("< 13 or", "< 2 or"), "for": "1s"}
     with scraping(

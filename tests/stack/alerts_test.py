@@ -20,12 +20,11 @@ from urllib.parse import quote
 import psutil
 import psycopg
 import pytest
-import yaml
 
-from tests.e2e.command import ROOT, tiny, tutti
+from tests.e2e.command import tiny, tutti
 from tests.faults.part_test import named, ranks
 from tests.faults.processes import until
-from tests.promtool import Asked, scraping
+from tests.promtool import Asked, alerts, rules, scraping
 from tests.scale import SOAK
 from tests.stack.conftest import local
 from tests.stack.observed import hanging, trains
@@ -42,7 +41,6 @@ pytestmark = [
 ]
 HEALTHY_MINUTES = float(os.environ.get("HEALTHY_MINUTES", "30"))
 COPY = re.compile(r"-\d+$")
-RULES = ROOT / "deploy" / "docker" / "prometheus" / "rules.yml"
 SCALED = {
     "CallsFail": ("[1h]", "[1m]"),  # of an hour with many runs, the failed calls of a minute are too few
     "EventsUnsent": ("> 1000", "> 0"),
@@ -54,12 +52,6 @@ INTERVAL_SECONDS = 2
 DUE_SECONDS = FOR_SECONDS + 2 * INTERVAL_SECONDS
 QUIET_SECONDS = 120.0
 ENDLESS = ("train.steps=100000", "train.checkpoint_every=100", "train.attempts=50")
-
-
-def rules() -> list[dict[str, Any]]:
-    """Alerts, and what is recorded for them."""
-    (group,) = yaml.safe_load(RULES.read_text())["groups"]
-    return list(group["rules"])
 
 
 def scaled() -> Iterator[dict[str, Any]]:
@@ -190,8 +182,8 @@ def training(stack: Path, pages: Path, *overrides: str, step: int = 1) -> Iterat
 
 def test_every_alert_is_caused() -> None:
     source = Path(__file__).read_text()
-    alerts = [rule["alert"] for rule in rules() if "alert" in rule]
-    assert [alert for alert in alerts if f'fires(prometheus, "{alert}"' not in source] == []
+    names = [rule["alert"] for rule in alerts()]
+    assert [alert for alert in names if f'fires(prometheus, "{alert}"' not in source] == []
 
 
 def test_no_alert_fires_while_runs_are_carried_out(

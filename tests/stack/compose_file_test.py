@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.lacking import lacking
-from tests.promtool import promtool
+from tests.promtool import alerts, promtool
 from tutti.chassis.config.settings import installed_services
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -215,11 +215,6 @@ def test_prometheus_scrapes_every_service_and_agent() -> None:
     assert set(targets["names"]) == scraped
     assert targets["port"] == 9464
     assert f"< {len(scraped)} or" in (folder / "rules.yml").read_text()
-
-
-def alerts() -> list[dict[str, Any]]:
-    (group,) = yaml.safe_load((ROOT / "deploy/docker/prometheus/rules.yml").read_text())["groups"]
-    return [rule for rule in group["rules"] if "alert" in rule]
 
 
 def test_alerts_say_what_to_do() -> None:

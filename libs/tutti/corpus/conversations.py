@@ -169,6 +169,11 @@ class Preference:
         return cls(messages_of(fields, "prompt"), (answers[0], answers[1]), first, weight, judged)
 
 
+def as_lines(messages: Sequence[Message]) -> str:
+    """Return a text to show, a line for the role and content of each message."""
+    return "\n".join(f"{each.role}: {each.content}" for each in messages)
+
+
 def prompt_digest(messages: Sequence[Message]) -> str:
     """The identity of a conversation, `blake3:<hex>`."""
     return content_digest({"messages": [each.to_json() for each in messages]}, kind="conversation")

@@ -129,7 +129,7 @@ class SlotEngine:
         if self.mode is not Mode.EXACT:
             return
         words = self._inexact()
-        if words and self._shared:
+        if words and self._now().slots.together > 1:
             self._shared = False
             self._load(weights)
             words = self._inexact()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tutti.model.blocks import feed_forward, projected, rotary_tables
 from tutti.model.chunks import Layout
-from tutti.model.spec import REGISTER
+from tutti.model.spec import REGISTER, whole_registers
 from tutti.model.transformer import decoder_parameters
 
 LEAST_SLOTS = 16
@@ -60,23 +60,22 @@ class Slots:
         [layout.elements], and may be overwritten between texts. `shared`: slots may share products of attention.
         """
         model = layout.model
-        self.model, self.slots, self.rows, self.exact = model, max(slots, LEAST_SLOTS), rows, exact
+        self.model, self.rows, self.exact, self._vector = model, rows, exact, vector
         self.length = length or model.context
-        self._query_rows, self._vector = query_rows, vector
-        self._together = slots_together(self.length, query_rows) if exact and shared else 1
-        self.slots = -(-self.slots // self._together) * self._together
+        self.together = slots_together(self.length, query_rows) if exact and shared else 1
+        self.slots = -(-max(slots, LEAST_SLOTS) // self.together) * self.together
         self._embed, *self._blocks, self._norm, self._output = decoder_parameters(layout, vector)
         self._rotary = rotary_tables(model, vector.device, vector.dtype)
-        groups = self.slots // self._together
-        shape = (model.layers, groups, model.kv_heads, self._together, self.length, model.head_width)
+        groups = self.slots // self.together
+        shape = (model.layers, groups, model.kv_heads, self.together, self.length, model.head_width)
         self._keys, self._values = vector.new_zeros(shape), vector.new_zeros(shape)
         self._lengths = torch.zeros(self.slots, dtype=torch.long, device=vector.device)
         seen = torch.ones(self.length, self.length, dtype=torch.bool, device=vector.device).tril()
         self._masks = torch.where(seen, 0.0, float("-inf")).to(vector.dtype)
-        repeated = query_rows // self._together if exact else 1
-        self._mask = vector.new_full((groups, self._together, repeated, self._together, self.length), float("-inf"))
-        begins = torch.arange(groups * model.kv_heads * self._together, device=vector.device) * self.length
-        self._begins = begins.view(groups, model.kv_heads, self._together).transpose(1, 2).reshape(self.slots, -1)
+        repeated = query_rows // self.together if exact else 1
+        self._mask = vector.new_full((groups, self.together, repeated, self.together, self.length), float("-inf"))
+        begins = torch.arange(groups * model.kv_heads * self.together, device=vector.device) * self.length
+        self._begins = begins.view(groups, model.kv_heads, self.together).transpose(1, 2).reshape(self.slots, -1)
 
     @property
     def output(self) -> Tensor:
@@ -87,8 +86,7 @@ class Slots:
     def read(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
         """Return the prefixes of prompts of 1 … length tokens; in exact mode of all of them together."""
         if self.exact:
-            longest = max(map(len, prompts))
-            return self._read(prompts, length=min(self.length, -(-longest // REGISTER) * REGISTER))
+            return self._read(prompts, length=whole_registers(max(map(len, prompts)), self.length))
         return [self._read([prompt], length=len(prompt))[0] for prompt in prompts]
 
     def _read(self, prompts: Sequence[Sequence[int]], *, length: int) -> list[Prefix]:
@@ -120,7 +118,7 @@ class Slots:
 
     def place(self, slot: int, prefix: Prefix) -> None:
         """Let a text begin in a slot."""
-        group, place = divmod(slot, self._together)
+        group, place = divmod(slot, self.together)
         self._keys[:, group, :, place, : prefix.length] = prefix.keys
         self._values[:, group, :, place, : prefix.length] = prefix.values
         self._lengths[slot] = prefix.length
@@ -144,7 +142,7 @@ class Slots:
         model, at, device = self.model, self._lengths, self._lengths.device
         rotary = (self._rotary[0][at, None], self._rotary[1][at, None])
         places = (self._begins + at[:, None]).flatten()
-        own = self._masks[at].view(-1, self._together, self.length)
+        own = self._masks[at].view(-1, self.together, self.length)
         self._mask.diagonal(dim1=1, dim2=3).copy_(own.transpose(1, 2)[:, None])
         x = F.embedding(torch.from_numpy(tokens).to(device)[:, None], self._embed["weight"])
         for layer, p in enumerate(self._blocks):
@@ -163,7 +161,7 @@ class Slots:
 
     def _attended(self, layer: int, query: Tensor) -> Tensor:
         """Attention of one query row a slot, [slots, 1, width]."""
-        model, together = self.model, self._together
+        model, together = self.model, self.together
         groups, repeated = self.slots // together, self._mask.shape[2]
         keys, values = self._keys[layer].flatten(2, 3), self._values[layer].flatten(2, 3)
         mask = self._mask.view(groups, 1, together * repeated, -1)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tutti.model.batch import BatchError
 from tutti.model.blocks import Parameters, Rotary, feed_forward, projected
-from tutti.model.spec import REGISTER, ModelSpec
+from tutti.model.spec import ModelSpec, whole_registers
 
 Integers = npt.NDArray[np.int64]
 LEAST_POSITIONS = 16
@@ -70,7 +70,7 @@ def answers_of(tokens: Integers, ends: Integers, *, prompt: int, answer: int) ->
     rows, length = len(tokens), tokens.shape[1] - 1
     if (longest := int(ends.max(initial=0)) + 1) > prompt:
         raise BatchError(f"a prompt has {longest} tokens; expected at most {prompt}")
-    width = min(length, -(-(prompt - 1) // REGISTER) * REGISTER)
+    width = whole_registers(prompt - 1, length)
     count = max(answer, -(-LEAST_POSITIONS // rows))
     owners, found = np.zeros(rows, np.int64), dict[bytes, int]()
     prefixes = np.zeros((rows, width), np.int64)

@@ -27,12 +27,17 @@ class SpecError(ValueError):
     """A spec names an unknown field, lacks one, or holds a value that cannot work."""
 
 
+def whole_registers(length: int, most: int) -> int:
+    """Return the least multiple of REGISTER that holds `length` positions, or `most` where that is less."""
+    return min(-(-length // REGISTER) * REGISTER, most)
+
+
 def row_length(length: int, context: int) -> int:
     """Return the least multiple of REGISTER that holds `length` tokens, as far as the context goes.
 
     Rows of such a length are decoded in less time: slots share products of attention.
     """
-    return max(length, min(-(-length // REGISTER) * REGISTER, context))
+    return max(length, whole_registers(length, context))
 
 
 def digest_of(value: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
-from tutti.chassis.work.work import Work
+from tutti.chassis.work.work import Work, require_done
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CANCELLED,
     CAMPAIGN_STATE_CLOSED,
@@ -71,20 +71,19 @@ from tutti.contracts.annotation.v1 import (
     UpdateGuidelineRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, State
+from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind
 
 NOT_OPEN, SIMULATED = "NOT_OPEN", "SIMULATED_CROWD"
 KEY_TAKEN, NAME_TAKEN = "KEY_TAKEN", "NAME_TAKEN"
-NOT_DONE, GONE = "NOT_DONE", "PREFERENCES_GONE"
+GONE = "PREFERENCES_GONE"
 LONGEST_REASON = 500
 declare(
     {
         NOT_OPEN: "the state of the campaign does not allow the call; the message names the state",
         SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
-        NOT_DONE: "the result does not exist: its work waits, runs, failed or was cancelled",
         GONE: "the stored lines of preferences or demonstrations are missing or damaged; run the recipe again",
         KEY_TAKEN: "the key belongs to another annotator of the campaign",
         NAME_TAKEN: "a campaign that the caller may not see has the name",
@@ -356,9 +355,7 @@ class AnnotationApi:
 
     def _read(self, found: Preferences | Demonstrations, kind: Kind, offset: int) -> bytes:
         """A piece of the lines of finished work. Raises Refused."""
-        if found.state != STATE_DONE:
-            state = State.Name(found.state).removeprefix("STATE_").lower()
-            raise Refused(NOT_DONE, f"{found.name} is {state}{f': {found.reason}' if found.reason else ''}")
+        require_done(found)
         gone = Refused(GONE, f"the lines of {found.name} are gone; run the recipe again")
         try:
             manifest = staging.manifest(self._blobs, found.result.manifest_key, found.result.content_digest, kind)

@@ -5,15 +5,15 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
-from tutti.chassis.work.work import Work
-from tutti.contracts.common.v1 import STATE_DONE, GetRequest
+from tutti.chassis.work.work import Work, require_done
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import (
     Comparison,
     DifferingPair,
     ReadComparisonRequest,
     ReadComparisonResponse,
 )
-from tutti.corpus.conversations import prompt_digest
+from tutti.corpus.conversations import as_lines, prompt_digest
 from tutti.corpus.manifest import Kind
 from tutti.evaluation.comparing import Differing, Pair, paired
 from tutti.evaluation.comparison import MOST_DIFFERING, answers_of
@@ -33,8 +33,7 @@ class DifferingPairs:
 
     def ReadComparison(self, request: ReadComparisonRequest, call: Call) -> ReadComparisonResponse:
         known = self._work.get(GetRequest(name=request.name), call.principal)
-        if known.state != STATE_DONE:
-            raise Refused("NOT_DONE", f"{known.name} is not done; wait for it, or see why in `tutti comparisons show`")
+        require_done(known)
         if not known.spec.HasField("reward"):
             raise Refused("NO_REWARD_MODEL", f"{known.name} has no reward model; give the stage one as `reward`")
         result, spec = known.result, known.spec
@@ -54,7 +53,7 @@ class DifferingPairs:
 
 def _shown(pair: Pair, told: Differing) -> DifferingPair:
     return DifferingPair(
-        prompt="\n".join(f"{each.role}: {each.content}" for each in pair.prompt),
+        prompt=as_lines(pair.prompt),
         baseline=pair.baseline.text,
         candidate=pair.candidate.text,
         promised=told.promised,

@@ -34,6 +34,7 @@ from tutti.contracts.sampling.v1 import (
 )
 from tutti.contracts.sampling.v1.experience_pb2 import DESCRIPTOR
 from tutti.corpus import experience as files
+from tutti.corpus.conversations import as_lines
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import CorpusError
@@ -187,7 +188,7 @@ def _shown(found: files.Experience, rollout: files.Rollout) -> Rollout:
     prompt = found.prompts[rollout.prompt]
     return Rollout(
         number=rollout.number,
-        prompt="\n".join(f"{each.role}: {each.content}" for each in prompt.messages),
+        prompt=as_lines(prompt.messages),
         text=rollout.text,
         tokens=len(rollout.tokens),
         stop=rollout.stop,

@@ -10,8 +10,8 @@ from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work import staging
-from tutti.chassis.work.work import Work
-from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
+from tutti.chassis.work.work import Work, require_done
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     FORMAT_HUGGING_FACE,
     Continuation,
@@ -115,7 +115,7 @@ class SamplingApi:
 
     def ReadSample(self, request: ReadSampleRequest, call: Call) -> ReadSampleResponse:
         sample = self._samples.get(GetRequest(name=request.name), call.principal)
-        _require_done(sample)
+        require_done(sample)
         try:
             result = sample.result
             manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.SAMPLE)
@@ -151,7 +151,7 @@ class SamplingApi:
 
     def ReadExport(self, request: ReadExportRequest, call: Call) -> ReadExportResponse:
         export = self._exports.get(GetRequest(name=request.name), call.principal)
-        _require_done(export)
+        require_done(export)
         found = next((each for each in export.files if each.name == request.file), None)
         if found is None:
             raise NotFound(f"{request.name}/{request.file}")
@@ -183,9 +183,3 @@ def _start(request: ReadSampleRequest) -> int:
 def _page(request: ReadSampleRequest) -> tuple[int, int]:
     """With one more than the page, which shows that there is another."""
     return _start(request), _start(request) + _size(request) + 1
-
-
-def _require_done(work: Sample | Export) -> None:
-    if work.state != STATE_DONE:
-        state = State.Name(work.state).removeprefix("STATE_").lower()
-        raise Refused("NOT_DONE", f"{work.name} is {state}{f': {work.reason}' if work.reason else ''}")

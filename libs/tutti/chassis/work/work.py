@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobExists, BlobMissing
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import standard
 from tutti.chassis.rpc.call import Call
@@ -39,6 +39,7 @@ from tutti.contracts.common.v1 import (
     CancelRequest,
     GetRequest,
     ListRequest,
+    State,
 )
 from tutti.corpus.manifest import Manifest
 from tutti.records.canonical import bytes_digest, file_digest
@@ -52,6 +53,13 @@ M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
 Outcome = Callable[[Unit, Any], None]
 Keep = Callable[[Unit], None]
+
+
+def require_done(work: Any) -> None:
+    """Raises Refused with the state of a resource whose work did not end well, and why."""
+    if work.state != STATE_DONE:
+        state = State.Name(work.state).removeprefix("STATE_").lower()
+        raise Refused("NOT_DONE", f"{work.name} is {state}{f': {work.reason}' if work.reason else ''}")
 
 
 class Work(Generic[M]):
