@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import checkpoints, platform, tiny, tutti
-from tests.faults.processes import family, kill_all, until
+from tests.faults.processes import kill_all, named, until
 from tutti.client import connect
 from tutti.contracts.common.v1 import ListRequest
 
@@ -24,7 +24,7 @@ def step(data_dir: Path) -> int:
 @contextlib.contextmanager
 def standing_still(data_dir: Path) -> Iterator[None]:
     """The ranks make no step meanwhile, so that a busy machine does not end the run before the backup begins."""
-    ranks = [each for each in family(data_dir) if "tutti.trainer.forkserver" in each.cmdline()]
+    ranks = named(data_dir, "tutti.trainer.forkserver")
     assert ranks
     for each in ranks:
         each.suspend()

@@ -9,7 +9,6 @@ import json
 import re
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.e2e.flips import flip_file
-from tests.faults.processes import blobs, family, until
+from tests.faults.processes import blobs, family, named, until
 from tests.scale import SOAK, scale
 from tutti.chassis.runtime.processes import process_id
 
@@ -32,15 +31,6 @@ watchdog_seconds = 6
 [supervisor]
 silence_seconds = 10
 """
-
-
-def named(data_dir: Path, module: str) -> list[psutil.Process]:
-    found = []
-    for each in family(data_dir):
-        with suppress(psutil.NoSuchProcess):  # a zombie has no command line
-            if module in each.cmdline():
-                found.append(each)
-    return found
 
 
 def ranks(data_dir: Path) -> list[psutil.Process]:

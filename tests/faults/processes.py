@@ -30,6 +30,16 @@ def family(data_dir: Path, *others: int) -> list[psutil.Process]:
     return list(found.values())
 
 
+def named(data_dir: Path, word: str) -> list[psutil.Process]:
+    """Those of the family that have this word in their command line; not those that end while they are looked at."""
+    found = []
+    for each in family(data_dir):
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie has no command line either
+            if word in each.cmdline():
+                found.append(each)
+    return found
+
+
 def kill_all(data_dir: Path, *others: int) -> int:
     """Stop all, so that nobody reacts to another's death, then SIGKILL all; how many there were."""
     count = 0

@@ -22,8 +22,8 @@ import psycopg
 import pytest
 
 from tests.e2e.command import tiny, tutti
-from tests.faults.part_test import named, ranks
-from tests.faults.processes import until
+from tests.faults.part_test import ranks
+from tests.faults.processes import named, until
 from tests.promtool import Asked, alerts, rules, scraping
 from tests.scale import SOAK
 from tests.stack.conftest import local
