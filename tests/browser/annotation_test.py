@@ -27,13 +27,17 @@ from tutti.contracts.annotation.v1 import (
     Axis,
     CloseCampaignRequest,
     ListAnnotatorsRequest,
+    ListMessagesRequest,
     Overlap,
     PauseCampaignRequest,
     Qualification,
     RequalifyAnnotatorRequest,
     ResumeCampaignRequest,
+    RetractAnnotatorRequest,
+    RetractGuidelineRequest,
     UpdateGuidelineRequest,
 )
+from tutti.contracts.common.v1 import GetRequest
 
 TEXTS = "document.getElementById('prompt').innerText"
 HOSTILE = [
@@ -658,10 +662,122 @@ def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     owner.context.close()
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light")])
+def test_an_annotator_writes_to_the_owner_and_reads_the_answer(
+    server: CampaignServer, browser: Browser, annotate: Callable[..., Annotator], width: int, scheme: str
+) -> None:
+    campaign = f"asking-{width}"
+    server.campaign(campaign, "ada", pairs=pair_lines(3))
+    ada = annotate("ada", campaign, width=width, scheme=scheme)
+    ada.begin()
+    ada.page.keyboard.press("a")
+    ada.page.get_by_role("textbox").fill("May an answer be long? 1 2 3")
+    assert ada.tab.violations() == []
+    ada.page.keyboard.press("Escape")
+    expect(ada.page.locator("#notice")).to_contain_text("not sent yet")
+    ada.page.reload()
+    ada.begin()
+    ada.page.keyboard.press("a")
+    expect(ada.page.get_by_role("textbox")).to_have_value("May an answer be long? 1 2 3")
+    ada.page.get_by_role("button", name="Send").click()
+    expect(ada.page.locator("#notice")).to_contain_text("Your message was sent")
+    owner = Tab(browser, width, scheme)
+    owner.page.goto(f"{server.url}/login/{server.operator_link()}?next=/annotation/{campaign}/overview")
+    owner.page.get_by_role("link", name="Messages: 1 without an answer").click()
+    expect(owner.page.get_by_role("article", name="Message of a000")).to_contain_text("May an answer be long?")
+    owner.page.get_by_label("Answer").fill("It may, where that helps.")
+    owner.page.get_by_role("button", name="Send").click()
+    expect(owner.page.get_by_role("article")).to_contain_text("It may, where that helps.")
+    assert owner.violations() == []
+    assert owner.page.evaluate("document.documentElement.scrollWidth") == width
+    assert owner.heard == []
+    owner.context.close()
+    for _ in range(3):
+        ada.judge("3")
+    expect(ada.page.locator("#notice")).to_contain_text("The owner has answered", timeout=30_000)
+    ada.page.keyboard.press("a")
+    expect(ada.page.locator("#dialog")).to_contain_text("It may, where that helps.")
+    assert ada.tab.violations() == []
+
+
+def test_who_was_retracted_objects(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("objecting", "ada", pairs=pair_lines(3))
+    with connect(server.data_dir) as client:
+        request = RetractAnnotatorRequest(
+            request_id="objecting", campaign="campaigns/objecting", key="a000", reason="answered without reading"
+        )
+        client.annotation.RetractAnnotator(request)
+    ada = annotate("ada", "objecting")
+    expect(ada.page.locator("#panel")).to_contain_text("answered without reading")
+    ada.page.locator("#panel").get_by_role("button", name="Write to the owner").click()
+    ada.page.get_by_role("textbox").fill("I read every answer.")
+    ada.page.keyboard.press("Control+Enter")
+    expect(ada.page.locator("#notice")).to_contain_text("Your message was sent")
+    with connect(server.data_dir) as client:
+        (found,) = client.annotation.ListMessages(ListMessagesRequest(campaign="campaigns/objecting")).messages
+    assert (found.annotator, found.text) == ("a000", "I read every answer.")
+
+
+def test_an_owner_leaves_a_flagged_pair_out_and_counts_it_again(
+    server: CampaignServer, browser: Browser, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("settled", "ada", pairs=pair_lines(4))
+    ada = annotate("ada", "settled")
+    ada.begin()
+    ada.page.keyboard.press("f")
+    ada.page.get_by_label("Something is broken").check()
+    ada.page.get_by_role("button", name="Flag this pair").click()
+    ada.saved()
+    owner = Tab(browser, WIDE, "light")
+    owner.page.goto(f"{server.url}/login/{server.operator_link()}?next=/annotation/settled/disputed")
+    leave = owner.page.get_by_role("button", name="Leave it out")
+    leave.click()  # the browser asks for a reason
+    owner.page.get_by_label("Reason").fill("the second answer is cut off")
+    leave.click()
+    decided = owner.page.get_by_role("heading", name="Left out: the second answer is cut off")
+    expect(decided).to_be_visible()
+    assert owner.violations() == []
+    owner.page.get_by_role("link", name="Back to the campaign").click()
+    expect(owner.page.get_by_text("1 of them you left out")).to_be_visible()
+    expect(owner.page.get_by_text("of 3 wanted")).to_be_visible()
+    owner.page.get_by_role("link", name="Pairs to look at").click()
+    owner.page.get_by_role("button", name="Count its judgements").click()
+    expect(owner.page.get_by_role("heading", name="Counts")).to_be_visible()
+    with connect(server.data_dir) as client:
+        found = client.annotation.GetCampaign(GetRequest(name="campaigns/settled"))
+    assert (found.wanted, found.settled_out) == (4, 0)
+    assert owner.heard == []
+    owner.context.close()
+
+
+def test_pairs_of_a_retracted_guideline_are_shown_again_on_the_open_page(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    server.campaign("retracted", "ada", pairs=pair_lines(3))
+    ada = annotate("ada", "retracted")
+    ada.begin()
+    judged = {ada.judge("1"), ada.judge("1")}
+    ada.saved()
+    name = "campaigns/retracted"
+    with connect(server.data_dir) as client:
+        old = client.annotation.GetCampaign(GetRequest(name=name)).guideline
+        update = UpdateGuidelineRequest(request_id="update", name=name, text="Prefer what is true.")
+        client.annotation.UpdateGuideline(update)
+        request = RetractGuidelineRequest(request_id="retract", campaign=name, version=old, reason="it was wrong")
+        client.annotation.RetractGuideline(request)
+    ada.page.keyboard.press("1")
+    expect(ada.page.get_by_role("heading", name="The guideline has changed")).to_be_visible(timeout=30_000)
+    ada.page.keyboard.press("Enter")
+    again = {ada.judge("5") for _ in range(3)}
+    assert again > judged
+    ada.saved()
+    expect(ada.page.locator("#progress")).to_have_text("3 of 3")
+
+
 def test_an_overview_is_for_owners_alone(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
     server.campaign("private", "ada", pairs=pair_lines(2))
     ada = annotate("ada", "private")
-    for page in ("overview", "disputed", "preview"):
+    for page in ("overview", "disputed", "preview", "messages"):
         ada.page.goto(f"{server.url}/annotation/private/{page}")
         expect(ada.page.get_by_role("heading", name="You may not see this")).to_be_visible()
     ada.page.goto(f"{server.url}/annotation")

@@ -1,15 +1,15 @@
 """The life of a campaign: its pairs are made, it is open until it has its judgements, its judgements are published.
 
-Promises: a round follows from the judgements of the rounds before it; a campaign ends at its deadline with what it has,
-and says so; people can undo a last judgement before it is published; what was published follows from the set of
-judgements alone.
+Promises: whatever somebody changes gives the campaign a new revision, and so is in the audit trail; a round follows
+from the judgements of the rounds before it; a campaign ends at its deadline with what it has, and says so; people can
+undo a last judgement before it is published; what was published follows from the set of judgements alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from tutti.annotation import rounds
+from tutti.annotation import guidelines, rounds, verdicts
 from tutti.annotation.checks import lines_in
 from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, pairs_of, plan
 from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
@@ -82,8 +82,36 @@ class Campaigns:
         self._rows.change_annotator(unit, annotator, state=RETRACTED, reason=reason)
         if campaign.state in UNDER_WAY:
             self._rows.release(unit, annotator)
-        elif campaign.state == CAMPAIGN_STATE_PUBLISHED:
+        if campaign.state == CAMPAIGN_STATE_PUBLISHED:
             self.close(unit, campaign, f"published anew without {annotator.key}")
+        else:
+            self._tables.campaigns.put(unit, campaign)
+
+    def retract_guideline(self, unit: Unit, campaign: Campaign, version: str, reason: str) -> None:
+        """Let no judgement count that was made under a version of the guideline; the campaign is locked."""
+        guidelines.retract(self._tables, unit, campaign.name, version, reason)
+        self._counts_anew(unit, campaign, "without what was judged under a guideline that was retracted")
+
+    def settle(self, unit: Unit, campaign: Campaign, pair: Pair, made: verdicts.Settled) -> None:
+        """Record a verdict on a pair of a campaign, which is locked."""
+        if verdicts.settle(self._tables, unit, campaign.name, pair, made):
+            out = verdicts.left_out(self._tables, unit, campaign.name)
+            self._rows.take_back(unit, campaign.name, out)
+            campaign.settled_out = verdicts.count(self._tables, unit, campaign.name)
+            self._counts_anew(unit, campaign, "since the verdict on a pair has changed")
+        else:
+            self._tables.campaigns.put(unit, campaign)
+
+    def _counts_anew(self, unit: Unit, campaign: Campaign, why: str) -> None:
+        """Go on with what counts now, or publish it."""
+        if campaign.state in UNDER_WAY:
+            campaign.wanted = _wanted(campaign.spec, campaign.pairs - campaign.settled_out)
+            campaign.judgements = self._rows.judged(unit, campaign.name)[0]
+            unit.on_commit(partial(self.reconciler.wake, campaign.name))
+        if campaign.state == CAMPAIGN_STATE_PUBLISHED:
+            self.close(unit, campaign, f"published anew {why}")
+        else:
+            self._tables.campaigns.put(unit, campaign)
 
     def advance(self, name: str) -> bool | float | None:
         """Take back what lapsed, count, begin the next round or close."""
@@ -118,10 +146,7 @@ class Campaigns:
         return self._host.units.run(work)
 
     def _next_round(self, unit: Unit, campaign: Campaign, lacking: int) -> None:
-        counted = set(self._counted(unit, campaign.name))
-        said = [
-            each for each in self._rows.kept(unit, campaign.name, kinds=[Kind.ORDINARY]) if each.annotator in counted
-        ]
+        said = self._rows.kept(unit, campaign.name, kinds=[Kind.ORDINARY], counted=True)
         axis = campaign.spec.axes[0].name
         chosen = rounds.chosen(self._rows.needs(unit, campaign.name), said, axis, campaign.spec.overlap.most, lacking)
         self._rows.need_more(unit, campaign.name, chosen)
@@ -159,7 +184,7 @@ class Campaigns:
             needed=0 if len(known) >= rule.pairs else QUALIFYING_TRIES * rule.pairs,
         )
         ordinary = [pair for pair in made.pairs if pair.kind is Kind.ORDINARY]
-        wanted = min(spec.judgements or len(ordinary) * spec.overlap.least, len(ordinary) * spec.overlap.most)
+        wanted = _wanted(spec, len(ordinary))
         _check_pairs(ordinary, made.left_out)
         needed = rounds.first([pair.number for pair in ordinary], spec.overlap.least, wanted)
 
@@ -196,7 +221,7 @@ class Campaigns:
 
     def _publish(self, context: TaskContext) -> Finish:
         name = context.task.resource
-        campaign, annotators, found = self._host.units.run(lambda unit: self._collected(unit, name))
+        campaign, excluded, found = self._host.units.run(lambda unit: self._collected(unit, name))
         if campaign.state not in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
             return lambda unit: None
         context.check()
@@ -205,8 +230,8 @@ class Campaigns:
 
         def finish(unit: Unit) -> None:
             campaign = self._tables.campaigns.lock(unit, name)
-            if self._counted(unit, name) != annotators:
-                raise Retry("an annotator was retracted meanwhile", 0.1)
+            if self._excluded(unit, name) != excluded:
+                raise Retry("what counts has changed meanwhile", 0.1)
             if campaign.state in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
                 campaign.state = CAMPAIGN_STATE_PUBLISHED
                 campaign.result.CopyFrom(result)
@@ -214,19 +239,21 @@ class Campaigns:
 
         return finish
 
-    def _collected(self, unit: Unit, name: str) -> tuple[Campaign, list[str], JudgementSet]:
-        annotators = self._counted(unit, name)
-        counted = set(annotators)
-        kept = [each for each in self._rows.kept(unit, name) if each.annotator in counted]
+    def _collected(self, unit: Unit, name: str) -> tuple[Campaign, Sequence[set[str]], JudgementSet]:
+        kept = list(self._rows.kept(unit, name, counted=True))
         pairs = self._rows.pairs(unit, name, {each.pair for each in kept})
         bases = {pair.base for pair in pairs.values() if pair.base >= 0}
         by_number = {pair.number: pair for pair in pairs.values()}
         by_number |= {number: self._rows.numbered(unit, name, number) for number in sorted(bases - by_number.keys())}
-        return self._tables.campaigns.get(unit, name), annotators, collect(kept, pairs, by_number)
+        return self._tables.campaigns.get(unit, name), self._excluded(unit, name), collect(kept, pairs, by_number)
 
-    def _counted(self, unit: Unit, name: str) -> list[str]:
-        """The keys of the annotators whose judgements count."""
-        return [each.key for each in self._rows.annotators(unit, name) if each.state != RETRACTED]
+    def _excluded(self, unit: Unit, name: str) -> Sequence[set[str]]:
+        """The annotators, the pairs and the versions of the guideline whose judgements do not count."""
+        return (
+            {each.key for each in self._rows.annotators(unit, name) if each.state == RETRACTED},
+            verdicts.left_out(self._tables, unit, name),
+            guidelines.retracted(self._tables, unit, name),
+        )
 
     def _manifest(self, campaign: Campaign, found: JudgementSet) -> Manifest:
         blobs = self._host.blobs
@@ -253,6 +280,11 @@ class Campaigns:
         if trouble is not None and campaign.state in UNDER_WAY:
             campaign.reason = clipped(trouble.reason)
             self._tables.campaigns.put(unit, campaign)
+
+
+def _wanted(spec: CampaignSpec, pairs: int) -> int:
+    """The judgements to collect of so many pairs."""
+    return min(spec.judgements or pairs * spec.overlap.least, pairs * spec.overlap.most)
 
 
 def _check_pairs(ordinary: list[Pair], left_out: int) -> None:

@@ -18,7 +18,7 @@ from tutti.contracts.annotation.v1 import (
 from tutti.corpus.conversations import InvalidConversation, from_lines
 
 LOGIC_VERSION = "campaign-1"
-LONGEST_GUIDELINE, LONGEST_RULE = 64 << 10, 1000
+LONGEST_GUIDELINE, LONGEST_RULE, LONGEST_REASON = 64 << 10, 1000, 500
 MOST_AXES, MOST_OVERLAP, MOST_JUDGEMENTS, MOST_ANNOTATORS, MOST_SOURCES = 8, 100, 10_000_000, 1000, 64
 MOST_PAIR_BYTES = 3 << 20
 DEFAULT_CONTROLS, MOST_CONTROLS = 0.1, 0.5
@@ -97,10 +97,11 @@ def extended(campaign: Campaign, request: ExtendCampaignRequest) -> None:
     """Change the numbers of a campaign whose pairs exist. Raises InvalidField for one that is lower than before."""
     spec = campaign.spec
     most = request.most or spec.overlap.most
-    reachable = campaign.pairs * most
+    pairs = campaign.pairs - campaign.settled_out
+    reachable = pairs * most
     for field, least, greatest, why in (
         ("most", spec.overlap.most, MOST_OVERLAP, ""),
-        ("judgements", campaign.wanted, reachable, f" ({most} for each of {campaign.pairs:,} pairs)"),
+        ("judgements", campaign.wanted, reachable, f" ({most} for each of {pairs:,} pairs)"),
         ("deadline_seconds", spec.deadline_seconds, MOST_DEADLINE, " (a year)"),
     ):
         given = getattr(request, field)
@@ -119,6 +120,13 @@ def check_guideline(text: str, field: str) -> None:
     size = len(text.encode())
     if not text.strip() or size > LONGEST_GUIDELINE:
         raise InvalidField(field, seen=f"{size} bytes", expected=f"1 to {LONGEST_GUIDELINE} bytes of text")
+
+
+def check_reason(reason: str) -> str:
+    """The reason without white space around it. Raises InvalidField."""
+    if len(reason) > LONGEST_REASON:
+        raise InvalidField("reason", seen=f"{len(reason)} characters", expected=f"at most {LONGEST_REASON} characters")
+    return reason.strip()
 
 
 def lines_in(text: str, field: str) -> Sequence[Line]:

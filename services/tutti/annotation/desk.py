@@ -8,8 +8,9 @@ committed; nothing that is answered says who wrote an answer or which pair is a 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tutti.annotation import demonstrations, drawing, qualification
+from tutti.annotation import demonstrations, drawing, guidelines, messages, qualification
 from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, read
+from tutti.annotation.messages import Message
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.qualification import Answered
 from tutti.annotation.rows import (
@@ -90,7 +91,8 @@ class Receipt:
 class Standing:
     """The state of an annotator in a campaign. `agreement` is (controls, answered as expected), in steps of AGGREGATE.
 
-    `code` shows others that the annotator is done; it is drawn when there is nothing left to do.
+    `code` shows others that the annotator is done; it is drawn when there is nothing left to do. `retracted` counts the
+    versions of the guideline whose judgements do not count.
     """
 
     state: str
@@ -105,6 +107,8 @@ class Standing:
     qualification: Mapping[str, int] = field(default_factory=dict)
     warning: str = ""
     code: str = ""
+    retracted: int = 0
+    messages: Sequence[Message] = ()
 
 
 class Desk:
@@ -134,6 +138,8 @@ class Desk:
             qualification=told,
             warning=campaign.spec.warning,
             code=self._code(unit, campaign, annotator, state, done),
+            retracted=len(guidelines.retracted(self.rows.tables, unit, campaign.name)),
+            messages=messages.sent(self.rows.tables, unit, campaign.name, annotator=annotator.key),
         )
 
     def _code(self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, done: int) -> str:

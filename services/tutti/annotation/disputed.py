@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tutti.annotation.judgements import JudgementKind, canonical, in_words
 from tutti.annotation.overview import scores_by_pair
-from tutti.annotation.pairs import Pair
+from tutti.annotation.pairs import Pair, Verdict
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
+from tutti.annotation.verdicts import Settled
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,17 @@ class Said:
 
 @dataclass(frozen=True)
 class DisputedPair:
-    """A pair with `why` it is shown; what is `said` of its answers is in their order here."""
+    """A pair with `why` it is shown; what is `said` of its answers is in their order here.
+
+    `verdict` is empty while its owner has not decided; `decision` is the reason of the verdict.
+    """
 
     id: str
     why: str
     texts: PairTexts
     said: Sequence[Said]
+    verdict: str = ""
+    decision: str = ""
 
 
 def differing(kept: Sequence[StoredJudgement], axes: Sequence[str], most: int) -> dict[str, str]:
@@ -72,6 +78,7 @@ def shown(
     pairs: Mapping[str, Pair],
     kept: Sequence[StoredJudgement],
     remarks: Sequence[Remark],
+    settled: Mapping[str, Settled],
 ) -> list[DisputedPair]:
     """The chosen pairs that exist, with all that annotators said of them."""
     beside = {(each.annotator, each.pair): each for each in remarks}
@@ -89,4 +96,9 @@ def shown(
                     remark.comment if remark else "",
                 )
             )
-    return [DisputedPair(id, why, texts_of(pairs[id]), said.get(id, [])) for id, why in chosen.items() if id in pairs]
+    found = []
+    for id, why in chosen.items():
+        if id in pairs:
+            made = settled.get(id, Settled(Verdict.NONE, ""))
+            found.append(DisputedPair(id, why, texts_of(pairs[id]), said.get(id, []), made.verdict, made.reason))
+    return found

@@ -1,9 +1,10 @@
 """Which pairs an owner should look at, and what stands beside them."""
 
 from tutti.annotation.disputed import PairTexts, Said, differing, marked, shown
-from tutti.annotation.pairs import Kind, Pair
+from tutti.annotation.pairs import Kind, Pair, Verdict
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
+from tutti.annotation.verdicts import Settled
 from tutti.corpus.conversations import Message, Role
 
 AXES = ("helpful", "true")
@@ -43,8 +44,10 @@ def test_a_pair_is_shown_with_all_that_was_said_of_it_in_its_own_order() -> None
     prompt = (Message(Role.USER, "why?"),)
     pair = Pair("p1", 0, Kind.ORDINARY, prompt, ("first", "second"))
     kept = [said("p1", "a", 2, flipped=True), said("p1", "b", "both_bad"), said("p2", "a", 1)]
-    (found,) = shown({"p1": "flagged", "gone": "flagged"}, {"p1": pair}, kept, [Remark("b", "p1", "judged", "", "no")])
+    remarks, decided = [Remark("b", "p1", "judged", "", "no")], {"p1": Settled(Verdict.KEPT, "it is fine")}
+    (found,) = shown({"p1": "flagged", "gone": "flagged"}, {"p1": pair}, kept, remarks, decided)
     assert (found.texts, found.why) == (PairTexts([("user", "why?")], ("first", "second")), "flagged")
+    assert (found.verdict, found.decision) == ("kept", "it is fine")
     assert found.said == [
         Said("a", "judged", [("helpful", "first much better"), ("true", "equal")], "", ""),
         Said("b", "judged", [("helpful", "both bad"), ("true", "equal")], "", "no"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tutti.annotation.judgements import JudgementKind, canonical, in_words
+from tutti.annotation.messages import Message
 from tutti.annotation.pairs import Kind
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
@@ -19,6 +20,7 @@ from tutti.contracts.annotation.v1 import (
     AnnotatorState,
     Campaign,
     CampaignState,
+    Guideline,
 )
 from tutti.judgements import LEAST_CONTROLS
 from tutti.judgements.agreement import alpha
@@ -77,12 +79,23 @@ class Agreement:
 
 
 @dataclass(frozen=True)
+class GuidelineRow:
+    """A version of the guideline; `retracted` is why its judgements do not count, empty if they do."""
+
+    version: str
+    title: str
+    current: bool
+    judgements: int
+    retracted: str
+
+
+@dataclass(frozen=True)
 class OverviewView:
     """`pace` counts the judgements of the last hour, `hours` is what is left at this pace, None where nobody judges.
 
     `controls` and `skipped` pairs were answered too, and do not count as judgements.
     `forecast` is the hours of one person for all judgements and controls, from the length of the texts; None before
-    there are pairs.
+    there are pairs. `left_out` pairs cannot be compared, `settled_out` were left out by an owner.
     """
 
     campaign: str
@@ -104,11 +117,15 @@ class OverviewView:
     forecast: float | None
     annotators: Sequence[AnnotatorRow]
     remarks: Sequence[Remark]
+    settled_out: int = 0
+    messages: int = 0
+    unanswered: int = 0
+    guidelines: Sequence[GuidelineRow] = ()
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A campaign and what is known of it: the judgements that no other one supersedes, the number of those of the last
+    """A campaign and what is known of it: the judgements that count, the number of those of the last
     hour, and the mean number of words to read for a pair, None before there are pairs.
     """
 
@@ -118,6 +135,8 @@ class Overview:
     last_hour: int = 0
     remarks: Sequence[Remark] = ()
     words: float | None = None
+    messages: Sequence[Message] = ()
+    guidelines: Sequence[Guideline] = ()
 
 
 def overview(known: Overview) -> OverviewView:
@@ -149,6 +168,13 @@ def overview(known: Overview) -> OverviewView:
         agreements=[_agreement(kept, each.name) for each in campaign.spec.axes],
         forecast=_forecast(campaign, known.words),
         remarks=known.remarks,
+        settled_out=campaign.settled_out,
+        messages=len(known.messages),
+        unanswered=sum(not each.answer for each in known.messages),
+        guidelines=[
+            GuidelineRow(each.version, each.title, each.current, each.judgements, each.retracted)
+            for each in known.guidelines
+        ],
         annotators=[_row(each, times.get(each.key, []), found.get(each.key, [])) for each in known.annotators],
     )
 

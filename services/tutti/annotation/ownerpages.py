@@ -1,6 +1,6 @@
-"""The pages of campaign owners: all campaigns, the overview of one, live, a preview of it, and pairs to look at.
+"""The pages of campaign owners: all campaigns, the overview of one, live, a preview of it, pairs to look at, messages.
 
-Promises: read-only; a campaign of another tenant does not exist for a visitor.
+Promises: a campaign of another tenant does not exist for a visitor.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from tutti.annotation import disputed, listing, preferring, remarks
+from tutti.annotation import disputed, guidelines, listing, messages, preferring, remarks, verdicts
+from tutti.annotation.campaigns import Campaigns
 from tutti.annotation.overview import Overview, overview
-from tutti.annotation.pairs import Pair
+from tutti.annotation.pairs import Pair, Verdict
 from tutti.annotation.rows import Rows
 from tutti.annotation.tables import Tables
 from tutti.chassis.identity.auth import Role
@@ -20,7 +21,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.work import Work
 from tutti.contracts.annotation.v1 import Campaign, Preferences
 from tutti.contracts.common.v1 import STATE_DONE
-from tutti.web.pages import Get, Page, Visit
+from tutti.web.pages import Get, Page, Post, Redirect, Visit
 
 OWNERS = frozenset({Role.ENGINEER, Role.OPERATOR})
 HOUR = 3_600_000_000
@@ -41,21 +42,37 @@ class PreviewView:
 
 @dataclass(frozen=True)
 class DisputedView:
+    """`pairs` to decide about, and those that were `settled`."""
+
     campaign: str
     pairs: Sequence[disputed.DisputedPair]
+    settled: Sequence[disputed.DisputedPair]
+
+
+@dataclass(frozen=True)
+class MessagesView:
+    """Messages of annotators, those without an answer first."""
+
+    campaign: str
+    messages: Sequence[messages.Message]
 
 
 class OwnerPages:
-    def __init__(self, host: Host, tables: Tables, rows: Rows, preferences: Work[Preferences]) -> None:
-        self._units, self._blobs = host.units, host.blobs
+    def __init__(
+        self, host: Host, tables: Tables, rows: Rows, campaigns: Campaigns, preferences: Work[Preferences]
+    ) -> None:
+        self._units, self._blobs, self._campaigns = host.units, host.blobs, campaigns
         self._tables, self._rows, self._preferences = tables, rows, preferences
 
     @property
-    def routes(self) -> list[Get]:
+    def routes(self) -> list[Get | Post]:
         return [
             Get("/annotation/{campaign}/overview", self.overview, OWNERS, version=self.version),
             Get("/annotation/{campaign}/preview", self.preview, OWNERS),
             Get("/annotation/{campaign}/disputed", self.disputed, OWNERS),
+            Post("/annotation/{campaign}/disputed", self.settle, OWNERS),
+            Get("/annotation/{campaign}/messages", self.messages, OWNERS),
+            Post("/annotation/{campaign}/messages", self.answer, OWNERS),
         ]
 
     def owned(self, unit: Unit, visit: Visit) -> list[Campaign]:
@@ -93,14 +110,59 @@ class OwnerPages:
         def look(unit: Unit) -> DisputedView:
             campaign = self._found(unit, visit)
             name, axes = campaign.name, [axis.name for axis in campaign.spec.axes]
+            decided = verdicts.settled(self._tables, unit, name)
             kept = list(self._rows.kept(unit, name))
             said = remarks.remarks(self._tables, unit, name, REMARKS)
-            chosen = disputed.differing(kept, axes, DISPUTED) | disputed.marked(said, DISPUTED)
-            pairs = self._rows.pairs(unit, name, chosen)
-            return DisputedView(name.removeprefix("campaigns/"), disputed.shown(chosen, pairs, kept, said))
+            chosen = disputed.differing([each for each in kept if each.pair not in decided], axes, DISPUTED)
+            chosen |= disputed.marked([each for each in said if each.pair not in decided], DISPUTED)
+            past = {id: "left out" if made.verdict is Verdict.LEFT_OUT else "counts" for id, made in decided.items()}
+            pairs = self._rows.pairs(unit, name, [*chosen, *past])
+            return DisputedView(
+                name.removeprefix("campaigns/"),
+                disputed.shown(chosen, pairs, kept, said, decided),
+                disputed.shown(past, pairs, kept, said, decided),
+            )
 
         view = self._units.run(look)
         return Page("disputed.html", f"Pairs of {view.campaign} to look at", view)
+
+    def settle(self, visit: Visit) -> Redirect:
+        """Record the verdict on a pair."""
+        sent = visit.form.get("verdict", "")
+        made = verdicts.read(Verdict(sent) if sent in set(Verdict) else None, visit.form.get("reason", ""))
+
+        def settle(unit: Unit) -> None:
+            campaign = self._locked(unit, visit)
+            pair = verdicts.about(self._rows, unit, campaign.name, visit.form.get("pair", ""))
+            self._campaigns.settle(unit, campaign, pair, made)
+
+        self._units.run(settle)
+        return Redirect(f"/annotation/{visit.path['campaign']}/disputed")
+
+    def messages(self, visit: Visit) -> Page:
+        """The messages of annotators, and the answers."""
+
+        def look(unit: Unit) -> MessagesView:
+            campaign = self._found(unit, visit)
+            sent = messages.sent(self._tables, unit, campaign.name)
+            return MessagesView(
+                campaign.name.removeprefix("campaigns/"), sorted(sent, key=lambda each: each.answer != "")
+            )
+
+        view = self._units.run(look)
+        return Page("messages.html", f"Messages about {view.campaign}", view)
+
+    def answer(self, visit: Visit) -> Redirect:
+        """Answer a message."""
+
+        def answer(unit: Unit) -> None:
+            campaign = self._locked(unit, visit)
+            made = messages.Answer(visit.form.get("text", ""), visit.principal.user)
+            messages.answer(self._tables, unit, campaign.name, visit.form.get("id", ""), made)
+            self._tables.campaigns.put(unit, campaign)
+
+        self._units.run(answer)
+        return Redirect(f"/annotation/{visit.path['campaign']}/messages")
 
     def overview(self, visit: Visit) -> Page:
         def look(unit: Unit) -> tuple[Overview, list[Preferences]]:
@@ -112,10 +174,12 @@ class OwnerPages:
             ]
             return Overview(
                 campaign,
-                list(self._rows.kept(unit, campaign.name)),
+                list(self._rows.kept(unit, campaign.name, counted=True)),
                 listing.listed(self._rows, unit, campaign.name),
                 last_hour=self._last_hour(unit, campaign),
                 remarks=remarks.remarks(self._tables, unit, campaign.name, REMARKS),
+                messages=messages.sent(self._tables, unit, campaign.name),
+                guidelines=guidelines.versions(self._tables, unit, campaign),
                 words=_mean_words(self._rows.first_pairs(unit, campaign.name, MEASURED)),
             ), fits
 
@@ -130,18 +194,23 @@ class OwnerPages:
         return Page("overview.html", view.campaign, view)
 
     def version(self, visit: Visit) -> str:
-        """The campaign's revision, the number of its fits, and that of its judgements, skips and flags."""
+        """The campaign's revision, the numbers of its fits, of its judgements, skips and flags, and of its messages."""
 
         def look(unit: Unit) -> str:
             campaign = self._found(unit, visit)
             fits = self._preferences.resource.select(unit, state=STATE_DONE)
-            return f"{campaign.revision}.{len(fits)}.{remarks.count(self._tables, unit, campaign.name)}"
+            said, sent = (of.count(self._tables, unit, campaign.name) for of in (remarks, messages))
+            return f"{campaign.revision}.{len(fits)}.{said}.{sent}"
 
         return self._units.run(look)
 
     def _found(self, unit: Unit, visit: Visit) -> Campaign:
         """Raises NotFound."""
         return self._tables.campaigns.get_for(unit, f"campaigns/{visit.path['campaign']}"[:200], visit.principal)
+
+    def _locked(self, unit: Unit, visit: Visit) -> Campaign:
+        """Raises NotFound."""
+        return self._tables.campaigns.lock(unit, self._found(unit, visit).name)
 
     def _last_hour(self, unit: Unit, campaign: Campaign) -> int:
         """The judgements of ordinary pairs that arrived in the last hour."""

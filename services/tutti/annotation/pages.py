@@ -4,11 +4,11 @@ Promises: an annotator sees the campaigns that he or she was invited to and no o
 answer, or says which pair is a control.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tutti.annotation import remarks
+from tutti.annotation import messages, remarks
 from tutti.annotation.campaigns import Campaigns
 from tutti.annotation.desk import MOST_LEASED, Desk, Lease, Receipt, Standing
 from tutti.annotation.judgements import MOST
@@ -98,6 +98,7 @@ class AnnotationPages:
                 Call("/annotation/api/leases", self.lease, ROLES, method="POST"),
                 Call("/annotation/api/guideline", self.accept_guideline, ROLES, method="POST"),
                 Call("/annotation/api/judgements", self.deliver, ROLES, method="POST", max_bytes=JUDGEMENT_BYTES),
+                Call("/annotation/api/messages", self.write, ROLES, method="POST"),
                 Call("/annotation/api/withdraw", self.withdraw, ROLES, method="POST"),
                 Call("/annotation/{campaign}/state.json", self.state, ROLES),
                 Call("/annotation/{campaign}/own.json", self.own, ROLES),
@@ -160,7 +161,8 @@ class AnnotationPages:
             campaign, annotator = self._found(unit, visit, name)
             told = {"campaign": campaign.name, "annotator": annotator.key, "user": annotator.user}
             standing = {"state": annotator.state, "reason": annotator.reason, "completion_code": annotator.code}
-            return {**told, **standing, "judgements": remarks.own(self._tables, unit, annotator)}
+            written = _messages(messages.sent(self._tables, unit, name, annotator=annotator.key))
+            return {**told, **standing, "judgements": remarks.own(self._tables, unit, annotator), "messages": written}
 
         return self._units.run(look)
 
@@ -173,6 +175,16 @@ class AnnotationPages:
             return {"withdrawn": True}
 
         return self._charged(visit, body, "leases", self._leases, withdraw, locked=True)
+
+    def write(self, visit: Visit) -> object:
+        """Store a message to the owner of a campaign."""
+        body = _object(visit.body, {"campaign", "id", "words"})
+
+        def write(unit: Unit, campaign: Campaign, annotator: Annotator) -> object:
+            messages.keep(self._tables, unit, annotator, body.get("id"), body.get("words"))
+            return {"messages": _messages(messages.sent(self._tables, unit, campaign.name, annotator=annotator.key))}
+
+        return self._charged(visit, body, "judgements", self._deliveries, write)
 
     def lease(self, visit: Visit) -> object:
         body = _object(visit.body, {"campaign", "count"})
@@ -264,6 +276,8 @@ def _standing(standing: Standing, before: str) -> dict[str, object]:
         "target": standing.target,
         "guideline": guideline,
         "axes": [{"name": name, "rule": rule} for name, rule in standing.axes],
+        "retracted": standing.retracted,
+        "messages": _messages(standing.messages),
     }
     if standing.qualification:
         found["qualification"] = dict(standing.qualification)
@@ -271,6 +285,10 @@ def _standing(standing: Standing, before: str) -> dict[str, object]:
     if standing.agreement is not None:
         found["agreement"] = {"of": standing.agreement[0], "agreed": standing.agreement[1]}
     return found
+
+
+def _messages(sent: Sequence[messages.Message]) -> list[dict[str, str]]:
+    return [{"id": each.id, "words": each.words, "answer": each.answer} for each in sent]
 
 
 def _lease(lease: Lease) -> dict[str, object]:

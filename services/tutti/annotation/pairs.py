@@ -34,6 +34,20 @@ class Kind(StrEnum):
     """A pair whose better answer is known; answered before the first ordinary pair."""
 
 
+class Verdict(StrEnum):
+    """The decision of an owner about a pair."""
+
+    NONE = ""
+    KEPT = "kept"
+    LEFT_OUT = "left_out"
+    FOLLOWS = "follows"
+    """A control that is left out since it shows an answer of a pair that is."""
+
+
+OUT = (Verdict.LEFT_OUT, Verdict.FOLLOWS)
+"""Verdicts on pairs that are not given any more, and whose judgements do not count."""
+
+
 class Better(StrEnum):
     """The better answer of a qualifying pair."""
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from tutti.annotation.judgements import Judgement
-from tutti.annotation.pairs import Kind, Pair
+from tutti.annotation.pairs import OUT, Kind, Pair
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import micros
@@ -222,11 +222,21 @@ class Rows:
         own = self.tables.assignments
         late = (own.c.campaign == campaign, own.c.state == LEASED, own.c.expires_at < micros(unit.now))
         rows = unit.tx.execute(select(own).where(*late).order_by(own.c.annotator, own.c.pair).limit(most)).all()
+        self._lapsed(unit, campaign, rows)
+        return len(rows)
+
+    def take_back(self, unit: Unit, campaign: str, pairs: Iterable[str]) -> None:
+        """Take back the assignments of these pairs that nobody has answered."""
+        own, among = self.tables.assignments, sorted(pairs)
+        for begin in range(0, len(among), BATCH):
+            open_ = (own.c.campaign == campaign, own.c.state == LEASED, own.c.pair.in_(among[begin : begin + BATCH]))
+            self._lapsed(unit, campaign, unit.tx.execute(select(own).where(*open_)).all())
+
+    def _lapsed(self, unit: Unit, campaign: str, rows: Sequence[Any]) -> None:
         pairs = self.pairs(unit, campaign, [row.pair for row in rows])
         for row in rows:
             holder = Annotator(campaign, row.annotator, "", "", "", "", 0)
             self.settle(unit, holder, Assigned(pairs[row.pair], row.state, row.place, ""), LAPSED)
-        return len(rows)
 
     def judgement(self, unit: Unit, id: str) -> Any:
         """The row of a judgement, None if there is none."""
@@ -262,13 +272,21 @@ class Rows:
             unit.tx.execute(insert(self.tables.comments), comment)
 
     def kept(
-        self, unit: Unit, campaign: str, *, annotator: str = "", kinds: Sequence[Kind] = ()
+        self, unit: Unit, campaign: str, *, annotator: str = "", kinds: Sequence[Kind] = (), counted: bool = False
     ) -> Iterator[StoredJudgement]:
-        """The judgements of a campaign that no other one supersedes, in order of annotator and arrival."""
+        """The judgements of a campaign that no other one supersedes, in order of annotator and arrival.
+
+        `counted`: without those of annotators who were retracted, and of pairs that are left out.
+        """
         table = self.tables.judgements
         conditions = [table.c.campaign == campaign, table.c.current.is_(True)]
         conditions += [table.c.annotator == annotator] if annotator else []
         conditions += [table.c.kind.in_([str(kind) for kind in kinds])] if kinds else []
+        if counted:
+            people, pairs = self.tables.annotators, self.tables.pairs
+            gone = select(people.c.key).where(people.c.campaign == campaign, people.c.state == RETRACTED)
+            out = select(pairs.c.id).where(pairs.c.campaign == campaign, pairs.c.verdict.in_(OUT))
+            conditions += [table.c.annotator.not_in(gone), table.c.pair.not_in(out)]
         order = (table.c.annotator, table.c.received_at, table.c.id)
         for row in unit.tx.execute(select(table).where(*conditions).order_by(*order)).all():
             yield StoredJudgement(
@@ -293,7 +311,7 @@ class Rows:
     def judged(self, unit: Unit, campaign: str) -> tuple[int, int, int]:
         """Counts of the ordinary pairs: judgements, judgements needed so far, and pairs that lack some."""
         table = self.tables.pairs
-        ordinary = (table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
+        ordinary = (table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY), table.c.verdict.not_in(OUT))
         lacks = func.sum(case((table.c.judged < table.c.needed, 1), else_=0))
         sums = [func.coalesce(each, 0) for each in (func.sum(table.c.judged), func.sum(table.c.needed), lacks)]
         judged, needed, lacking = unit.tx.execute(select(*sums).where(*ordinary)).one()
@@ -311,11 +329,11 @@ class Rows:
         return int(unit.tx.execute(_answered(self.tables.judgements), of).scalar_one())
 
     def needs(self, unit: Unit, campaign: str) -> list[tuple[str, int, int]]:
-        """Id, number and needed judgements of every ordinary pair, by number."""
+        """Id, number and needed judgements of every ordinary pair that counts, by number."""
         table = self.tables.pairs
         rows = unit.tx.execute(
             select(table.c.id, table.c.number, table.c.needed)
-            .where(table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
+            .where(table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY), table.c.verdict.not_in(OUT))
             .order_by(table.c.number)
         ).all()
         return [(row.id, row.number, row.needed) for row in rows]
@@ -381,6 +399,7 @@ def _free(table: Table, own: Table, kinds: tuple[str, ...], *, after: bool) -> S
     """Pairs of these kinds that an annotator was not given, from a place on or before it; ordinary ones are lacking."""
     mine = and_(own.c.campaign == table.c.campaign, own.c.pair == table.c.id, own.c.annotator == bindparam("by"))
     conditions = [table.c.campaign == bindparam("of"), table.c.kind.in_(kinds), own.c.pair.is_(None)]
+    conditions.append(table.c.verdict.not_in(OUT))
     if Kind.ORDINARY in kinds:
         conditions.append(table.c.given < table.c.needed)
     start: BindParameter[int] = bindparam("start")

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from google.protobuf.message import Message
+from google.protobuf.message import Message as AnyMessage
 
-from tutti.annotation import demonstrations, preferring, versions
+from tutti.annotation import demonstrations, guidelines, messages, preferring, verdicts, versions
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
-from tutti.annotation.checks import check_campaign, check_guideline, extended, filled
+from tutti.annotation.checks import check_campaign, check_guideline, check_reason, extended, filled
 from tutti.annotation.listing import listed, wire
-from tutti.annotation.pairs import guideline_version
+from tutti.annotation.pairs import Verdict, guideline_version
 from tutti.annotation.rows import INVITED, SUSPENDED, Annotator, Rows
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
@@ -35,6 +35,9 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PAUSED,
     CAMPAIGN_STATE_PUBLISHED,
     CROWD_SIMULATED,
+    VERDICT_KEPT,
+    VERDICT_LEFT_OUT,
+    AnswerMessageRequest,
     Campaign,
     CampaignSpec,
     CampaignState,
@@ -51,11 +54,17 @@ from tutti.contracts.annotation.v1 import (
     ExtendCampaignRequest,
     FindDemonstrationsRequest,
     FindDemonstrationsResponse,
+    Guideline,
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
     ListAnnotatorsResponse,
+    ListGuidelinesRequest,
+    ListGuidelinesResponse,
+    ListMessagesRequest,
+    ListMessagesResponse,
     ListWrittenDemonstrationsRequest,
     ListWrittenDemonstrationsResponse,
+    Message,
     PauseCampaignRequest,
     Preferences,
     ReadDemonstrationsRequest,
@@ -67,7 +76,10 @@ from tutti.contracts.annotation.v1 import (
     RequalifyAnnotatorRequest,
     ResumeCampaignRequest,
     RetractAnnotatorRequest,
+    RetractGuidelineRequest,
     ReviewDemonstrationRequest,
+    SettledPair,
+    SettlePairRequest,
     UpdateGuidelineRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
@@ -78,8 +90,8 @@ from tutti.corpus.manifest import Kind
 
 NOT_OPEN, SIMULATED = "NOT_OPEN", "SIMULATED_CROWD"
 KEY_TAKEN, NAME_TAKEN = "KEY_TAKEN", "NAME_TAKEN"
+IN_FORCE, RETRACTED = "GUIDELINE_IN_FORCE", "GUIDELINE_RETRACTED"
 GONE = "PREFERENCES_GONE"
-LONGEST_REASON = 500
 declare(
     {
         NOT_OPEN: "the state of the campaign does not allow the call; the message names the state",
@@ -87,11 +99,14 @@ declare(
         GONE: "the stored lines of preferences or demonstrations are missing or damaged; run the recipe again",
         KEY_TAKEN: "the key belongs to another annotator of the campaign",
         NAME_TAKEN: "a campaign that the caller may not see has the name",
+        IN_FORCE: "annotators judge by this version of the guideline now: replace it before it is retracted",
+        RETRACTED: "this version of the guideline was retracted: a campaign cannot return to it",
     }
 )
 M = TypeVar("M", Campaign, Preferences, Demonstrations)
-R = TypeVar("R", bound=Message)
+R = TypeVar("R", bound=AnyMessage)
 T = TypeVar("T")
+VERDICTS = {VERDICT_KEPT: Verdict.KEPT, VERDICT_LEFT_OUT: Verdict.LEFT_OUT}
 ENDED = (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
 
 
@@ -136,7 +151,7 @@ class AnnotationApi:
         return self._units.run(clone)
 
     def _create(
-        self, unit: Unit, made: Campaign, request: Message, texts: tuple[str, str, str], call: Call
+        self, unit: Unit, made: Campaign, request: AnyMessage, texts: tuple[str, str, str], call: Call
     ) -> Campaign:
         """Record a draft. `texts` are its pairs, its qualifying pairs and its guideline."""
         pairs, qualifying, guideline = texts
@@ -201,6 +216,8 @@ class AnnotationApi:
             if request.validate_only:
                 return campaign
             campaign.guideline = guideline_version(request.text)
+            if campaign.guideline in guidelines.retracted(self._tables, unit, campaign.name):
+                raise Refused(RETRACTED, f"{campaign.guideline} was retracted; expected another text")
             self._rows.add_guideline(unit, campaign.name, campaign.guideline, request.text)
             return self._tables.campaigns.put(unit, campaign)
 
@@ -218,6 +235,48 @@ class AnnotationApi:
             return ReadGuidelineResponse(version=version, text=text)
 
         return self._units.run(read)
+
+    def ListGuidelines(self, request: ListGuidelinesRequest, call: Call) -> ListGuidelinesResponse:
+        name = check_name("campaigns", request.campaign, field="campaign")
+
+        def look(unit: Unit) -> list[Guideline]:
+            return guidelines.versions(self._tables, unit, self._tables.campaigns.get_for(unit, name, call.principal))
+
+        return ListGuidelinesResponse(guidelines=self._units.run(look))
+
+    def RetractGuideline(self, request: RetractGuidelineRequest, call: Call) -> Guideline:
+        required(request, "campaign", "version", "reason")
+        reason = check_reason(request.reason)
+
+        def retract(unit: Unit, campaign: Campaign) -> Guideline:
+            def found() -> Guideline:
+                every = guidelines.versions(self._tables, unit, campaign)
+                for each in every:
+                    if each.version == request.version:
+                        return each
+                raise NotFound(f"the guideline {request.version[:100]} of {campaign.name}")
+
+            before = found()
+            if before.current and campaign.state not in ENDED:
+                raise Refused(IN_FORCE, f"{before.version} is in force in {campaign.name}: replace the guideline first")
+            if before.retracted or request.validate_only:
+                return before
+            self._campaigns.retract_guideline(unit, campaign, request.version, reason)
+            return found()
+
+        return self._changed(request.campaign, call, retract)
+
+    def SettlePair(self, request: SettlePairRequest, call: Call) -> SettledPair:
+        required(request, "campaign", "pair")
+        made = verdicts.read(VERDICTS.get(request.verdict), request.reason)
+
+        def settle(unit: Unit, campaign: Campaign) -> SettledPair:
+            pair = verdicts.about(self._rows, unit, campaign.name, request.pair)
+            if not request.validate_only:
+                self._campaigns.settle(unit, campaign, pair, made)
+            return SettledPair(campaign=campaign.name, pair=pair.id, verdict=request.verdict, reason=made.reason)
+
+        return self._changed(request.campaign, call, settle)
 
     def InviteAnnotator(self, request: InviteAnnotatorRequest, call: Call) -> WireAnnotator:
         required(request, "campaign", "user")
@@ -268,8 +327,7 @@ class AnnotationApi:
 
     def RetractAnnotator(self, request: RetractAnnotatorRequest, call: Call) -> WireAnnotator:
         required(request, "campaign", "key", "reason")
-        if len(request.reason) > LONGEST_REASON:
-            raise InvalidField("reason", seen=len(request.reason), expected=f"at most {LONGEST_REASON} characters")
+        reason = check_reason(request.reason)
 
         def retract(unit: Unit, campaign: Campaign) -> Annotator:
             found = self._rows.annotator(unit, campaign.name, key=request.key)
@@ -277,7 +335,7 @@ class AnnotationApi:
                 raise NotFound(f"the annotator {request.key} of {campaign.name}")
             if request.validate_only:
                 return found
-            self._campaigns.retract(unit, campaign, found, request.reason)
+            self._campaigns.retract(unit, campaign, found, reason)
             changed = self._rows.annotator(unit, campaign.name, key=request.key)
             assert changed is not None
             return changed
@@ -296,9 +354,31 @@ class AnnotationApi:
             if found.state != SUSPENDED or request.validate_only:
                 return found
             self._rows.qualify_again(unit, found)
+            self._tables.campaigns.put(unit, campaign)
             return replace(found, state=INVITED, reason="")
 
         return wire(self._changed(request.campaign, call, requalify))
+
+    def ListMessages(self, request: ListMessagesRequest, call: Call) -> ListMessagesResponse:
+        name = check_name("campaigns", request.campaign, field="campaign")
+
+        def look(unit: Unit) -> Sequence[messages.Message]:
+            self._tables.campaigns.get_for(unit, name, call.principal)
+            return messages.sent(self._tables, unit, name)
+
+        return ListMessagesResponse(messages=[messages.wire(name, each) for each in self._units.run(look)])
+
+    def AnswerMessage(self, request: AnswerMessageRequest, call: Call) -> Message:
+        required(request, "campaign", "id", "text")
+
+        def answer(unit: Unit, campaign: Campaign) -> messages.Message:
+            made = messages.Answer(request.text, call.principal.user, only_checked=request.validate_only)
+            found = messages.answer(self._tables, unit, campaign.name, request.id, made)
+            if not request.validate_only:
+                self._tables.campaigns.put(unit, campaign)
+            return found
+
+        return messages.wire(request.campaign, self._changed(request.campaign, call, answer))
 
     def ListWrittenDemonstrations(
         self, request: ListWrittenDemonstrationsRequest, call: Call
@@ -316,7 +396,10 @@ class AnnotationApi:
         demonstrations.check(request)
 
         def review(unit: Unit, campaign: Campaign) -> Demonstration:
-            return demonstrations.review(self._tables, unit, campaign.name, request, call.principal)
+            found = demonstrations.review(self._tables, unit, campaign.name, request, call.principal)
+            if not request.validate_only:
+                self._tables.campaigns.put(unit, campaign)
+            return found
 
         return self._changed(request.campaign, call, review)
 

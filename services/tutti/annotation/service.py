@@ -61,6 +61,6 @@ def build(host: Host) -> Service:
         export=export,
         migrations=Path(__file__).with_name("migrations"),
         pages=AnnotationPages(
-            host, tables, desk, settings, campaigns, OwnerPages(host, tables, rows, preferences)
+            host, tables, desk, settings, campaigns, OwnerPages(host, tables, rows, campaigns, preferences)
         ).site,
     )

@@ -1,7 +1,7 @@
 """The tables of annotation: campaigns, and as rows their guidelines, annotators, pairs, assignments and judgements.
 
-Promises: a judgement is never changed or deleted; what an annotator wrote in words is in the tables `comments` and
-`written_demonstrations` alone, which can be erased.
+Promises: a judgement is never changed or deleted; what an annotator wrote in words is in the tables `comments`,
+`messages` and `written_demonstrations` alone, which can be erased.
 """
 
 from collections.abc import Iterable
@@ -40,6 +40,7 @@ class Tables:
             Column("version", NAME, primary_key=True),
             Column("place", Integer, nullable=False),
             Column("words", Text, nullable=False),
+            Column("retracted", Text, nullable=False, server_default=""),
         )
         self.annotators = declare(
             "annotators",
@@ -72,8 +73,10 @@ class Tables:
             needed,
             given,
             Column("judged", Integer, nullable=False),
+            Column("verdict", NAME, nullable=False, server_default=""),
+            Column("verdict_reason", Text, nullable=False, server_default=""),
             Index("pairs_number", "campaign", "kind", "number"),
-            Index("pairs_counts", "campaign", "kind", "needed", "judged"),
+            Index("pairs_counts", "campaign", "kind", "verdict", "needed", "judged"),
             Index(
                 "pairs_open",
                 "campaign",
@@ -123,7 +126,18 @@ class Tables:
             Column("campaign", NAME, nullable=False, index=True),
             Column("words", Text, nullable=False),
         )
-
+        self.messages = declare(
+            "messages",
+            metadata,
+            Column("id", NAME, primary_key=True),
+            Column("campaign", NAME, nullable=False),
+            Column("annotator", NAME, nullable=False),
+            Column("words", Text, nullable=False),
+            Column("sent_at", BigInteger, nullable=False),
+            Column("answer", Text, nullable=False),
+            Column("answerer", NAME, nullable=False),
+            Index("messages_campaign", "campaign", "annotator", "sent_at"),
+        )
         self.written = declare(
             "written_demonstrations",
             metadata,
@@ -156,6 +170,7 @@ class Tables:
             self.assignments,
             self.judgements,
             self.comments,
+            self.messages,
             self.written,
             self.limits.table,
         )

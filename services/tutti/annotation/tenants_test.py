@@ -18,6 +18,8 @@ from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.admin.v1.stubs import AdminStub
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
+    VERDICT_KEPT,
+    AnswerMessageRequest,
     CloneCampaignRequest,
     CloseCampaignRequest,
     CreateCampaignRequest,
@@ -28,6 +30,8 @@ from tutti.contracts.annotation.v1 import (
     FindDemonstrationsRequest,
     InviteAnnotatorRequest,
     ListAnnotatorsRequest,
+    ListGuidelinesRequest,
+    ListMessagesRequest,
     ListWrittenDemonstrationsRequest,
     PauseCampaignRequest,
     PreferencesSpec,
@@ -37,7 +41,9 @@ from tutti.contracts.annotation.v1 import (
     RequalifyAnnotatorRequest,
     ResumeCampaignRequest,
     RetractAnnotatorRequest,
+    RetractGuidelineRequest,
     ReviewDemonstrationRequest,
+    SettlePairRequest,
     UpdateGuidelineRequest,
 )
 from tutti.contracts.annotation.v1.annotation_pb2 import DESCRIPTOR
@@ -50,6 +56,8 @@ ASKS: dict[str, Message] = {
     "GetCampaign": GetRequest(name=NAME),
     "ReadGuideline": ReadGuidelineRequest(name=NAME),
     "ListAnnotators": ListAnnotatorsRequest(campaign=NAME),
+    "ListGuidelines": ListGuidelinesRequest(campaign=NAME),
+    "ListMessages": ListMessagesRequest(campaign=NAME),
     "ListWrittenDemonstrations": ListWrittenDemonstrationsRequest(campaign=NAME),
     "FindDemonstrations": FindDemonstrationsRequest(campaign=NAME),
     "GetPreferences": GetRequest(name=FITTED),
@@ -70,6 +78,9 @@ CHANGES: dict[str, Message] = {
     "UpdateGuideline": UpdateGuidelineRequest(name=NAME, text="Other words."),
     "InviteAnnotator": InviteAnnotatorRequest(campaign=NAME, user="users/eve"),
     "RetractAnnotator": RetractAnnotatorRequest(campaign=NAME, key="ada", reason="no reason"),
+    "RetractGuideline": RetractGuidelineRequest(campaign=NAME, version="x", reason="no reason"),
+    "SettlePair": SettlePairRequest(campaign=NAME, pair="x", verdict=VERDICT_KEPT),
+    "AnswerMessage": AnswerMessageRequest(campaign=NAME, id="x", text="no answer"),
     "RequalifyAnnotator": RequalifyAnnotatorRequest(campaign=NAME, key="ada"),
     "ReviewDemonstration": ReviewDemonstrationRequest(campaign=NAME, id="x", accepted=True),
 }

@@ -14,7 +14,9 @@ from tutti.cli.words import Words
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_INVITED,
     AnnotatorState,
+    AnswerMessageRequest,
     ListAnnotatorsRequest,
+    ListMessagesRequest,
     RequalifyAnnotatorRequest,
     RetractAnnotatorRequest,
 )
@@ -114,3 +116,45 @@ def retract(campaign: str, key: str, reason: str, output: str, **where: Any) -> 
         print_json(plain(found))
     else:
         click.echo(f"annotator {found.key} of {found.campaign} is retracted")
+
+
+@annotators.command("messages", short_help="List what annotators wrote to the owner.")
+@click.argument("campaign")
+@output_option
+@connection_options
+def messages(campaign: str, output: str, **where: Any) -> None:
+    """List what annotators of CAMPAIGN wrote to its owner, with the answers.
+
+    \b
+    tutti annotators messages trial
+    tutti annotators answer trial ID "Both answers may be long."
+    """
+    with served(**where) as client:
+        request = ListMessagesRequest(campaign=resolved(client, "campaigns", campaign))
+        found = client.annotation.ListMessages(request).messages
+    columns = ("id", "annotator", "text", "answer")
+    print_list([plain(each) for each in found], columns, output, nothing="no annotator has written")
+
+
+@annotators.command("answer", short_help="Answer a message of an annotator.")
+@click.argument("campaign")
+@click.argument("message")
+@click.argument("text")
+@output_option
+@connection_options
+def answer(campaign: str, message: str, text: str, output: str, **where: Any) -> None:
+    """Answer MESSAGE, the id of a message about CAMPAIGN; its writer sees TEXT. A later answer replaces an earlier one.
+
+    \b
+    tutti annotators messages trial
+    tutti annotators answer trial ID "Both answers may be long."
+    """
+    with connected(**where) as client:
+        request = AnswerMessageRequest(
+            request_id=fresh_id(), campaign=resolved(client, "campaigns", campaign), id=message, text=text
+        )
+        found = client.annotation.AnswerMessage(request)
+    if output == JSON:
+        print_json(plain(found))
+    else:
+        click.echo(f"{found.annotator} of {found.campaign} is answered")

@@ -17,7 +17,7 @@ from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.nouns import full_name, get_one
 from tutti.cli.numbers import FiniteRange
-from tutti.cli.output import JSON, output_option, print_json, print_one, say
+from tutti.cli.output import JSON, output_option, print_json, print_list, print_one, say
 from tutti.cli.pages import new_link, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.client import Client
@@ -25,6 +25,8 @@ from tutti.contracts.access.v1 import USER_STATE_DISABLED, CreateUserRequest
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,
     CROWD_SIMULATED,
+    VERDICT_KEPT,
+    VERDICT_LEFT_OUT,
     AnswerSource,
     Axis,
     Campaign,
@@ -35,10 +37,13 @@ from tutti.contracts.annotation.v1 import (
     CreateCampaignRequest,
     ExtendCampaignRequest,
     InviteAnnotatorRequest,
+    ListGuidelinesRequest,
     Overlap,
     PauseCampaignRequest,
     Qualification,
     ResumeCampaignRequest,
+    RetractGuidelineRequest,
+    SettlePairRequest,
     SimulatedCrowd,
     UpdateGuidelineRequest,
 )
@@ -52,7 +57,20 @@ USERS = "users/"
 
 def extend(group: click.Group) -> None:
     """Add what changes a campaign to the group `campaigns`."""
-    for command in (create, clone, invite, pause, resume, extend_, close, cancel, guideline):
+    for command in (
+        create,
+        clone,
+        invite,
+        pause,
+        resume,
+        extend_,
+        close,
+        cancel,
+        guideline,
+        guidelines,
+        retract_guideline,
+        settle,
+    ):
         group.add_command(command)
 
 
@@ -366,6 +384,104 @@ def guideline(campaign: str, file: Path, output: str, **where: Any) -> None:
         request = UpdateGuidelineRequest(request_id=fresh_id(), name=name, text=text)
         found = client.annotation.UpdateGuideline(request)
     _print(found, output, f"{found.name} has the guideline {found.guideline}")
+
+
+@click.command("guidelines", short_help="List the versions of the guideline of a campaign.")
+@click.argument("campaign")
+@output_option
+@connection_options
+def guidelines(campaign: str, output: str, **where: Any) -> None:
+    """List the versions of the guideline of CAMPAIGN, the oldest first, with the judgements that were made under each.
+
+    \b
+    tutti campaigns guidelines trial
+    tutti campaigns retract-guideline trial blake3:4a1c --reason "it preferred long answers"
+    """
+    with connected(**where) as client:
+        request = ListGuidelinesRequest(campaign=resolved(client, "campaigns", campaign))
+        found = client.annotation.ListGuidelines(request).guidelines
+    columns = ("version", "current", "judgements", "title", "retracted")
+    print_list([plain(each) for each in found], columns, output, nothing="the campaign has no guideline")
+
+
+@click.command("retract-guideline", short_help="Remove what was judged under a version of the guideline.")
+@click.argument("campaign")
+@click.argument("version")
+@click.option("--reason", required=True, help="Reason, which other owners see.")
+@click.option("--dry-run", is_flag=True, help="Check, and change nothing.")
+@output_option
+@connection_options
+def retract_guideline(campaign: str, version: str, reason: str, dry_run: bool, output: str, **where: Any) -> None:
+    """Take out of CAMPAIGN what was judged under a VERSION of its guideline, or its beginning; it counts no more.
+
+    While the campaign is open the same annotators are given the pairs again; replace the guideline first. Judgements
+    that were published are published anew without them; the next run of the recipe fits preferences anew, and trains
+    what follows from them.
+
+    \b
+    tutti campaigns guidelines trial
+    tutti campaigns guideline trial better.md
+    tutti campaigns retract-guideline trial blake3:4a1c --reason "it preferred long answers"
+    """
+    with connected(**where) as client:
+        name = resolved(client, "campaigns", campaign)
+        every = client.annotation.ListGuidelines(ListGuidelinesRequest(campaign=name)).guidelines
+        meant = [each for each in every if each.version.startswith(version)]
+        if len(meant) > 1:
+            raise Failure(f"{version} is the beginning of {len(meant)} versions: give more of it", MISUSE)
+        request = RetractGuidelineRequest(
+            request_id=fresh_id(),
+            campaign=name,
+            version=meant[0].version if meant else version,
+            reason=reason,
+            validate_only=dry_run,
+        )
+        found = client.annotation.RetractGuideline(request)
+    if output == JSON:
+        print_json(plain(found))
+        return
+    count = meant[0].judgements if meant else 0
+    told = f"the guideline {found.version} of {found.campaign}"
+    if dry_run:
+        click.echo(f"{told} would be retracted with {count:,} judgements")
+    else:
+        click.echo(f"{told} is retracted with {count:,} judgements")
+
+
+@click.command("settle", short_help="Decide whether the judgements of a pair count.")
+@click.argument("campaign")
+@click.argument("pair")
+@click.option("--leave-out/--keep", required=True, help="Whether its judgements count no more, or count.")
+@click.option("--reason", default="", help="Reason; required with --leave-out.")
+@click.option("--dry-run", is_flag=True, help="Check, and change nothing.")
+@output_option
+@connection_options
+def settle(campaign: str, pair: str, leave_out: bool, reason: str, dry_run: bool, output: str, **where: Any) -> None:
+    """Decide about a PAIR of CAMPAIGN that annotators flagged, or on which they differ.
+
+    A pair that is left out is given to nobody any more and its judgements do not count, and those of controls that show
+    its answers neither. Judgements that were published are published anew. The campaign's page shows such pairs with
+    their ids and texts, and can settle them too. A later decision replaces an earlier one.
+
+    \b
+    tutti campaigns settle trial 7f3a5be2c1d04e88 --leave-out --reason "the second answer is cut off"
+    tutti campaigns settle trial 7f3a5be2c1d04e88 --keep
+    """
+    with connected(**where) as client:
+        request = SettlePairRequest(
+            request_id=fresh_id(),
+            campaign=resolved(client, "campaigns", campaign),
+            pair=pair,
+            verdict=VERDICT_LEFT_OUT if leave_out else VERDICT_KEPT,
+            reason=reason,
+            validate_only=dry_run,
+        )
+        found = client.annotation.SettlePair(request)
+    if output == JSON:
+        print_json(plain(found))
+    else:
+        done = "is left out" if leave_out else "counts"
+        click.echo(f"the pair {found.pair} of {found.campaign} {'would be settled: it ' if dry_run else ''}{done}")
 
 
 def _print(campaign: Campaign, output: str, words: str) -> None:

@@ -7,7 +7,7 @@ import { Drafts } from "./drafts.js";
 import { Keymap, keysTable, listenToKeys } from "./keys.js";
 import { element } from "./markdown.js";
 import { Outbox, newId } from "./outbox.js";
-import { changedGuideline, explanation, guidelineText, introduction, ownData, waiting } from "./panels.js";
+import { changedGuideline, conversation, explanation, guidelineText, introduction, ownData, waiting } from "./panels.js";
 import { DIGITS, SCORES, Scores } from "./scores.js";
 import { scrollTogether } from "./scrolling.js";
 import { Sender } from "./sender.js";
@@ -20,6 +20,8 @@ const AHEAD = 8;
 const FEW = 5;
 const UNDONE = 10;
 const LONGEST_ANSWER = 8000;
+const LONGEST_MESSAGE = 2000;
+const MESSAGE = "message"; // the draft that belongs to no pair
 const LOOK_MILLISECONDS = 30_000;
 const SKIPS = ["unclear", "expertise", "language", "content", "broken", "other"];
 const FLAGS = ["harmful", "personal", "broken", "other"];
@@ -44,6 +46,8 @@ class Desk {
     this.compares = false;
     this.waitsFor = null; // the qualifying pair whose right answer is shown next
     this.isLeasing = false;
+    this.isAnswered = false; // whether an answer of the owner was announced and not looked at
+    this.message = null; // a message to the owner that was not acknowledged
     this.hasBegun = false; // whether the server has been asked while it gave out pairs: the guideline comes before the first
   }
 
@@ -98,8 +102,8 @@ class Desk {
   // Asks how the annotator stands; then shows the next pair, or why there is none. `empty`: no pair was given just now.
   async look({ empty = false } = {}) {
     clearTimeout(this.timer);
+    const before = this.standing;
     try {
-      const before = this.standing;
       this.standing = await this.calls.state();
       if (!before || JSON.stringify(before.axes) !== JSON.stringify(this.standing.axes)) this.scores.show(this.standing.axes);
     } catch (failure) {
@@ -110,8 +114,10 @@ class Desk {
       this.timer = setTimeout(() => this.look(), this.standing ? LOOK_MILLISECONDS : 2000);
       return;
     }
+    if (before && before.retracted !== this.standing.retracted) this.judged = new Set(this.outbox.all().map((each) => each.pair));
     this.line();
     this.shelve();
+    this.tellAnswer(before);
     const { state, done, qualification } = this.standing;
     if (state === "guideline_changed") {
       this.queue = this.undone; // no pair is judged before what is new was read
@@ -342,8 +348,8 @@ class Desk {
     }
     const titles = { no_pairs: code ? "finished" : "noPairs", paused: "paused", closed: "closed", suspended: "suspended" };
     if (state in titles) {
-      this.panel(say(titles[state]), waiting(this.standing, this.past.length ? () => this.undo() : null));
-      this.notice("");
+      this.panel(say(titles[state]), waiting(this.standing, this.past.length ? () => this.undo() : null, () => this.askOwner()));
+      if (!this.isAnswered) this.notice("");
     } else {
       this.panel("", say("loading"));
     }
@@ -391,7 +397,7 @@ class Desk {
 
   key(key) {
     const does = this.keymap.actionOf(key);
-    if (["guideline", "keys", "own", "undo"].includes(does)) return this.does(does);
+    if (["guideline", "keys", "ask", "own", "undo"].includes(does)) return this.does(does);
     if (key === "Enter") {
       if (!this.asksToRead) return false;
       $("panel-go").click();
@@ -410,6 +416,7 @@ class Desk {
   does(what) {
     if (what === "guideline") show(say("guideline"), guidelineText(this.standing));
     else if (what === "keys") show(say("keysTitle"), keysTable(this.keymap, SCORES, () => this.showKeys()));
+    else if (what === "ask") this.askOwner();
     else if (what === "own") this.own();
     else if (what === "undo") this.undo();
     else if (what === "pause") this.pause();
@@ -466,6 +473,44 @@ class Desk {
     }
     this.note({ typed: {}, ...(words === null ? {} : { [what]: words.trim() }) });
     return words !== null;
+  }
+
+  // Asks for a message to the owner, and sends it. Escape keeps what was typed, and so does a server that is away.
+  async askOwner() {
+    if (!this.standing || $("dialog").open) return;
+    this.isAnswered = false;
+    this.notice("");
+    const typed = (words) => this.drafts.change(MESSAGE, { typed: { ask: words } });
+    const kept = this.drafts.of(MESSAGE).typed.ask ?? "";
+    const options = { longest: LONGEST_MESSAGE, typed, confirm: say("send") };
+    const words = await askWords(say("ask"), conversation(this.standing.messages), kept, options);
+    const key = this.keymap.keyOf("ask");
+    if (words === undefined) {
+      if (this.drafts.of(MESSAGE).typed.ask?.trim()) this.notice(say("unasked", { key }));
+      return;
+    }
+    if (words === null || !words.trim()) {
+      typed("");
+      return;
+    }
+    if (this.message?.words !== words) this.message = { id: newId(), words }; // one that is sent again has the same id
+    try {
+      this.standing.messages = (await this.calls.post("messages", this.message)).messages;
+      this.message = null;
+      typed("");
+      this.notice(say("asked", { key }));
+    } catch (failure) {
+      if (!(failure instanceof CallFailed)) throw failure;
+      this.notice(`${failure.message || say("offlineTitle")} ${say("unasked", { key })}`);
+    }
+  }
+
+  // Says so when an answer of the owner has come since the page looked last.
+  tellAnswer(before) {
+    const known = new Map((before?.messages ?? []).map(({ id, answer }) => [id, answer]));
+    const isNew = this.standing.messages.some(({ id, answer }) => answer && before && known.get(id) !== answer);
+    this.isAnswered ||= isNew;
+    if (isNew) this.notice(say("answered", { key: this.keymap.keyOf("ask") }));
   }
 
   async pass(what) {

@@ -44,8 +44,8 @@ export function show(title, body) {
   return open(title, body, say("close"), null);
 }
 
-// `typed` is called with the text after each change.
-export function askWords(title, about, written, { longest = 4000, typed }) {
+// `about` is a text or a node; `typed` is called with the text after each change.
+export function askWords(title, about, written, { longest = 4000, typed, confirm = say("keep") }) {
   const text = element("textarea", { "aria-label": title, dir: "auto", maxlength: `${longest}` });
   text.value = written;
   text.addEventListener("input", () => typed(text.value));
@@ -54,7 +54,8 @@ export function askWords(title, about, written, { longest = 4000, typed }) {
     event.preventDefault();
     $("dialog-form").requestSubmit();
   });
-  return open(title, element("div", {}, element("p", { class: "soft" }, about), text), say("keep"), () => text.value, text);
+  const told = typeof about === "string" ? element("p", { class: "soft" }, about) : about;
+  return open(title, element("div", {}, told, text), confirm, () => text.value, text);
 }
 
 // Asks for one of `reasons`, with words where there are any.

@@ -5,7 +5,7 @@ import { element } from "./markdown.js";
 import { say } from "./words.js";
 
 const KEPT = "tutti/annotation/keys";
-const FIRST = { undo: "z", differences: "d", guideline: "g", flag: "f", skip: "s", comment: "c", write: "e", pause: "p", own: "m", keys: "?" };
+const FIRST = { undo: "z", differences: "d", guideline: "g", flag: "f", skip: "s", comment: "c", write: "e", pause: "p", ask: "a", own: "m", keys: "?" };
 
 const DIGIT = /^(?:Digit|Numpad)([0-5])$/;
 const LETTER = /^[a-z?]$/;

@@ -45,8 +45,19 @@ export function explanation(words, pair) {
   return body;
 }
 
-// Why there is no pair, and when there may be one; `undo` is called by a button while there is something to undo.
-export function waiting({ state, reason, done, agreement, code }, undo = null) {
+// What the annotator wrote to the owner, with the answers.
+export function conversation(messages) {
+  const list = element("dl", { class: "conversation" });
+  for (const { words, answer } of messages) {
+    list.append(element("dt", {}, say("you")), element("dd", { dir: "auto", class: "raw" }, words));
+    list.append(element("dt", {}, say("owner")), element("dd", { dir: "auto", class: answer ? "raw" : "soft" }, answer || say("unanswered")));
+  }
+  return element("div", {}, element("p", { class: "soft", dir: "auto" }, say("askWords")), list);
+}
+
+// Why there is no pair, and when there may be one; `undo` is called by a button while there is something to undo, and
+// `askOwner` by another one.
+export function waiting({ state, reason, done, agreement, code }, undo = null, askOwner = null) {
   const body = element("div");
   const add = (text) => text && body.append(paragraph(text));
   if (state === "no_pairs" && code) add(say("closedWords", { done }));
@@ -60,6 +71,11 @@ export function waiting({ state, reason, done, agreement, code }, undo = null) {
     const button = element("button", { type: "button" }, say("undoLast"));
     button.addEventListener("click", undo);
     body.append(paragraph(say("undoWords")), element("p", {}, button));
+  }
+  if (askOwner) {
+    const button = element("button", { type: "button" }, say("ask"));
+    button.addEventListener("click", askOwner);
+    body.append(element("p", {}, button));
   }
   return body;
 }

@@ -6,6 +6,7 @@ API of annotation."""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tutti.contracts.annotation.v1 import events_pb2 as _events_pb2
@@ -19,6 +20,30 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _Verdict:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    VERDICT_UNSPECIFIED: _Verdict.ValueType  # 0
+    """VERDICT_UNSPECIFIED: not decided; the judgements count."""
+    VERDICT_KEPT: _Verdict.ValueType  # 1
+    """VERDICT_KEPT: looked at; the judgements count."""
+    VERDICT_LEFT_OUT: _Verdict.ValueType  # 2
+    """VERDICT_LEFT_OUT: the pair is not assigned any more, and its judgements do not count."""
+
+class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
+    """Verdict of an owner on a pair."""
+
+VERDICT_UNSPECIFIED: Verdict.ValueType  # 0
+"""VERDICT_UNSPECIFIED: not decided; the judgements count."""
+VERDICT_KEPT: Verdict.ValueType  # 1
+"""VERDICT_KEPT: looked at; the judgements count."""
+VERDICT_LEFT_OUT: Verdict.ValueType  # 2
+"""VERDICT_LEFT_OUT: the pair is not assigned any more, and its judgements do not count."""
+Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 class _AnnotatorState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -429,6 +454,208 @@ class ReadGuidelineResponse(_message.Message):
 Global___ReadGuidelineResponse: _TypeAlias = ReadGuidelineResponse  # noqa: Y015
 
 @_typing.final
+class ListGuidelinesRequest(_message.Message):
+    """ListGuidelinesRequest identifies a campaign."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign whose versions are listed."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListGuidelinesRequest: _TypeAlias = ListGuidelinesRequest  # noqa: Y015
+
+@_typing.final
+class Guideline(_message.Message):
+    """Guideline is a version of the guideline of a campaign."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    CURRENT_FIELD_NUMBER: _builtins.int
+    JUDGEMENTS_FIELD_NUMBER: _builtins.int
+    RETRACTED_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign of the guideline."""
+    version: _builtins.str
+    """version: a digest of the text."""
+    current: _builtins.bool
+    """current: true for the version that annotators judge by now."""
+    judgements: _builtins.int
+    """judgements that count and were made under it, without those of the qualification."""
+    retracted: _builtins.str
+    """retracted: why its judgements do not count, as text; empty if they count."""
+    title: _builtins.str
+    """title: the first line of the text."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        version: _builtins.str = ...,
+        current: _builtins.bool = ...,
+        judgements: _builtins.int = ...,
+        retracted: _builtins.str = ...,
+        title: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "current", b"current", "judgements", b"judgements", "retracted", b"retracted", "title", b"title", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Guideline: _TypeAlias = Guideline  # noqa: Y015
+
+@_typing.final
+class ListGuidelinesResponse(_message.Message):
+    """ListGuidelinesResponse contains all versions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GUIDELINES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def guidelines(self) -> _containers.RepeatedCompositeFieldContainer[Global___Guideline]:
+        """guidelines, the oldest first."""
+
+    def __init__(
+        self,
+        *,
+        guidelines: _abc.Iterable[Global___Guideline] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["guidelines", b"guidelines"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListGuidelinesResponse: _TypeAlias = ListGuidelinesResponse  # noqa: Y015
+
+@_typing.final
+class RetractGuidelineRequest(_message.Message):
+    """RetractGuidelineRequest identifies a version."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    campaign: _builtins.str
+    """campaign of the guideline."""
+    version: _builtins.str
+    """version to retract."""
+    reason: _builtins.str
+    """reason as text."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        campaign: _builtins.str = ...,
+        version: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "reason", b"reason", "request_id", b"request_id", "validate_only", b"validate_only", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetractGuidelineRequest: _TypeAlias = RetractGuidelineRequest  # noqa: Y015
+
+@_typing.final
+class SettlePairRequest(_message.Message):
+    """SettlePairRequest contains the decision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    PAIR_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    campaign: _builtins.str
+    """campaign of the pair."""
+    pair: _builtins.str
+    """pair to settle, by id."""
+    verdict: Global___Verdict.ValueType
+    """verdict on it."""
+    reason: _builtins.str
+    """reason as text; required if the pair is left out."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        campaign: _builtins.str = ...,
+        pair: _builtins.str = ...,
+        verdict: Global___Verdict.ValueType = ...,
+        reason: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "pair", b"pair", "reason", b"reason", "request_id", b"request_id", "validate_only", b"validate_only", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettlePairRequest: _TypeAlias = SettlePairRequest  # noqa: Y015
+
+@_typing.final
+class SettledPair(_message.Message):
+    """SettledPair is a pair with the decision of the owner."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    PAIR_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign of the pair."""
+    pair: _builtins.str
+    """pair that was settled, by id. A pair in the other order is settled as the pair that it repeats."""
+    verdict: Global___Verdict.ValueType
+    """verdict on it."""
+    reason: _builtins.str
+    """reason as text."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        pair: _builtins.str = ...,
+        verdict: Global___Verdict.ValueType = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "pair", b"pair", "reason", b"reason", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettledPair: _TypeAlias = SettledPair  # noqa: Y015
+
+@_typing.final
 class Estimate(_message.Message):
     """Estimate is a fitted number."""
 
@@ -670,6 +897,138 @@ class RetractAnnotatorRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetractAnnotatorRequest: _TypeAlias = RetractAnnotatorRequest  # noqa: Y015
+
+@_typing.final
+class Message(_message.Message):
+    """Message is what an annotator wrote to the owner of a campaign."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    ANNOTATOR_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    SENT_AT_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    ANSWERER_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign of it."""
+    id: _builtins.str
+    """id of the message, made by the annotator's browser."""
+    annotator: _builtins.str
+    """annotator who wrote it, by key."""
+    text: _builtins.str
+    """text of it."""
+    answer: _builtins.str
+    """answer of the owner; empty if there is none yet."""
+    answerer: _builtins.str
+    """answerer: the user who answered."""
+    @_builtins.property
+    def sent_at(self) -> _timestamp_pb2.Timestamp:
+        """sent_at is when it arrived."""
+
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        id: _builtins.str = ...,
+        annotator: _builtins.str = ...,
+        text: _builtins.str = ...,
+        sent_at: _timestamp_pb2.Timestamp | None = ...,
+        answer: _builtins.str = ...,
+        answerer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sent_at", b"sent_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotator", b"annotator", "answer", b"answer", "answerer", b"answerer", "campaign", b"campaign", "id", b"id", "sent_at", b"sent_at", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Message: _TypeAlias = Message  # noqa: Y015
+
+@_typing.final
+class ListMessagesRequest(_message.Message):
+    """ListMessagesRequest identifies a campaign."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign whose annotators wrote."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMessagesRequest: _TypeAlias = ListMessagesRequest  # noqa: Y015
+
+@_typing.final
+class ListMessagesResponse(_message.Message):
+    """ListMessagesResponse contains all messages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
+        """messages, the oldest first."""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___Message] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
+
+@_typing.final
+class AnswerMessageRequest(_message.Message):
+    """AnswerMessageRequest contains the answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    campaign: _builtins.str
+    """campaign of the message."""
+    id: _builtins.str
+    """id of the message."""
+    text: _builtins.str
+    """text of the answer."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        campaign: _builtins.str = ...,
+        id: _builtins.str = ...,
+        text: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "id", b"id", "request_id", b"request_id", "text", b"text", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerMessageRequest: _TypeAlias = AnswerMessageRequest  # noqa: Y015
 
 @_typing.final
 class Demonstration(_message.Message):

@@ -92,6 +92,21 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadGuidelineRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadGuidelineResponse.FromString,
                 _registered_method=True)
+        self.ListGuidelines = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ListGuidelines',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListGuidelinesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListGuidelinesResponse.FromString,
+                _registered_method=True)
+        self.RetractGuideline = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/RetractGuideline',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractGuidelineRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Guideline.FromString,
+                _registered_method=True)
+        self.SettlePair = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/SettlePair',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.SettlePairRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.SettledPair.FromString,
+                _registered_method=True)
         self.InviteAnnotator = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/InviteAnnotator',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.InviteAnnotatorRequest.SerializeToString,
@@ -111,6 +126,16 @@ class AnnotationServiceStub:
                 '/tutti.annotation.v1.AnnotationService/RequalifyAnnotator',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+                _registered_method=True)
+        self.ListMessages = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ListMessages',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListMessagesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListMessagesResponse.FromString,
+                _registered_method=True)
+        self.AnswerMessage = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/AnswerMessage',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.AnswerMessageRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Message.FromString,
                 _registered_method=True)
         self.ListWrittenDemonstrations = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/ListWrittenDemonstrations',
@@ -261,6 +286,29 @@ class AnnotationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListGuidelines(self, request, context):
+        """ListGuidelines returns the versions of the guideline of a campaign, in the order in which they were given.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetractGuideline(self, request, context):
+        """RetractGuideline removes the judgements that were made under a version of the guideline. While the campaign is open,
+        their pairs are assigned again; a published campaign is published again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SettlePair(self, request, context):
+        """SettlePair records what the owner decides about a pair: its judgements count, or they do not. A published campaign is
+        published again if that changes what counts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def InviteAnnotator(self, request, context):
         """InviteAnnotator allows a user to judge.
         """
@@ -285,6 +333,20 @@ class AnnotationServiceServicer:
     def RequalifyAnnotator(self, request, context):
         """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
         count. An annotator who did not fail is returned unchanged.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMessages(self, request, context):
+        """ListMessages returns what annotators asked the owner of a campaign, with the answers, in order of arrival.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AnswerMessage(self, request, context):
+        """AnswerMessage answers an annotator, who sees the newest answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -439,6 +501,21 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadGuidelineRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadGuidelineResponse.SerializeToString,
             ),
+            'ListGuidelines': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGuidelines,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListGuidelinesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListGuidelinesResponse.SerializeToString,
+            ),
+            'RetractGuideline': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetractGuideline,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractGuidelineRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Guideline.SerializeToString,
+            ),
+            'SettlePair': grpc.unary_unary_rpc_method_handler(
+                    servicer.SettlePair,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.SettlePairRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.SettledPair.SerializeToString,
+            ),
             'InviteAnnotator': grpc.unary_unary_rpc_method_handler(
                     servicer.InviteAnnotator,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.InviteAnnotatorRequest.FromString,
@@ -458,6 +535,16 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     servicer.RequalifyAnnotator,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
+            ),
+            'ListMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMessages,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListMessagesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListMessagesResponse.SerializeToString,
+            ),
+            'AnswerMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerMessage,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.AnswerMessageRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Message.SerializeToString,
             ),
             'ListWrittenDemonstrations': grpc.unary_unary_rpc_method_handler(
                     servicer.ListWrittenDemonstrations,
@@ -834,6 +921,87 @@ class AnnotationService:
             _registered_method=True)
 
     @staticmethod
+    def ListGuidelines(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ListGuidelines',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListGuidelinesRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListGuidelinesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetractGuideline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/RetractGuideline',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractGuidelineRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Guideline.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SettlePair(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/SettlePair',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.SettlePairRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.SettledPair.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def InviteAnnotator(request,
             target,
             options=(),
@@ -931,6 +1099,60 @@ class AnnotationService:
             '/tutti.annotation.v1.AnnotationService/RequalifyAnnotator',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ListMessages',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListMessagesRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/AnswerMessage',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.AnswerMessageRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Message.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,6 +59,16 @@ class AnnotationServiceStub:
     """UpdateGuideline replaces the guideline; annotators must read the new one before they continue."""
     ReadGuideline: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReadGuidelineRequest, _annotation_pb2.ReadGuidelineResponse]
     """ReadGuideline returns the text of a guideline."""
+    ListGuidelines: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListGuidelinesRequest, _annotation_pb2.ListGuidelinesResponse]
+    """ListGuidelines returns the versions of the guideline of a campaign, in the order in which they were given."""
+    RetractGuideline: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RetractGuidelineRequest, _annotation_pb2.Guideline]
+    """RetractGuideline removes the judgements that were made under a version of the guideline. While the campaign is open,
+    their pairs are assigned again; a published campaign is published again.
+    """
+    SettlePair: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.SettlePairRequest, _annotation_pb2.SettledPair]
+    """SettlePair records what the owner decides about a pair: its judgements count, or they do not. A published campaign is
+    published again if that changes what counts.
+    """
     InviteAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.InviteAnnotatorRequest, _annotation_pb2.Annotator]
     """InviteAnnotator allows a user to judge."""
     ListAnnotators: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListAnnotatorsRequest, _annotation_pb2.ListAnnotatorsResponse]
@@ -69,6 +79,10 @@ class AnnotationServiceStub:
     """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
     count. An annotator who did not fail is returned unchanged.
     """
+    ListMessages: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListMessagesRequest, _annotation_pb2.ListMessagesResponse]
+    """ListMessages returns what annotators asked the owner of a campaign, with the answers, in order of arrival."""
+    AnswerMessage: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.AnswerMessageRequest, _annotation_pb2.Message]
+    """AnswerMessage answers an annotator, who sees the newest answer."""
     ListWrittenDemonstrations: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListWrittenDemonstrationsRequest, _annotation_pb2.ListWrittenDemonstrationsResponse]
     """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]
@@ -125,6 +139,16 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """UpdateGuideline replaces the guideline; annotators must read the new one before they continue."""
     ReadGuideline: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReadGuidelineRequest, _annotation_pb2.ReadGuidelineResponse]  # type: ignore[assignment]
     """ReadGuideline returns the text of a guideline."""
+    ListGuidelines: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListGuidelinesRequest, _annotation_pb2.ListGuidelinesResponse]  # type: ignore[assignment]
+    """ListGuidelines returns the versions of the guideline of a campaign, in the order in which they were given."""
+    RetractGuideline: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RetractGuidelineRequest, _annotation_pb2.Guideline]  # type: ignore[assignment]
+    """RetractGuideline removes the judgements that were made under a version of the guideline. While the campaign is open,
+    their pairs are assigned again; a published campaign is published again.
+    """
+    SettlePair: _aio.UnaryUnaryMultiCallable[_annotation_pb2.SettlePairRequest, _annotation_pb2.SettledPair]  # type: ignore[assignment]
+    """SettlePair records what the owner decides about a pair: its judgements count, or they do not. A published campaign is
+    published again if that changes what counts.
+    """
     InviteAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.InviteAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """InviteAnnotator allows a user to judge."""
     ListAnnotators: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListAnnotatorsRequest, _annotation_pb2.ListAnnotatorsResponse]  # type: ignore[assignment]
@@ -135,6 +159,10 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
     count. An annotator who did not fail is returned unchanged.
     """
+    ListMessages: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListMessagesRequest, _annotation_pb2.ListMessagesResponse]  # type: ignore[assignment]
+    """ListMessages returns what annotators asked the owner of a campaign, with the answers, in order of arrival."""
+    AnswerMessage: _aio.UnaryUnaryMultiCallable[_annotation_pb2.AnswerMessageRequest, _annotation_pb2.Message]  # type: ignore[assignment]
+    """AnswerMessage answers an annotator, who sees the newest answer."""
     ListWrittenDemonstrations: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListWrittenDemonstrationsRequest, _annotation_pb2.ListWrittenDemonstrationsResponse]  # type: ignore[assignment]
     """ListWrittenDemonstrations returns one page of the answers that annotators of a campaign wrote, sorted by id."""
     ReviewDemonstration: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReviewDemonstrationRequest, _annotation_pb2.Demonstration]  # type: ignore[assignment]
@@ -256,6 +284,34 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         """ReadGuideline returns the text of a guideline."""
 
     @_abc_1.abstractmethod
+    def ListGuidelines(
+        self,
+        request: _annotation_pb2.ListGuidelinesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.ListGuidelinesResponse, _abc.Awaitable[_annotation_pb2.ListGuidelinesResponse]]:
+        """ListGuidelines returns the versions of the guideline of a campaign, in the order in which they were given."""
+
+    @_abc_1.abstractmethod
+    def RetractGuideline(
+        self,
+        request: _annotation_pb2.RetractGuidelineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.Guideline, _abc.Awaitable[_annotation_pb2.Guideline]]:
+        """RetractGuideline removes the judgements that were made under a version of the guideline. While the campaign is open,
+        their pairs are assigned again; a published campaign is published again.
+        """
+
+    @_abc_1.abstractmethod
+    def SettlePair(
+        self,
+        request: _annotation_pb2.SettlePairRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.SettledPair, _abc.Awaitable[_annotation_pb2.SettledPair]]:
+        """SettlePair records what the owner decides about a pair: its judgements count, or they do not. A published campaign is
+        published again if that changes what counts.
+        """
+
+    @_abc_1.abstractmethod
     def InviteAnnotator(
         self,
         request: _annotation_pb2.InviteAnnotatorRequest,
@@ -288,6 +344,22 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
         count. An annotator who did not fail is returned unchanged.
         """
+
+    @_abc_1.abstractmethod
+    def ListMessages(
+        self,
+        request: _annotation_pb2.ListMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.ListMessagesResponse, _abc.Awaitable[_annotation_pb2.ListMessagesResponse]]:
+        """ListMessages returns what annotators asked the owner of a campaign, with the answers, in order of arrival."""
+
+    @_abc_1.abstractmethod
+    def AnswerMessage(
+        self,
+        request: _annotation_pb2.AnswerMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.Message, _abc.Awaitable[_annotation_pb2.Message]]:
+        """AnswerMessage answers an annotator, who sees the newest answer."""
 
     @_abc_1.abstractmethod
     def ListWrittenDemonstrations(

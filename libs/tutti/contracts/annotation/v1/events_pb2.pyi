@@ -339,6 +339,7 @@ class Campaign(_message.Message):
     WANTED_FIELD_NUMBER: _builtins.int
     ANNOTATORS_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
+    SETTLED_OUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -363,6 +364,8 @@ class Campaign(_message.Message):
     """annotators: the number of invited annotators."""
     round: _builtins.int
     """round of assignment, from 0."""
+    settled_out: _builtins.int
+    """settled_out: pairs that the owner left out after they were looked at; they are counted in `pairs`."""
     @_builtins.property
     def spec(self) -> Global___CampaignSpec:
         """spec of the campaign, without guideline and pairs."""
@@ -398,10 +401,11 @@ class Campaign(_message.Message):
         wanted: _builtins.int = ...,
         annotators: _builtins.int = ...,
         round: _builtins.int = ...,
+        settled_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "ended_at", b"ended_at", "guideline", b"guideline", "judgements", b"judgements", "left_out", b"left_out", "name", b"name", "pairs", b"pairs", "reason", b"reason", "result", b"result", "revision", b"revision", "round", b"round", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tenant", b"tenant", "wanted", b"wanted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "ended_at", b"ended_at", "guideline", b"guideline", "judgements", b"judgements", "left_out", b"left_out", "name", b"name", "pairs", b"pairs", "reason", b"reason", "result", b"result", "revision", b"revision", "round", b"round", "settled_out", b"settled_out", "spec", b"spec", "started_at", b"started_at", "state", b"state", "tenant", b"tenant", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
