@@ -28,9 +28,9 @@ NEW = "Prefer the answer that is true."
 
 
 def settle(
-    desks: Desks, pair: str, verdict: Verdict.ValueType = VERDICT_LEFT_OUT, reason: str = "", **changes: Any
+    desks: Desks, pair: str, verdict: Verdict.ValueType = VERDICT_LEFT_OUT, reason: str = "broken", **changes: Any
 ) -> None:
-    request = SettlePairRequest(campaign=NAME, pair=pair, verdict=verdict, **{"reason": "broken"} | changes)
+    request = SettlePairRequest(campaign=NAME, pair=pair, verdict=verdict, reason=reason, **changes)
     desks.world.insist(lambda: desks.stub.SettlePair(request))
 
 
