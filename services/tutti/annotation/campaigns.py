@@ -11,7 +11,7 @@ from functools import partial
 
 from tutti.annotation import guidelines, rounds, verdicts
 from tutti.annotation.checks import lines_in
-from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, pairs_of, plan
+from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, imported, pairs_of, plan
 from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
 from tutti.annotation.sets import LINES, JudgementSet, collect
 from tutti.annotation.tables import Tables
@@ -31,6 +31,7 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PAUSED,
     CAMPAIGN_STATE_PUBLISHED,
+    CROWD_IMPORTED,
     CROWD_SIMULATED,
     Campaign,
     CampaignSpec,
@@ -175,18 +176,19 @@ class Campaigns:
         spec = campaign.spec
         known = lines_in(qualifying, "qualifying")
         rule = spec.qualification
+        is_imported = spec.crowd == CROWD_IMPORTED
         made = plan(
             self._given(context, spec, brought),
             seed=spec.seed,
-            controls=spec.controls,
+            controls=0 if is_imported else spec.controls,
             filler=spec.filler or FILLER,
             qualifying=known,
-            needed=0 if len(known) >= rule.pairs else QUALIFYING_TRIES * rule.pairs,
+            needed=0 if is_imported or len(known) >= rule.pairs else QUALIFYING_TRIES * rule.pairs,
         )
         ordinary = [pair for pair in made.pairs if pair.kind is Kind.ORDINARY]
-        wanted = _wanted(spec, len(ordinary))
+        wanted = sum(len(pair.labels) for pair in ordinary) if is_imported else _wanted(spec, len(ordinary))
         _check_pairs(ordinary, made.left_out)
-        needed = rounds.first([pair.number for pair in ordinary], spec.overlap.least, wanted)
+        needed = {} if is_imported else rounds.first([each.number for each in ordinary], spec.overlap.least, wanted)
 
         def finish(unit: Unit) -> None:
             campaign = self._tables.campaigns.lock(unit, name)
@@ -201,6 +203,11 @@ class Campaigns:
                     self._rows.add_annotator(unit, Annotator(name, f"s{index:03}", "", INVITED, "", "", 0))
                 campaign.annotators = spec.simulated.annotators
                 unit.enqueue(CROWDS, name, id=f"{name}/crowd")
+            if is_imported:
+                keys = self._rows.add_labels(unit, name, ordinary, campaign.guideline)
+                campaign.annotators = len(keys)
+                self.close(unit, campaign, "")
+                return
             campaign.reason = _waits(campaign, self._deadline(campaign))
             self._tables.campaigns.put(unit, campaign)
             unit.on_commit(partial(self.reconciler.wake, name))
@@ -208,6 +215,8 @@ class Campaigns:
         return finish
 
     def _given(self, context: TaskContext, spec: CampaignSpec, brought: str) -> list[PairDraft]:
+        if spec.crowd == CROWD_IMPORTED:
+            return list(imported(lines_in(brought, "pairs"), spec.seed))
         if brought:
             return [PairDraft(line.prompt, line.answers) for line in lines_in(brought, "pairs")]
         samples = []
@@ -266,6 +275,8 @@ class Campaigns:
             "pairs": linefiles.write(blobs, LINES, found.pairs).to_json(),
             "simulated": campaign.spec.crowd == CROWD_SIMULATED,
         }
+        if campaign.spec.crowd == CROWD_IMPORTED:
+            body["imported"] = True
         return Manifest(ManifestKind.JUDGEMENTS, body, (), self._producer)
 
     def _failed(self, unit: Unit, task: Task, reason: str) -> None:

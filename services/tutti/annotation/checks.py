@@ -8,6 +8,7 @@ from tutti.annotation.simulated import crowd_in
 from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.annotation.v1 import (
+    CROWD_IMPORTED,
     CROWD_PEOPLE,
     CROWD_SIMULATED,
     Campaign,
@@ -26,6 +27,9 @@ DEFAULT_QUALIFICATION = (5, 4)
 MOST_QUALIFYING = 50
 MOST_SEED = 1 << 53
 MOST_DEADLINE = 366 * 24 * 3600
+CROWDS = (CROWD_PEOPLE, CROWD_SIMULATED, CROWD_IMPORTED)
+IMPORTED_ALONE = "judgements for each pair of an imported crowd, and none for another one"
+KEY = re.compile(r"[A-Za-z0-9_-]{1,40}")
 AXIS = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 SAMPLE = re.compile(r"samples/[^\0]{1,390}")
 
@@ -36,6 +40,7 @@ def check_campaign(spec: CampaignSpec) -> None:
         raise InvalidField("spec.logic_version", seen=spec.logic_version, expected=f"{LOGIC_VERSION} or empty")
     _check_sources(spec)
     lines_in(spec.pairs, "spec.pairs")
+    _check_labels(spec)
     for line in lines_in(spec.qualifying, "spec.qualifying"):
         if not line.better:
             raise InvalidField("spec.qualifying", seen="a line without `better`", expected="first, second or equal")
@@ -151,12 +156,33 @@ def _check_sources(spec: CampaignSpec) -> None:
             raise InvalidField("spec.answers.manifest_key", seen="nothing", expected="the key and digest of its result")
 
 
+def _check_labels(spec: CampaignSpec) -> None:
+    """Each pair of an imported campaign has judgements on its axes, and no pair of another one has any."""
+    lines, axes = lines_in(spec.pairs, "spec.pairs"), {axis.name for axis in spec.axes}
+    annotators = set[str]()
+    for number, line in enumerate(lines, 1):
+        keys = [each.annotator for each in line.labels]
+        annotators |= set(keys)
+        for holds, seen, expected in (
+            (bool(keys) == (spec.crowd == CROWD_IMPORTED), f"{len(keys)} judgements", IMPORTED_ALONE),
+            (len(keys) <= MOST_OVERLAP, f"{len(keys)} judgements", f"at most {MOST_OVERLAP} of a pair"),
+            (len(set(keys)) == len(keys), "an annotator twice", "at most one judgement of a pair by each annotator"),
+            (all(KEY.fullmatch(key) for key in keys), "an annotator", "1 to 40 of A-Z, a-z, 0-9, _ and -"),
+            (all(each.scores.keys() == axes for each in line.labels), "other axes", f"scores of {', '.join(axes)}"),
+        ):
+            if not holds:
+                raise InvalidField(f"spec.pairs: line {number}", seen=seen, expected=expected)
+    if len(annotators) > MOST_ANNOTATORS:
+        raise InvalidField("spec.pairs", seen=f"{len(annotators)} annotators", expected=f"at most {MOST_ANNOTATORS}")
+
+
 def _check_crowd(spec: CampaignSpec) -> None:
     simulated = spec.simulated
-    if spec.crowd not in (CROWD_PEOPLE, CROWD_SIMULATED):
-        raise InvalidField("spec.crowd", seen=named(Crowd, spec.crowd), expected="CROWD_PEOPLE or CROWD_SIMULATED")
-    if spec.crowd == CROWD_PEOPLE and spec.HasField("simulated"):
-        raise InvalidField("spec.simulated", seen="a simulated crowd", expected="none, since people judge")
+    if spec.crowd not in CROWDS:
+        expected = ", ".join(named(Crowd, each) for each in CROWDS)
+        raise InvalidField("spec.crowd", seen=named(Crowd, spec.crowd), expected=f"one of {expected}")
+    if spec.crowd != CROWD_SIMULATED and spec.HasField("simulated"):
+        raise InvalidField("spec.simulated", seen="a simulated crowd", expected="none for another crowd")
     if spec.crowd == CROWD_SIMULATED and not 0 < simulated.annotators <= MOST_ANNOTATORS:
         raise InvalidField("spec.simulated.annotators", seen=simulated.annotators, expected=f"1 to {MOST_ANNOTATORS}")
     if spec.crowd == CROWD_SIMULATED:

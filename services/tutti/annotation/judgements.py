@@ -18,6 +18,8 @@ MOST = 50
 FASTEST_MS = 10
 """Nobody reads two answers in less: what is faster is recorded and not fitted."""
 LONGEST_MS = 7 * 24 * 3600 * 1000
+UNKNOWN_MS = -1
+"""The time for which the pair of an imported judgement was shown."""
 SCORES = (-2, -1, 0, 1, 2)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _KEYS = frozenset(
@@ -30,6 +32,11 @@ def in_words(score: object, first: str, second: str) -> str:
     words = {-2: f"{first} much better", -1: f"{first} better", 0: "equal", 1: f"{second} better"}
     words[2] = f"{second} much better"
     return words.get(score, "both bad") if isinstance(score, int) else "both bad"
+
+
+def is_fast(shown_ms: int) -> bool:
+    """True if a judgement was made in less time than it takes to read anything."""
+    return 0 <= shown_ms < FASTEST_MS
 
 
 class JudgementKind(StrEnum):
@@ -99,11 +106,6 @@ class Judgement:
         if self.demonstration:
             body["demonstration"] = self.demonstration
         return content_digest(body, kind="judgement")
-
-    @property
-    def is_fast(self) -> bool:
-        """True if it was made in less time than it takes to read anything."""
-        return self.said is JudgementKind.JUDGED and self.shown_ms < FASTEST_MS
 
 
 def id_of(sent: object) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tutti.annotation.judgements import FASTEST_MS, JudgementKind
+from tutti.annotation.judgements import JudgementKind, is_fast
 from tutti.annotation.pairs import Kind
 from tutti.annotation.rows import Annotator, Rows
 from tutti.chassis.store.unit import Unit
@@ -34,7 +34,7 @@ def listed(rows: Rows, unit: Unit, campaign: str) -> list[WireAnnotator]:
             mine["skipped"] += 1
         else:
             mine["judged" if each.kind == Kind.ORDINARY else "controls"] += 1
-            mine["fast"] += each.shown_ms < FASTEST_MS
+            mine["fast"] += is_fast(each.shown_ms)
     found = []
     for annotator in rows.annotators(unit, campaign):
         made, mine = wire(annotator), counts.get(annotator.key, Counter())

@@ -8,13 +8,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tutti.annotation.judgements import JudgementKind, canonical, in_words
+from tutti.annotation.judgements import UNKNOWN_MS, JudgementKind, canonical, in_words
 from tutti.annotation.messages import Message
 from tutti.annotation.pairs import Kind
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
+    CROWD_IMPORTED,
     CROWD_SIMULATED,
     Annotator,
     AnnotatorState,
@@ -102,6 +103,7 @@ class OverviewView:
     state: str
     reason: str
     simulated: bool
+    imported: bool
     judgements: int
     controls: int
     skipped: int
@@ -147,13 +149,14 @@ def overview(known: Overview) -> OverviewView:
     is_open = campaign.state == CAMPAIGN_STATE_OPEN
     found, times = habits(kept, axis), dict[str, list[int]]()
     for each in kept:
-        if each.said == JudgementKind.JUDGED:
+        if each.said == JudgementKind.JUDGED and each.shown_ms != UNKNOWN_MS:
             times.setdefault(each.annotator, []).append(each.shown_ms)
     return OverviewView(
         campaign=campaign.name.removeprefix("campaigns/"),
         state=CampaignState.Name(campaign.state).removeprefix("CAMPAIGN_STATE_").lower(),
         reason=campaign.reason,
         simulated=campaign.spec.crowd == CROWD_SIMULATED,
+        imported=campaign.spec.crowd == CROWD_IMPORTED,
         judgements=campaign.judgements,
         controls=sum(each.controls for each in known.annotators),
         skipped=sum(each.skipped for each in known.annotators),

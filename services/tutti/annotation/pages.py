@@ -34,7 +34,7 @@ declare(
     {
         TOO_MANY: "too many requests for pairs or deliveries of judgements; the message says how long to wait",
         NOT_INVITED: "an owner opened the annotators' page of a campaign without being one of its annotators",
-        SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
+        SIMULATED: "the campaign has a simulated crowd or imported judgements: people cannot judge in it",
     }
 )
 

@@ -4,7 +4,9 @@ Promises: the pairs of a campaign follow from its answers, its seed and its shar
 pairs there are, and not on who wrote which answer.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -12,6 +14,8 @@ from typing import Self
 
 from tutti.annotation import drawing
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, messages_of, prompt_digest
+from tutti.corpus.judgementset import BOTH_BAD
+from tutti.corpus.labels import is_score
 from tutti.records.canonical import JsonValue, content_digest
 from tutti.records.fields import Fields
 
@@ -57,8 +61,33 @@ class Better(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """A judgement that a pair was brought with: `scores` by axis, of its first answer (-2) against its second (2)."""
+
+    annotator: str
+    scores: Mapping[str, int | str]
+
+    def turned(self) -> Label:
+        """The same judgement of the pair in the other order."""
+        turned = {axis: -score if isinstance(score, int) else score for axis, score in self.scores.items()}
+        return Label(self.annotator, turned)
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        scores = fields.value("scores")
+        if not isinstance(scores, Mapping) or not scores:
+            raise InvalidConversation("scores: expected an object of scores by axis")
+        for score in scores.values():
+            if not is_score(score):
+                raise InvalidConversation(f"scores: {score!r:.60}; expected -2 … 2 or {BOTH_BAD}")
+        return cls(fields.text("annotator"), {str(axis): each for axis, each in scores.items() if is_score(each)})
+
+
+@dataclass(frozen=True, slots=True)
 class PairDraft:
-    """A pair before it has a place. `sources` name the writers, which never leave the service."""
+    """A pair before it has a place. `sources` name the writers, which never leave the service. `labels`: judgements
+    that it was brought with.
+    """
 
     prompt: Messages
     answers: tuple[str, str]
@@ -67,6 +96,7 @@ class PairDraft:
     base: int = -1
     better: str = ""
     explanation: str = ""
+    labels: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +112,7 @@ class Pair:
     base: int = -1
     better: str = ""
     explanation: str = ""
+    labels: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,12 +125,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of pairs that an owner brings."""
+    """A line of pairs that an owner brings, with their judgements if they are imported."""
 
     prompt: Messages
     answers: tuple[str, str]
     better: str = ""
     explanation: str = ""
+    labels: tuple[Label, ...] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
         found: dict[str, JsonValue] = {
@@ -116,7 +148,8 @@ class Line:
         if better and better not in set(Better):
             raise InvalidConversation(f"better: {better!r}; expected one of {', '.join(Better)}")
         prompt = messages_of(fields, "prompt")
-        return cls(prompt, (answers[0], answers[1]), better, fields.text("explanation", missing=""))
+        labels = tuple(Label.read(each) for each in fields.objects("judgements", missing=()))
+        return cls(prompt, (answers[0], answers[1]), better, fields.text("explanation", missing=""), labels)
 
 
 def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[PairDraft]:
@@ -169,6 +202,7 @@ def _placed(given: PairDraft, seed: int, number: int, number_of: dict[int, int])
         base,
         given.better,
         given.explanation,
+        given.labels,
     )
 
 
@@ -207,6 +241,16 @@ def _qualifying(ordinary: Sequence[PairDraft], brought: Sequence[Line], needed: 
 
 def _fits(text: str) -> bool:
     return len(text.encode()) <= LONGEST_BYTES
+
+
+def imported(lines: Sequence[Line], seed: int) -> Iterator[PairDraft]:
+    """The pairs of lines with judgements, half of them in the other order, so that no place is the better one."""
+    for index, line in enumerate(lines):
+        if drawing.word(seed, "imported", index) & 1:
+            labels = tuple(each.turned() for each in line.labels)
+            yield PairDraft(line.prompt, (line.answers[1], line.answers[0]), labels=labels)
+        else:
+            yield PairDraft(line.prompt, line.answers, labels=line.labels)
 
 
 def guideline_version(text: str) -> str:

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from tutti.annotation.judgements import Judgement
+from tutti.annotation.judgements import UNKNOWN_MS, Judgement, JudgementKind
 from tutti.annotation.pairs import OUT, Kind, Pair
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.statements import prepared
@@ -112,9 +112,41 @@ class Rows:
         )
 
     def add_pairs(self, unit: Unit, campaign: str, pairs: Sequence[Pair], needed: dict[int, int]) -> None:
-        """`needed` judgements by the numbers of ordinary pairs."""
+        """`needed` judgements by the numbers of ordinary pairs; a pair that was brought with judgements has as many."""
         rows = [_pair_row(campaign, pair, needed.get(pair.number, 0)) for pair in pairs]
         unit.tx.insert(self.tables.pairs, rows)
+
+    def add_labels(self, unit: Unit, campaign: str, pairs: Sequence[Pair], guideline: str) -> Sequence[str]:
+        """Add the judgements that pairs were brought with; the keys of their annotators, who are added too."""
+        labels = [(pair, label) for pair in pairs for label in pair.labels]
+        keys = sorted({label.annotator for _, label in labels})
+        for key in keys:
+            self.add_annotator(unit, Annotator(campaign, key, "", ACTIVE, "", guideline, 0))
+        unit.tx.insert(
+            self.tables.judgements,
+            [
+                {
+                    "id": f"{campaign}/{pair.id}/{label.annotator}",
+                    "campaign": campaign,
+                    "annotator": label.annotator,
+                    "pair": pair.id,
+                    "kind": str(pair.kind),
+                    "flipped": False,
+                    "scores": json.dumps(dict(label.scores), sort_keys=True),
+                    "said": str(JudgementKind.JUDGED),
+                    "guideline": guideline,
+                    "reason": "",
+                    "shown_ms": UNKNOWN_MS,
+                    "received_at": micros(unit.now),
+                    "supersedes": "",
+                    "current": True,
+                    "simulated": False,
+                    "digest": "",
+                }
+                for pair, label in labels
+            ],
+        )
+        return keys
 
     def pairs(self, unit: Unit, campaign: str, ids: Iterable[str]) -> dict[str, Pair]:
         table, found, wanted = self.tables.pairs, dict[str, Pair](), sorted(set(ids))
@@ -468,9 +500,9 @@ def _pair_row(campaign: str, pair: Pair, needed: int) -> dict[str, object]:
         "base": pair.base,
         "better": pair.better,
         "explanation": json.dumps(pair.explanation),
-        "needed": needed,
-        "given": 0,
-        "judged": 0,
+        "needed": needed or len(pair.labels),
+        "given": len(pair.labels),
+        "judged": len(pair.labels),
     }
 
 

@@ -34,6 +34,7 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PAUSED,
     CAMPAIGN_STATE_PUBLISHED,
+    CROWD_PEOPLE,
     CROWD_SIMULATED,
     VERDICT_KEPT,
     VERDICT_LEFT_OUT,
@@ -95,7 +96,7 @@ GONE = "PREFERENCES_GONE"
 declare(
     {
         NOT_OPEN: "the state of the campaign does not allow the call; the message names the state",
-        SIMULATED: "the annotators of the campaign are simulated: people cannot judge in it",
+        SIMULATED: "the campaign has a simulated crowd or imported judgements: people cannot judge in it",
         GONE: "the stored lines of preferences or demonstrations are missing or damaged; run the recipe again",
         KEY_TAKEN: "the key belongs to another annotator of the campaign",
         NAME_TAKEN: "a campaign that the caller may not see has the name",
@@ -285,8 +286,9 @@ class AnnotationApi:
             raise InvalidField("key", seen=request.key, expected="letters and digits")
 
         def invite(unit: Unit, campaign: Campaign) -> Annotator:
-            if campaign.spec.crowd == CROWD_SIMULATED:
-                raise Refused(SIMULATED, f"{campaign.name} has a simulated crowd: nobody can be invited to it")
+            if campaign.spec.crowd != CROWD_PEOPLE:
+                kind = "a simulated crowd" if campaign.spec.crowd == CROWD_SIMULATED else "imported judgements"
+                raise Refused(SIMULATED, f"{campaign.name} has {kind}: nobody can be invited to it")
             if (found := self._rows.annotator(unit, campaign.name, user=user)) is not None:
                 return found
             if campaign.state in ENDED:

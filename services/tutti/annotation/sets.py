@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.annotation.judgements import FASTEST_MS, JudgementKind, canonical
+from tutti.annotation.judgements import JudgementKind, canonical, is_fast
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.rows import StoredJudgement
 from tutti.corpus.judgementset import JudgementLine, PairLine
@@ -39,7 +39,7 @@ def collect(kept: Iterable[StoredJudgement], pairs: Mapping[str, Pair], number_o
     for each in kept:
         if each.said != JudgementKind.JUDGED or each.kind == Kind.QUALIFYING:
             continue
-        if each.shown_ms < FASTEST_MS:
+        if is_fast(each.shown_ms):
             fast += 1
             continue
         pair = pairs[each.pair]

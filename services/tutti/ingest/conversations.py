@@ -35,6 +35,7 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import ConversationsBody, Lines
+from tutti.corpus.layouts import EXPECTED
 from tutti.corpus.manifest import Kind
 from tutti.ingest.ingests import models
 from tutti.ingest.paths import Paths, folder
@@ -48,7 +49,6 @@ from tutti.ingest.reading.gathering import (
     taken,
     without,
 )
-from tutti.ingest.reading.layouts import EXPECTED
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.rpc import choice_of
 

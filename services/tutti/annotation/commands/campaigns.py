@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from tutti.annotation.commands.labels import labels_in
 from tutti.chassis.enums import word
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -23,6 +24,7 @@ from tutti.cli.plain import Plain, plain
 from tutti.client import Client
 from tutti.contracts.access.v1 import USER_STATE_DISABLED, CreateUserRequest
 from tutti.contracts.annotation.v1 import (
+    CROWD_IMPORTED,
     CROWD_PEOPLE,
     CROWD_SIMULATED,
     VERDICT_KEPT,
@@ -49,6 +51,8 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import CancelRequest, GetRequest
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
+from tutti.corpus.labels import EXPECTED
+from tutti.records.canonical import content_digest
 
 TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 HOUR, LONGEST_HOURS = 3600, 366 * 24
@@ -59,6 +63,7 @@ def extend(group: click.Group) -> None:
     """Add what changes a campaign to the group `campaigns`."""
     for command in (
         create,
+        import_,
         clone,
         invite,
         pause,
@@ -187,6 +192,76 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"{path} cannot be read as text: {error}", MISUSE) from error
+
+
+@click.command("import", short_help="Create campaigns from judgements that exist already.")
+@click.argument("name")
+@click.argument("file", type=TEXT_FILE)
+@click.option("--axis", "axes", multiple=True, default=("helpful",), show_default=True,
+              help="NAME or NAME=RULE of what was judged; repeatable.")  # fmt: skip
+@click.option("--guideline", type=TEXT_FILE, help="Guideline by which the pairs were judged, if there was one.")
+@click.option("--seed", type=click.IntRange(0, (1 << 53) - 1), default=0, show_default=True,
+              help="Seed of the order of the two answers.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Check, and create nothing.")
+@output_option
+@connection_options
+def import_(
+    name: str,
+    file: Path,
+    axes: tuple[str, ...],
+    guideline: Path | None,
+    seed: int,
+    dry_run: bool,
+    output: str,
+    **where: Any,
+) -> None:
+    """Create campaign NAME from the pairs and judgements in FILE, and publish it.
+
+    FILE has JSON lines of TRL, UltraFeedback or HH (`chosen` and `rejected`, with or without `prompt`), or of our own:
+
+    \b
+    {"prompt": "…", "answers": ["…", "…"], "score": -1, "annotator": "ada"}
+
+    A score is from -2 (the first answer is much better) to 2, or both_bad; `scores` has them by axis. Lines that are no
+    judgement are counted and quoted. A campaign holds 3 MiB; of a larger file, further campaigns NAME-2, … are made.
+
+    \b
+    tutti campaigns import helpful labels.jsonl --axis "helpful=Which answer helps more?"
+    """
+    names = [axis.partition("=")[0] for axis in axes]
+    found = labels_in(file, names)
+    for words in found.quoted:
+        say(words)
+    if not found.parts:
+        raise Failure(f"{file} has no judgement of a pair; expected {EXPECTED}", MISUSE)
+    text = _text(guideline) if guideline else f"Judgements of {file.name}, made elsewhere."
+    made = list[Campaign]()
+    with connected(**where) as client:
+        for place, part in enumerate(found.parts, 1):
+            full = full_name("campaigns", name if place == 1 else f"{name}-{place}")
+            spec = CampaignSpec(
+                pairs=part.text,
+                guideline=text,
+                axes=[Axis(name=axis, rule=rule) for axis, _, rule in (each.partition("=") for each in axes)],
+                crowd=CROWD_IMPORTED,
+                controls=0,
+                qualification=Qualification(),
+                seed=seed,
+            )
+            request = CreateCampaignRequest(
+                request_id=f"import/{full}/{content_digest(part.text, kind='import')}",
+                name=full,
+                spec=spec,
+                validate_only=dry_run,
+            )
+            made.append(client.annotation.CreateCampaign(request).campaign)
+            if output != JSON:
+                does = "would get" if dry_run else "has"
+                click.echo(f"{full} {does} {part.pairs:,} pairs with {part.judgements:,} judgements")
+    if output == JSON:
+        print_json([plain(each) for each in made])
+    elif not dry_run:
+        say(f"fit preferences to them with `from: {{judged: [{', '.join(each.name for each in made)}]}}`")
 
 
 @click.command("invite", short_help="Print a link for each annotator.")

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from tutti.corpus.conversations import Conversation, from_lines, to_lines
 from tutti.corpus.conversationset import part_of
+from tutti.corpus.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of
 from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.containers import Page, why
 from tutti.ingest.reading.jsonlines import DECODER, MARK, MOST_VALUES, QUOTED, has_many_values, lines, opened
-from tutti.ingest.reading.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of
 from tutti.ingest.reading.packed import damage
 from tutti.ingest.reading.readers import Container
 from tutti.records.canonical import bytes_digest

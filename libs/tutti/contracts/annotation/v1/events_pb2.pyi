@@ -77,6 +77,8 @@ class _CrowdEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Crowd.ValueType
     """CROWD_PEOPLE: invited annotators."""
     CROWD_SIMULATED: _Crowd.ValueType  # 2
     """CROWD_SIMULATED: only simulated annotators."""
+    CROWD_IMPORTED: _Crowd.ValueType  # 3
+    """CROWD_IMPORTED: the pairs came with their judgements, and nobody is invited."""
 
 class Crowd(_Crowd, metaclass=_CrowdEnumTypeWrapper):
     """Crowd is the kind of annotators."""
@@ -87,6 +89,8 @@ CROWD_PEOPLE: Crowd.ValueType  # 1
 """CROWD_PEOPLE: invited annotators."""
 CROWD_SIMULATED: Crowd.ValueType  # 2
 """CROWD_SIMULATED: only simulated annotators."""
+CROWD_IMPORTED: Crowd.ValueType  # 3
+"""CROWD_IMPORTED: the pairs came with their judgements, and nobody is invited."""
 Global___Crowd: _TypeAlias = Crowd  # noqa: Y015
 
 @_typing.final
@@ -246,7 +250,9 @@ class CampaignSpec(_message.Message):
     FILLER_FIELD_NUMBER: _builtins.int
     WARNING_FIELD_NUMBER: _builtins.int
     pairs: _builtins.str
-    """pairs as JSON lines with `prompt` and `answers`, instead of samples. Events never contain them."""
+    """pairs as JSON lines with `prompt` and `answers`, instead of samples; those of an imported crowd have `judgements`
+    too, each with `annotator` and `scores` by axis. Events never contain them.
+    """
     guideline: _builtins.str
     """guideline for annotators, as plain text or Markdown. Events never contain it."""
     crowd: Global___Crowd.ValueType

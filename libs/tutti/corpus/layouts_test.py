@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tutti.corpus.conversations import Message, Messages, Role
-from tutti.ingest.reading.layouts import Layout, Reason, Unfit, conversation, layout_of
+from tutti.corpus.layouts import Layout, Reason, Unfit, conversation, layout_of
 
 ASKED = Message(Role.USER, "Why?")
 ANSWERED = Message(Role.ASSISTANT, "So.")

@@ -1,4 +1,4 @@
-"""Layouts of conversations in JSON: which one an object has, and the messages in it.
+"""Layouts of conversations in JSON: which one an object has, and the messages in it. `labels` reads pairs of answers.
 
 Pure. The layouts: `messages` (ours, and OpenAI's: role and content), `prompt` (with a `completion` where there is one),
 `alpaca` (instruction, input, output), `sharegpt` (conversations of from and value) and `hh` (chosen and rejected
@@ -34,6 +34,10 @@ class Reason(StrEnum):
     UNKNOWN_ROLE = "unknown_role"
     ROLE_ORDER = "role_order"  # a system message that is not the first, or is the only one
     LONE_SURROGATE = "lone_surrogate"
+    NO_ANSWER = "no_answer"  # of an assistant, in a pair of answers
+    OTHER_PROMPT = "other_prompt"  # two answers of a pair to different prompts
+    UNKNOWN_SCORE = "unknown_score"
+    TWICE = "twice"
 
 
 class Unfit(Exception):
@@ -93,7 +97,7 @@ def conversation(layout: Layout, record: Object) -> Messages:
     """The messages of a record. Raises Unfit."""
     if not all(key in record for key in KEYS[layout]):
         raise Unfit(Reason.OTHER_LAYOUT, f"no {', '.join(KEYS[layout])}, as the first record of its file has")
-    return _sound(_READERS[layout](record))
+    return sound(_READERS[layout](record))
 
 
 def _messages(record: Object) -> list[Message]:
@@ -102,9 +106,9 @@ def _messages(record: Object) -> list[Message]:
 
 def _prompt(record: Object) -> list[Message]:
     """TRL's prompt and completion are strings or lists of messages."""
-    found = _turns(record["prompt"], "prompt", Role.USER)
+    found = turns(record["prompt"], "prompt", Role.USER)
     completion = next((record[key] for key in ("completion", "response") if record.get(key) is not None), None)
-    return found if completion is None else found + _turns(completion, "completion", Role.ASSISTANT)
+    return found if completion is None else found + turns(completion, "completion", Role.ASSISTANT)
 
 
 def _alpaca(record: Object) -> list[Message]:
@@ -121,19 +125,7 @@ def _sharegpt(record: Object) -> list[Message]:
 
 
 def _hh(record: Object) -> list[Message]:
-    chosen = record["chosen"]
-    if isinstance(chosen, list):
-        return [_message(each, "role", "content") for each in chosen]
-    text = _string(chosen, "chosen").strip()
-    turns = list(_TURN.finditer(text))
-    if not turns or turns[0].start() != 0:
-        seen = _shown(text)
-        raise Unfit(Reason.NOT_A_TRANSCRIPT, f"chosen begins with {seen}; expected Human: and Assistant: in turn")
-    ends = [turn.start() for turn in turns[1:]] + [len(text)]
-    return [
-        Message(Role.USER if turn[1] == "Human" else Role.ASSISTANT, text[turn.end() : end].strip())
-        for turn, end in zip(turns, ends, strict=True)
-    ]
+    return transcript(record["chosen"], "chosen")
 
 
 _READERS: Mapping[Layout, Callable[[Object], list[Message]]] = {
@@ -145,7 +137,24 @@ _READERS: Mapping[Layout, Callable[[Object], list[Message]]] = {
 }
 
 
-def _turns(value: object, key: str, role: Role) -> list[Message]:
+def transcript(value: object, key: str) -> list[Message]:
+    """The messages of a list, or of a text with Human: and Assistant: in turn, as HH has them. Raises Unfit."""
+    if isinstance(value, list):
+        return [_message(each, "role", "content") for each in value]
+    text = _string(value, key).strip()
+    found = list(_TURN.finditer(text))
+    if not found or found[0].start() != 0:
+        seen = _shown(text)
+        raise Unfit(Reason.NOT_A_TRANSCRIPT, f"{key} begins with {seen}; expected Human: and Assistant: in turn")
+    ends = [turn.start() for turn in found[1:]] + [len(text)]
+    return [
+        Message(Role.USER if turn[1] == "Human" else Role.ASSISTANT, text[turn.end() : end].strip())
+        for turn, end in zip(found, ends, strict=True)
+    ]
+
+
+def turns(value: object, key: str, role: Role) -> list[Message]:
+    """The messages of a list, or the one that a text is. Raises Unfit."""
     if isinstance(value, list):
         return [_message(each, "role", "content") for each in value]
     return [Message(role, _string(value, key))]
@@ -172,7 +181,7 @@ def _part(value: object) -> str:
     return _text(value, "text")
 
 
-def _sound(messages: Sequence[Message]) -> Messages:
+def sound(messages: Sequence[Message]) -> Messages:
     """The messages, if a model can be prompted with them or trained on them. An empty system message is none."""
     found = [each for each in messages if each.role is not Role.SYSTEM or each.content.strip()]
     if not found:
