@@ -112,7 +112,7 @@ def test_lines_that_are_no_judgement_are_counted_and_the_first_quoted(tmp_path: 
     found = labels_in(path, ["helpful"])
     assert [(each.pairs, each.judgements) for each in found.parts] == [(1, 1)]
     assert [each.split(":")[0] for each in found.quoted[:3]] == ["line 2", "line 3", "line 4"]
-    assert found.quoted[-1].startswith("5 lines of")
+    assert found.quoted[-1].endswith("left out: 5")
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(Failure, match="cannot be read as text"):
         labels_in(path, ["helpful"])

@@ -26,7 +26,7 @@ class LabelPart:
 
 @dataclass
 class Labels:
-    """What a file has; `quoted` says how many lines are no judgement, and shows the first."""
+    """The judgements of a file; `quoted` says how many lines are no judgement, and shows the first."""
 
     parts: Sequence[LabelPart] = ()
     quoted: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ def labels_in(path: Path, axes: Sequence[str]) -> Labels:
             if unfit <= QUOTED:
                 found.quoted.append(f"line {number}: {error.detail}")
     if unfit:
-        found.quoted.append(f"{unfit:,} lines of {path} are no judgement of a pair, and were left out")
+        found.quoted.append(f"lines of {path} that are no judgement of a pair, and were left out: {unfit:,}")
     found.parts = list(_parts(pairs))
     return found
 
