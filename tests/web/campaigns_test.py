@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from tests.web.annotation_test import Annotator
 from tests.web.commands_test import followed, tutti
-from tests.web.hosted import Hosted, hosted
-from tutti.annotation.conftest import GUIDELINE, lines
+from tests.web.hosted import Hosted, Visitor, hosted
+from tests.web.sessions_test import form_token
+from tutti.annotation.conftest import GUIDELINE, judgement_id, lines
 from tutti.annotation.service import build as build_annotation
 from tutti.chassis.demo_test import eventually
 from tutti.cli.app import build
@@ -181,6 +182,94 @@ def test_an_annotator_is_retracted_by_key(served: Hosted, files: Path) -> None:
     found = tutti(served, "annotators", "retract", "fourth", invited["annotator"], "--reason", "on request")
     assert (found["state"], found["reason"]) == ("retracted", "on request")
     assert "fourth" in str(refused(served, "annotators", "retract", "fourth", "none", "--reason", "r"))
+
+
+def flagged(served: Hosted, files: Path, campaign: str) -> tuple[Annotator, str]:
+    """An annotator of a campaign who flagged a pair, and its id."""
+    created(served, files, campaign, "--qualification", "0", "0", "--controls", "0")
+    (invited,) = tutti(served, "campaigns", "invite", campaign, "Ada Example")
+    ada = Annotator(followed(served, invited["url"]), campaign=campaign)
+    ada.state()
+    pair = ada.lease()[0]
+    assert ada.judge(pair, kind="flagged", reason="broken", answers={}).json["refused"] == []
+    return ada, pair["id"]
+
+
+def test_a_pair_is_left_out_and_counts_again(served: Hosted, files: Path) -> None:
+    _, pair = flagged(served, files, "settled")
+    settle = ("campaigns", "settle", "settled", pair)
+    assert "why the pair is left out" in str(refused(served, *settle, "--leave-out"))
+    tutti(served, *settle, "--leave-out", "--reason", "broken", "--dry-run")
+    assert tutti(served, "campaigns", "show", "settled")["settled_out"] == 0
+    assert tutti(served, *settle, "--leave-out", "--reason", "broken")["verdict"] == "left_out"
+    assert tutti(served, "campaigns", "show", "settled")["settled_out"] == 1
+    assert tutti(served, *settle, "--keep")["verdict"] == "kept"
+    assert tutti(served, "campaigns", "show", "settled")["settled_out"] == 0
+    records = tutti(served, "audit", "--service", "annotation", "--limit", "2")
+    assert {each["action"].rpartition("/")[2] for each in records} == {"SettlePair"}
+
+
+def test_the_form_that_settles_a_pair_is_for_owners_and_checked(served: Hosted, files: Path) -> None:
+    ada, pair = flagged(served, files, "forms")
+    path = "/annotation/forms/disputed"
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    token = form_token(owner.get(path).text)
+    verdict = {"form_token": token, "pair": pair, "verdict": "left_out", "reason": "broken"}
+    assert ada.visitor.post(path, verdict | {"form_token": ada.token}).status == 403
+    assert owner.post(path, verdict | {"form_token": ""}).status == 403
+    assert owner.post(path, verdict | {"pair": "0" * 16}).status == 404
+    for change in ({"pair": "a\0b"}, {"reason": ""}, {"reason": "x" * 501}, {"verdict": "follows"}, {"verdict": ""}):
+        assert owner.post(path, verdict | change).status == 400, change
+    assert tutti(served, "campaigns", "show", "forms")["settled_out"] == 0
+    assert owner.post(path, verdict).status == 303
+    assert tutti(served, "campaigns", "show", "forms")["settled_out"] == 1
+    answer = {"form_token": token, "id": "none", "text": "Yes."}
+    assert owner.post("/annotation/forms/messages", answer).status == 404
+    (record, *_) = tutti(served, "audit", "--service", "annotation", "--limit", "1")
+    assert (record["resource"], record["outcome"]) == ("campaigns/forms", "changed")
+
+
+def test_a_version_of_the_guideline_is_retracted_by_the_beginning_of_its_name(served: Hosted, files: Path) -> None:
+    created(served, files, "versions")
+    (files / "better.md").write_text("# Better\n\nPrefer the true answer.")
+    tutti(served, "campaigns", "guideline", "versions", str(files / "better.md"))
+    old, new = tutti(served, "campaigns", "guidelines", "versions")
+    assert (old["current"], new["current"], new["title"]) == (False, True, "# Better")
+    retract = ("campaigns", "retract-guideline", "versions")
+    assert "2 versions" in str(refused(served, *retract, "blake3:", "--reason", "wrong"))
+    assert "replace the guideline first" in str(refused(served, *retract, new["version"], "--reason", "wrong"))
+    assert "does not exist" in str(refused(served, *retract, "none", "--reason", "wrong"))
+    assert tutti(served, *retract, old["version"][:15], "--reason", "wrong", "--dry-run")["retracted"] == ""
+    assert tutti(served, *retract, old["version"][:15], "--reason", "wrong")["retracted"] == "wrong"
+
+
+def test_a_message_is_listed_and_answered(served: Hosted, files: Path) -> None:
+    ada, _ = flagged(served, files, "asked")
+    message = judgement_id("asked")
+    sent = {"campaign": "asked", "id": message, "words": "May it be long?"}
+    assert ada.send("/annotation/api/messages", sent).status == 200
+    (row,) = tutti(served, "annotators", "messages", "asked")
+    assert (row["id"], row["text"], row["answer"]) == (message, "May it be long?", "")
+    assert tutti(served, "annotators", "answer", "asked", message, "It may.")["answer"] == "It may."
+    assert ada.state().json["messages"] == [{"id": message, "words": "May it be long?", "answer": "It may."}]
+
+
+def test_judgements_that_exist_are_imported_once(served: Hosted, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    records = [{"prompt": f"why {number}?", "chosen": "so", "rejected": "no"} for number in range(4)]
+    labels.write_text("".join(json.dumps(each) + "\n" for each in records) + "{}\n")
+    command = ("campaigns", "import", "imported", str(labels))
+    assert tutti(served, *command, "--dry-run")[0]["spec"]["crowd"] == "imported"
+    assert "imported" not in {each["name"].rpartition("/")[2] for each in tutti(served, "campaigns", "ls")}
+    assert "line 5: nothing; expected" in said(served, *command)
+    (again,) = tutti(served, *command)
+    eventually(lambda: tutti(served, "campaigns", "show", "imported")["state"] == "published")
+    found = tutti(served, "campaigns", "show", "imported")
+    assert (again["name"], found["pairs"], found["judgements"]) == ("campaigns/imported", 4, 4)
+    assert "nobody can be invited" in str(refused(served, "campaigns", "invite", "imported", "Ada"))
+    labels.write_text("{}\n")
+    assert "no judgement of a pair" in str(refused(served, *command))
 
 
 def test_demonstrations_are_listed_reviewed_published_and_exported(served: Hosted, files: Path, tmp_path: Path) -> None:

@@ -277,9 +277,12 @@ class Application:
         """The fields of a form that a page of this server sent. Raises HttpProblem."""
         body = await self._checked_body(request, self._settings.max_body_bytes)
         try:
-            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
+            fields = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
         except ValueError:
             raise HttpProblem(400, "the form is not UTF-8 text, or has more than 1000 fields") from None
+        if any("\0" in text for text in fields.values()):  # which no database stores
+            raise HttpProblem(400, "a field of the form has the character NUL")
+        return fields
 
     async def _checked_json(self, request: Request, most: int) -> object:
         """The JSON that a script of this server sent. Raises HttpProblem."""
