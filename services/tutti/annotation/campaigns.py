@@ -12,7 +12,7 @@ from functools import partial
 from tutti.annotation import guidelines, rounds, verdicts
 from tutti.annotation.checks import lines_in
 from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, imported, pairs_of, plan
-from tutti.annotation.rows import INVITED, RETRACTED, Annotator, Rows
+from tutti.annotation.rows import ACTIVE, INVITED, LAPSED, RETRACTED, Annotator, Rows
 from tutti.annotation.sets import LINES, JudgementSet, collect
 from tutti.annotation.tables import Tables
 from tutti.chassis import version
@@ -92,6 +92,16 @@ class Campaigns:
         """Let no judgement count that was made under a version of the guideline; the campaign is locked."""
         guidelines.retract(self._tables, unit, campaign.name, version, reason)
         self._counts_anew(unit, campaign, "without what was judged under a guideline that was retracted")
+
+    def requalify(self, unit: Unit, campaign: Campaign) -> None:
+        """Let everybody who judges take the qualification again before the next pair; the campaign is locked."""
+        if not campaign.spec.qualification.pairs:
+            return
+        for each in self._rows.annotators(unit, campaign.name):
+            if each.state == ACTIVE:
+                for open_ in self._rows.open(unit, each):
+                    self._rows.settle(unit, each, open_, LAPSED)
+                self._rows.qualify_again(unit, each)
 
     def settle(self, unit: Unit, campaign: Campaign, pair: Pair, made: verdicts.Settled) -> None:
         """Record a verdict on a pair of a campaign, which is locked."""

@@ -1,7 +1,8 @@
 """Demonstrations: better answers that annotators write to the prompts of pairs, each reviewed by a second person.
 
-Promises: an answer comes with a judgement, so it arrives once; nobody reviews an answer of his or her own; an answer
-whose judgement was undone, or whose writer was retracted, is withdrawn.
+Promises: an answer comes with a judgement, so it arrives once; nobody reviews an answer of his or her own; an answer is
+withdrawn whose judgement was undone, or does not count since its writer or its guideline was retracted, or its pair was
+left out.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Any
 from sqlalchemy import and_, insert, select, update
 
 from tutti.annotation.judgements import Judgement
+from tutti.annotation.pairs import OUT
 from tutti.annotation.rows import RETRACTED, Annotator
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
@@ -42,7 +44,7 @@ OWN, GONE = "OWN_DEMONSTRATION", "DEMONSTRATION_WITHDRAWN"
 declare(
     {
         OWN: "a demonstration is reviewed by somebody else than the person who wrote it",
-        GONE: "the judgement that came with the demonstration was undone, or its writer was retracted",
+        GONE: "the judgement that came with the demonstration was undone, or does not count",
     }
 )
 
@@ -69,7 +71,7 @@ def page(tables: Tables, unit: Unit, campaign: str, after: str) -> ListWrittenDe
 def accepted(tables: Tables, unit: Unit, campaign: str) -> Iterator[Conversation]:
     """The conversations of a campaign that are accepted now."""
     for row in unit.tx.execute(_joined(tables, campaign).where(tables.written.c.state == ACCEPTED)):
-        if row.standing != RETRACTED:
+        if not _is_withdrawn(row):
             yield _conversation(row)
 
 
@@ -103,14 +105,21 @@ def review(
 
 
 def _joined(tables: Tables, campaign: str) -> Any:
-    """Demonstrations with the prompts of their pairs, their writers' users and states."""
-    own, pairs, people = tables.written, tables.pairs, tables.annotators
+    """Demonstrations with the prompts of their pairs, and what tells whether their judgements count."""
+    own, pairs, people, said = tables.written, tables.pairs, tables.annotators, tables.judgements
+    standing = (people.c.state.label("standing"), pairs.c.verdict, said.c.current)
     return (
-        select(own, pairs.c.prompt, people.c.user, people.c.state.label("standing"))
+        select(own, pairs.c.prompt, people.c.user, *standing)
+        .join(said, said.c.id == own.c.id)
         .join(pairs, and_(pairs.c.campaign == own.c.campaign, pairs.c.id == own.c.pair))
         .join(people, and_(people.c.campaign == own.c.campaign, people.c.key == own.c.annotator))
         .where(own.c.campaign == campaign)
     )
+
+
+def _is_withdrawn(row: Any) -> bool:
+    """True if the judgement that the answer came with does not count."""
+    return row.standing == RETRACTED or not row.current or row.verdict in OUT
 
 
 def _conversation(row: Any) -> Conversation:
@@ -124,7 +133,7 @@ def _shown(row: Any) -> Demonstration:
         campaign=row.campaign,
         id=row.id,
         annotator=row.annotator,
-        state=DEMONSTRATION_STATE_WITHDRAWN if row.standing == RETRACTED else STATES[row.state],
+        state=DEMONSTRATION_STATE_WITHDRAWN if _is_withdrawn(row) else STATES[row.state],
         reviewer=row.reviewer,
         reason=json.loads(row.reason) if row.reason else "",
         line=line,

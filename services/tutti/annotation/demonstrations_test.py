@@ -13,11 +13,17 @@ from tutti.contracts.annotation.v1 import (
     DEMONSTRATION_STATE_REJECTED,
     DEMONSTRATION_STATE_WITHDRAWN,
     DEMONSTRATION_STATE_WRITTEN,
+    VERDICT_KEPT,
+    VERDICT_LEFT_OUT,
     Demonstration,
+    EraseAnnotatorRequest,
     ListWrittenDemonstrationsRequest,
     Overlap,
     RetractAnnotatorRequest,
+    RetractGuidelineRequest,
     ReviewDemonstrationRequest,
+    SettlePairRequest,
+    UpdateGuidelineRequest,
 )
 
 NAME, BETTER = "campaigns/a", "An answer that is  better \u2028\n<b>than</b> both."
@@ -48,6 +54,47 @@ def written(desks: Desks, user: str = "ada") -> Demonstration:
         assert desks.deliver(user, said)["accepted"] == [said["id"]]
     (found,) = listed(desks)
     return found
+
+
+def test_it_is_withdrawn_with_its_pair_and_with_its_guideline(desks: Desks) -> None:
+    found = written(desks)
+    review(desks, found.id)
+    pair = next(iter(desks.shown["ada"]))
+    settled = SettlePairRequest(campaign=NAME, pair=pair, verdict=VERDICT_LEFT_OUT, reason="broken")
+    desks.world.insist(lambda: desks.stub.SettlePair(settled))
+    assert [each.state for each in listed(desks)] == [DEMONSTRATION_STATE_WITHDRAWN]
+    settled.verdict = VERDICT_KEPT
+    desks.world.insist(lambda: desks.stub.SettlePair(settled))
+    assert [each.state for each in listed(desks)] == [DEMONSTRATION_STATE_ACCEPTED]
+    old = desks.get().guideline
+    update = UpdateGuidelineRequest(name=NAME, text="Prefer the longer answer.")
+    desks.world.insist(lambda: desks.stub.UpdateGuideline(update))
+    retract = RetractGuidelineRequest(campaign=NAME, version=old, reason="wrong")
+    desks.world.insist(lambda: desks.stub.RetractGuideline(retract))
+    assert [each.state for each in listed(desks)] == [DEMONSTRATION_STATE_WITHDRAWN]
+    with pytest.raises(Refused, match="is withdrawn"):
+        review(desks, found.id)
+
+
+def test_what_an_annotator_wrote_is_counted_and_then_deleted(desks: Desks) -> None:
+    found = written(desks)
+    said = desks.said("ada", desks.lease("ada")[0]["id"], comment="hm")
+    assert desks.deliver("ada", said)["refused"] == []
+    body = {"campaign": "a", "id": judgement_id("message"), "words": "Why?"}
+    desks.call("/annotation/api/messages", "ada", body)
+    request = EraseAnnotatorRequest(campaign=NAME, key="ada", validate_only=True)
+    for _ in range(2):
+        counted = desks.world.insist(lambda: desks.stub.EraseAnnotator(request))
+        assert (counted.comments, counted.messages, counted.demonstrations) == (1, 1, 1)
+        request.validate_only = False
+    counted = desks.world.insist(lambda: desks.stub.EraseAnnotator(request))
+    assert (counted.comments, counted.messages, counted.demonstrations) == (0, 0, 0)
+    assert listed(desks) == []
+    own = desks.call("/annotation/{campaign}/own.json", "ada", campaign="a")
+    assert found.id in {each["id"] for each in own["judgements"]}
+    assert {each["comment"] for each in own["judgements"]} == {""}
+    with pytest.raises(NotFound):
+        desks.stub.EraseAnnotator(EraseAnnotatorRequest(campaign=NAME, key="bob"))
 
 
 def test_it_arrives_once_with_its_judgement_and_is_accepted_by_a_second_person(desks: Desks) -> None:

@@ -81,10 +81,13 @@ class Explained:
 
 @dataclass(frozen=True)
 class Receipt:
+    """`done` pairs of the annotator, and `answered` messages to the owner."""
+
     accepted: Sequence[str]
     refused: Sequence[RefusedId]
     explained: Sequence[Explained]
     done: int
+    answered: int = 0
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,8 @@ class Desk:
             if told is not None:
                 explained.append(told)
                 annotator = self._after_qualifying(unit, campaign, annotator)
-        return Receipt(accepted, refused, explained, self.rows.answered(unit, annotator))
+        done, answered = self.rows.answered(unit, annotator), messages.answered(self.rows.tables, unit, annotator)
+        return Receipt(accepted, refused, explained, done, answered)
 
     def _begin(self, unit: Unit, campaign: Campaign, annotator: Annotator) -> Annotator:
         state = QUALIFYING if campaign.spec.qualification.pairs else ACTIVE
@@ -287,7 +291,7 @@ class Desk:
             raise RefusedJudgement(Reason.CLOSED, "this campaign takes no more judgements")
         if assigned is None:
             raise RefusedJudgement(Reason.UNASSIGNED, "this pair was not given to you: ask for pairs")
-        if judgement.guideline != campaign.guideline:
+        if not judgement.guideline == annotator.guideline == campaign.guideline:
             raise RefusedJudgement(Reason.OLD_GUIDELINE, "the guideline has changed: read it and judge the pair again")
         if judgement.supersedes and judgement.supersedes != assigned.judgement:
             raise RefusedJudgement(

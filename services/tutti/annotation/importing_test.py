@@ -58,6 +58,7 @@ def test_an_imported_campaign_is_published_and_its_preferences_say_what_the_file
     assert (campaign.pairs, campaign.judgements, campaign.wanted, campaign.annotators) == (8, 16, 16, 2)
     found = preferences(published, "one")
     assert (found.pairs, found.judgements, found.annotators, found.simulated) == (8, 16, 2, False)
+    assert found.imported
     read = published.world.insist(lambda: published.stub.ReadPreferences(ReadPreferencesRequest(name=found.name)))
     lines = list(from_lines(Preference, read.data))
     assert {each.answers[0].startswith("good") for each in lines} == {True, False}  # neither place is the better one

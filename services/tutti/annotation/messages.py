@@ -7,13 +7,15 @@ messages alone.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Select, Table, bindparam, func, insert, select, update
 
 from tutti.annotation.judgements import id_of
 from tutti.annotation.rows import Annotator
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import Message as WireMessage
@@ -49,6 +51,8 @@ def checked(field: str, words: object) -> str:
     if not isinstance(words, str) or not words.strip() or len(words) > LONGEST:
         seen = f"{len(words)} characters" if isinstance(words, str) else type(words).__name__
         raise InvalidField(field, seen=seen, expected=f"1 to {LONGEST} characters of text")
+    if "\0" in words or any("\ud800" <= each <= "\udfff" for each in words):
+        raise InvalidField(field, seen="characters that are not Unicode text", expected="text")
     return words.strip()
 
 
@@ -92,6 +96,18 @@ def count(tables: Tables, unit: Unit, campaign: str) -> int:
     table = tables.messages
     found = select(func.count()).select_from(table).where(table.c.campaign == campaign)
     return int(unit.tx.execute(found).scalar_one())
+
+
+def answered(tables: Tables, unit: Unit, annotator: Annotator) -> int:
+    """The number of an annotator's messages that have an answer."""
+    given = {"of": annotator.campaign, "by": annotator.key}
+    return int(unit.tx.execute(_answered(tables.messages), given).scalar_one())
+
+
+@prepared
+def _answered(table: Table) -> Select[Any]:
+    mine = (table.c.campaign == bindparam("of"), table.c.annotator == bindparam("by"), table.c.answer != "")
+    return select(func.count()).select_from(table).where(*mine)
 
 
 def answer(tables: Tables, unit: Unit, campaign: str, id: str, made: Answer) -> Message:

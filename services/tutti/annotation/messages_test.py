@@ -56,7 +56,16 @@ def test_who_was_retracted_and_who_is_done_can_still_write(written: Desks) -> No
 
 @pytest.mark.parametrize(
     "changes",
-    [{"words": " "}, {"words": "x" * 2001}, {"words": 3}, {"id": "x"}, {"id": None}, {"words": "another text"}],
+    [
+        {"words": " "},
+        {"words": "x" * 2001},
+        {"words": 3},
+        {"words": "a\ud800"},
+        {"words": "a\0"},
+        {"id": "x"},
+        {"id": None},
+        {"words": "another text"},
+    ],
 )
 def test_a_message_that_cannot_be_meant_is_refused(written: Desks, changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidField):

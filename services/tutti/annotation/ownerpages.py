@@ -4,14 +4,14 @@ Promises: a campaign of another tenant does not exist for a visitor.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 
-from tutti.annotation import disputed, guidelines, listing, messages, preferring, remarks, verdicts
+from tutti.annotation import disputed, drawing, guidelines, listing, messages, preferring, remarks, verdicts
 from tutti.annotation.campaigns import Campaigns
 from tutti.annotation.overview import Overview, overview
-from tutti.annotation.pairs import Pair, Verdict
+from tutti.annotation.pairs import Kind, Pair, Verdict
 from tutti.annotation.rows import Rows
 from tutti.annotation.tables import Tables
 from tutti.chassis.identity.auth import Role
@@ -112,7 +112,7 @@ class OwnerPages:
             name, axes = campaign.name, [axis.name for axis in campaign.spec.axes]
             decided = verdicts.settled(self._tables, unit, name)
             kept = list(self._rows.kept(unit, name))
-            said = remarks.remarks(self._tables, unit, name, REMARKS)
+            said = self._undecided(unit, campaign)
             chosen = disputed.differing([each for each in kept if each.pair not in decided], axes, DISPUTED)
             chosen |= disputed.marked([each for each in said if each.pair not in decided], DISPUTED)
             past = {id: "left out" if made.verdict is Verdict.LEFT_OUT else "counts" for id, made in decided.items()}
@@ -125,6 +125,14 @@ class OwnerPages:
 
         view = self._units.run(look)
         return Page("disputed.html", f"Pairs of {view.campaign} to look at", view)
+
+    def _undecided(self, unit: Unit, campaign: Campaign) -> list[remarks.Remark]:
+        """The remarks on pairs without a verdict; one in the other order counts as the pair that it repeats."""
+        said = remarks.remarks(self._tables, unit, campaign.name, REMARKS, undecided=True)
+        pairs = self._rows.pairs(unit, campaign.name, {each.pair for each in said})
+        seed = campaign.spec.seed
+        base_of = {id: drawing.pair_id(seed, each.base) for id, each in pairs.items() if each.kind is Kind.SWAPPED}
+        return [replace(each, pair=base_of.get(each.pair, each.pair)) for each in said]
 
     def settle(self, visit: Visit) -> Redirect:
         """Record the verdict on a pair."""

@@ -305,6 +305,8 @@ def _receipt(receipt: Receipt) -> dict[str, object]:
         "refused": [{"id": each.id, "reason": each.reason, "words": each.words} for each in receipt.refused],
         "done": receipt.done,
     }
+    if receipt.answered:
+        found["answered"] = receipt.answered
     if receipt.explained:
         found["explained"] = [
             {"pair": each.pair, "right": each.right, "words": each.words} for each in receipt.explained

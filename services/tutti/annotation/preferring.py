@@ -36,6 +36,7 @@ class _Judged:
     lines: Lines
     axes: Sequence[str]
     simulated: bool
+    imported: bool
     excluded: dict[str, int]
 
 
@@ -93,6 +94,7 @@ def preferring(host: Host, tables: Tables) -> Work[Preferences]:
             preferences.result.CopyFrom(result)
             preferences.pairs, preferences.judgements = len(found.preferences), found.judgements
             preferences.annotators, preferences.simulated = len(found.annotators), simulated
+            preferences.imported = any(each.imported for each in sets)
             preferences.identified = not found.unidentified
 
         return fill
@@ -114,6 +116,7 @@ def _read(blobs: Blobs, judged: JudgedCampaign) -> _Judged:
         (linefiles.read(blobs, manifest, PairLine, "pairs"), linefiles.read(blobs, manifest, JudgementLine)),
         [each.text("name") for each in fields.objects("axes")],
         bool(fields.value("simulated")),
+        fields.has("imported"),
         {str(reason): counts.count(str(reason)) for reason in excluded} if isinstance(excluded, Mapping) else {},
     )
 
@@ -138,6 +141,8 @@ def _manifest(
         "simulated": sets[0].simulated,
         "unidentified": list(found.unidentified),
     }
+    if any(each.imported for each in sets):
+        body["imported"] = True
     if others:
         body["other_judgement_sets"] = list(others)
     return Manifest(Kind.PREFERENCES, body, (), producer)

@@ -7,8 +7,9 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import and_, case, func, or_, select
 
+from tutti.annotation.judgements import JudgementKind
 from tutti.annotation.rows import Annotator
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.unit import Unit
@@ -25,16 +26,22 @@ class Remark:
     comment: str
 
 
-def remarks(tables: Tables, unit: Unit, campaign: str, most: int) -> list[Remark]:
-    """Everything that annotators said beside scores, the newest first."""
-    table, comments = tables.judgements, tables.comments
+def remarks(tables: Tables, unit: Unit, campaign: str, most: int, *, undecided: bool = False) -> list[Remark]:
+    """Everything that annotators said beside scores, the newest first.
+
+    `undecided`: only of pairs without a verdict, flags first and then skips.
+    """
+    table, comments, pairs = tables.judgements, tables.comments, tables.pairs
     statement = (
         select(table, comments.c.words)
         .outerjoin(comments, comments.c.judgement == table.c.id)
         .where(table.c.campaign == campaign, or_(table.c.reason != "", comments.c.words != ""))
-        .order_by(table.c.received_at.desc(), table.c.id)
-        .limit(most)
     )
+    if undecided:
+        statement = statement.join(pairs, and_(pairs.c.campaign == table.c.campaign, pairs.c.id == table.c.pair))
+        said = case((table.c.said == JudgementKind.FLAGGED, 0), (table.c.said == JudgementKind.SKIPPED, 1), else_=2)
+        statement = statement.where(pairs.c.verdict == "").order_by(said)
+    statement = statement.order_by(table.c.received_at.desc(), table.c.id).limit(most)
     return [
         Remark(row.annotator, row.pair, row.said, row.reason, row.words or "")
         for row in unit.tx.execute(statement).all()

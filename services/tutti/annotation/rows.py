@@ -20,6 +20,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -27,7 +28,7 @@ from sqlalchemy import (
 from tutti.annotation.judgements import UNKNOWN_MS, Judgement, JudgementKind
 from tutti.annotation.pairs import OUT, Kind, Pair
 from tutti.annotation.tables import Tables
-from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.statements import prepared, upsert
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.corpus.conversations import InvalidConversation, Messages, messages_of
@@ -228,7 +229,9 @@ class Rows:
             "expires_at": expires_at,
             "judgement": "",
         }
-        unit.tx.execute(_inserted(self.tables.assignments), row)
+        again = {name: row[name] for name in ("place", "state", "expires_at")}
+        made = upsert(unit.tx, self.tables.assignments).values(row)
+        unit.tx.execute(made.on_conflict_do_update(index_elements=["campaign", "annotator", "pair"], set_=again))
         self._count(unit, annotator.campaign, pair, given=1)
 
     def renew(self, unit: Unit, annotator: Annotator, expires_at: int) -> None:
@@ -428,9 +431,12 @@ def _annotator(table: Table, by: str) -> Select[Any]:
 
 @prepared
 def _free(table: Table, own: Table, kinds: tuple[str, ...], *, after: bool) -> Select[Any]:
-    """Pairs of these kinds that an annotator was not given, from a place on or before it; ordinary ones are lacking."""
+    """Pairs of these kinds that an annotator was not given, or that were taken back unanswered, from a place on or
+    before it; ordinary ones are lacking.
+    """
     mine = and_(own.c.campaign == table.c.campaign, own.c.pair == table.c.id, own.c.annotator == bindparam("by"))
-    conditions = [table.c.campaign == bindparam("of"), table.c.kind.in_(kinds), own.c.pair.is_(None)]
+    taken_back = and_(own.c.state == LAPSED, own.c.judgement == "")
+    conditions = [table.c.campaign == bindparam("of"), table.c.kind.in_(kinds), or_(own.c.pair.is_(None), taken_back)]
     conditions.append(table.c.verdict.not_in(OUT))
     if Kind.ORDINARY in kinds:
         conditions.append(table.c.given < table.c.needed)

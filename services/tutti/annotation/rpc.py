@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message as AnyMessage
 
-from tutti.annotation import demonstrations, guidelines, messages, preferring, verdicts, versions
+from tutti.annotation import demonstrations, erasing, guidelines, messages, preferring, verdicts, versions
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, check_reason, extended, filled
 from tutti.annotation.listing import listed, wire
@@ -52,6 +52,8 @@ from tutti.contracts.annotation.v1 import (
     CreatePreferencesResponse,
     Demonstration,
     Demonstrations,
+    EraseAnnotatorRequest,
+    ErasedAnnotator,
     ExtendCampaignRequest,
     FindDemonstrationsRequest,
     FindDemonstrationsResponse,
@@ -220,6 +222,8 @@ class AnnotationApi:
             if campaign.guideline in guidelines.retracted(self._tables, unit, campaign.name):
                 raise Refused(RETRACTED, f"{campaign.guideline} was retracted; expected another text")
             self._rows.add_guideline(unit, campaign.name, campaign.guideline, request.text)
+            if request.requalify:
+                self._campaigns.requalify(unit, campaign)
             return self._tables.campaigns.put(unit, campaign)
 
         return self._changed(request.name, call, update)
@@ -360,6 +364,20 @@ class AnnotationApi:
             return replace(found, state=INVITED, reason="")
 
         return wire(self._changed(request.campaign, call, requalify))
+
+    def EraseAnnotator(self, request: EraseAnnotatorRequest, call: Call) -> ErasedAnnotator:
+        required(request, "campaign", "key")
+
+        def erase(unit: Unit, campaign: Campaign) -> ErasedAnnotator:
+            if self._rows.annotator(unit, campaign.name, key=request.key) is None:
+                raise NotFound(f"the annotator {request.key} of {campaign.name}")
+            found = erasing.texts(self._tables, unit, campaign.name, request.key)
+            if not request.validate_only:
+                erasing.erase(self._tables, unit, campaign.name, request.key)
+                self._tables.campaigns.put(unit, campaign)
+            return found
+
+        return self._changed(request.campaign, call, erase)
 
     def ListMessages(self, request: ListMessagesRequest, call: Call) -> ListMessagesResponse:
         name = check_name("campaigns", request.campaign, field="campaign")

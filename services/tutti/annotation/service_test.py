@@ -304,6 +304,48 @@ def test_a_pair_that_lapsed_is_given_to_others_and_its_judgement_still_counts(de
     assert desks.deliver("ada", desks.said("ada", pair))["done"] == 1
 
 
+def test_pairs_that_lapsed_come_back_to_an_annotator_who_is_alone(desks: Desks) -> None:
+    desks.create(spec(pairs=4, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada")
+    given = {each["id"] for each in desks.lease("ada")}
+    desks.world.clock.advance(3600)
+    desks.world.run(max_turns=200)
+    assert {each["id"] for each in desks.lease("ada")} == given
+    assert desks.judge_all("ada") == 4
+    assert desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED).judgements == 4
+
+
+def test_nobody_judges_by_a_guideline_that_he_or_she_has_not_read(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    pair = desks.lease("ada")[0]["id"]
+    request = UpdateGuidelineRequest(name=NAME, text="Prefer the longer answer.")
+    desks.world.insist(lambda: desks.stub.UpdateGuideline(request))
+    refused = desks.deliver("ada", desks.said("ada", pair))["refused"]
+    assert [each["reason"] for each in refused] == ["OLD_GUIDELINE"]
+    desks.call("/annotation/api/guideline", "ada", {"campaign": "a", "version": desks.get().guideline})
+    assert desks.deliver("ada", desks.said("ada", pair))["refused"] == []
+
+
+def test_a_new_guideline_can_ask_for_the_qualification_again(desks: Desks) -> None:
+    desks.create(spec(pairs=12, qualification=Qualification(pairs=2, right=2)))
+    desks.invite("ada")
+    for each in desks.lease("ada"):
+        desks.deliver("ada", desks.said("ada", each["id"]))
+    held = {each["id"] for each in desks.lease("ada", 4)}
+    assert desks.state("ada")["state"] == "active"
+    request = UpdateGuidelineRequest(name=NAME, text="Prefer the longer answer.", requalify=True)
+    desks.world.insist(lambda: desks.stub.UpdateGuideline(request))
+    assert desks.state("ada")["state"] == "guideline_changed"
+    desks.call("/annotation/api/guideline", "ada", {"campaign": "a", "version": desks.get().guideline})
+    pairs = desks.lease("ada")
+    assert (desks.state("ada")["state"], len(pairs)) == ("qualifying", 2)
+    said = [desks.said("ada", each["id"], id=judgement_id("again", each["id"])) for each in pairs]
+    assert desks.deliver("ada", *said)["refused"] == []
+    assert desks.state("ada")["state"] == "active"
+    assert {each["id"] for each in desks.lease("ada")} >= held
+
+
 def test_nobody_is_given_ordinary_pairs_before_the_qualification(desks: Desks) -> None:
     desks.create(spec(pairs=12, qualification=Qualification(pairs=3, right=3)))
     desks.invite("ada")

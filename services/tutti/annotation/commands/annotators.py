@@ -15,6 +15,7 @@ from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_INVITED,
     AnnotatorState,
     AnswerMessageRequest,
+    EraseAnnotatorRequest,
     ListAnnotatorsRequest,
     ListMessagesRequest,
     RequalifyAnnotatorRequest,
@@ -116,6 +117,33 @@ def retract(campaign: str, key: str, reason: str, output: str, **where: Any) -> 
         print_json(plain(found))
     else:
         click.echo(f"annotator {found.key} of {found.campaign} is retracted")
+
+
+@annotators.command("erase", short_help="Delete what an annotator wrote in words.")
+@click.argument("campaign")
+@click.argument("key")
+@click.option("--dry-run", is_flag=True, help="Count, and delete nothing.")
+@output_option
+@connection_options
+def erase(campaign: str, key: str, dry_run: bool, output: str, **where: Any) -> None:
+    """Delete the comments, messages and demonstrations of annotator KEY of CAMPAIGN; this cannot be undone.
+
+    Judgements are kept, which have no text: `tutti annotators retract` takes them out. Demonstrations that were
+    published are in an immutable version.
+
+    \b
+    tutti annotators erase trial a003 --dry-run
+    """
+    with connected(**where) as client:
+        request = EraseAnnotatorRequest(
+            request_id=fresh_id(), campaign=resolved(client, "campaigns", campaign), key=key, validate_only=dry_run
+        )
+        found = client.annotation.EraseAnnotator(request)
+    if output == JSON:
+        print_json(plain(found))
+    else:
+        counts = f"{found.comments} comments, {found.messages} messages, {found.demonstrations} demonstrations"
+        click.echo(f"{counts} of {found.key} of {found.campaign} {'would be' if dry_run else 'are'} deleted")
 
 
 @annotators.command("messages", short_help="List what annotators wrote to the owner.")

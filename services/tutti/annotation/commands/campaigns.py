@@ -1,5 +1,6 @@
 """Campaigns: created, paused, resumed, closed, and annotators invited to them."""
 
+import difflib
 import math
 import secrets
 import time
@@ -43,6 +44,7 @@ from tutti.contracts.annotation.v1 import (
     Overlap,
     PauseCampaignRequest,
     Qualification,
+    ReadGuidelineRequest,
     ResumeCampaignRequest,
     RetractGuidelineRequest,
     SettlePairRequest,
@@ -447,18 +449,34 @@ def cancel(campaign: str, output: str, **where: Any) -> None:
     _print(found, output, f"{found.name} is {state}" + ("" if state == "cancelled" else "; nothing was changed"))
 
 
-@click.command("guideline", help="Replace the guideline; annotators read it first.")
+@click.command("guideline", short_help="Replace the guideline; annotators read it first.")
 @click.argument("campaign")
 @click.argument("file", type=TEXT_FILE)
+@click.option("--requalify", is_flag=True, help="Let everybody pass the qualification again before the next pair.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @output_option
 @connection_options
-def guideline(campaign: str, file: Path, output: str, **where: Any) -> None:
+def guideline(campaign: str, file: Path, requalify: bool, dry_run: bool, output: str, **where: Any) -> None:
+    """Replace the guideline of CAMPAIGN by the text of FILE; annotators read what is new before they go on.
+
+    \b
+    tutti campaigns guideline trial better.md --dry-run
+    tutti campaigns guideline trial better.md --requalify
+    """
     text = _text(file)
     with connected(**where) as client:
         name = resolved(client, "campaigns", campaign)
-        request = UpdateGuidelineRequest(request_id=fresh_id(), name=name, text=text)
+        before = client.annotation.ReadGuideline(ReadGuidelineRequest(name=name))
+        request = UpdateGuidelineRequest(
+            request_id=fresh_id(), name=name, text=text, requalify=requalify, validate_only=dry_run
+        )
         found = client.annotation.UpdateGuideline(request)
-    _print(found, output, f"{found.name} has the guideline {found.guideline}")
+    if output != JSON:
+        lines = difflib.unified_diff(before.text.splitlines(), text.splitlines(), "before", str(file), lineterm="")
+        for line in lines:
+            click.echo(line)
+    words = "would have this guideline" if dry_run else f"has the guideline {found.guideline}"
+    _print(found, output, f"{found.name} {words}")
 
 
 @click.command("guidelines", short_help="List the versions of the guideline of a campaign.")

@@ -21,11 +21,14 @@ const FEW = 5;
 const UNDONE = 10;
 const LONGEST_ANSWER = 8000;
 const LONGEST_MESSAGE = 2000;
+const SEEN = "tutti/annotation/answers"; // in localStorage: how many answers of the owner were looked at
 const MESSAGE = "message"; // the draft that belongs to no pair
 const LOOK_MILLISECONDS = 30_000;
 const SKIPS = ["unclear", "expertise", "language", "content", "broken", "other"];
 const FLAGS = ["harmful", "personal", "broken", "other"];
 const $ = (id) => document.getElementById(id);
+
+const answers = (standing) => (standing?.messages ?? []).filter(({ answer }) => answer).length;
 
 class Desk {
   constructor() {
@@ -47,6 +50,7 @@ class Desk {
     this.waitsFor = null; // the qualifying pair whose right answer is shown next
     this.isLeasing = false;
     this.isAnswered = false; // whether an answer of the owner was announced and not looked at
+    this.seen = 0; // answers of the owner that were looked at
     this.message = null; // a message to the owner that was not acknowledged
     this.hasBegun = false; // whether the server has been asked while it gave out pairs: the guideline comes before the first
   }
@@ -117,7 +121,7 @@ class Desk {
     if (before && before.retracted !== this.standing.retracted) this.judged = new Set(this.outbox.all().map((each) => each.pair));
     this.line();
     this.shelve();
-    this.tellAnswer(before);
+    this.tellAnswer();
     const { state, done, qualification } = this.standing;
     if (state === "guideline_changed") {
       this.queue = this.undone; // no pair is judged before what is new was read
@@ -199,12 +203,14 @@ class Desk {
     for (const { id, reason, words } of receipt.refused) {
       const judgement = batch.find((each) => each.id === id);
       this.past = this.past.filter((each) => each.id !== id);
+      this.forgetUndone(id);
       if (reason === "OLD_GUIDELINE" && judgement) this.judged.delete(judgement.pair);
       if (reason === "ALREADY_JUDGED" && !isSuperseding.has(id)) continue; // another tab was faster
       this.notice(say("notTaken", { words }));
     }
     if (this.standing) this.standing.done = receipt.done;
     if (this.standing && !this.standing.code && receipt.done >= this.standing.target) this.showCode();
+    if ((receipt.answered ?? 0) > Math.max(this.answersSeen, answers(this.standing))) this.lookForAnswers();
     const reasons = new Set(receipt.refused.map((each) => each.reason));
     const explained = (receipt.explained ?? []).find((each) => each.pair === this.waitsFor?.id);
     if (explained) this.explain(explained);
@@ -212,6 +218,13 @@ class Desk {
     else if (this.waitsFor && batch.some((each) => each.pair === this.waitsFor.id)) this.again();
     else if (!this.pair && !this.queue.length && !this.outbox.size && !this.asksToRead) this.look();
     this.line();
+  }
+
+  // The judgement with this id was not taken, so nothing supersedes it: its pair is judged anew.
+  forgetUndone(id) {
+    for (const { pair, supersedes } of this.drafts.undone) if (supersedes === id) this.drafts.change(pair.id, { undone: null });
+    for (const each of this.queue) if (each.supersedes === id) each.supersedes = "";
+    if (this.supersedes === id) this.supersedes = "";
   }
 
   // Shows the completion code of an annotator who has judged the expected number of pairs.
@@ -479,6 +492,7 @@ class Desk {
   async askOwner() {
     if (!this.standing || $("dialog").open) return;
     this.isAnswered = false;
+    this.answersSeen = answers(this.standing);
     this.notice("");
     const typed = (words) => this.drafts.change(MESSAGE, { typed: { ask: words } });
     const kept = this.drafts.of(MESSAGE).typed.ask ?? "";
@@ -505,12 +519,31 @@ class Desk {
     }
   }
 
-  // Says so when an answer of the owner has come since the page looked last.
-  tellAnswer(before) {
-    const known = new Map((before?.messages ?? []).map(({ id, answer }) => [id, answer]));
-    const isNew = this.standing.messages.some(({ id, answer }) => answer && before && known.get(id) !== answer);
-    this.isAnswered ||= isNew;
-    if (isNew) this.notice(say("answered", { key: this.keymap.keyOf("ask") }));
+  // Says so while there is an answer of the owner that was not looked at in this browser.
+  tellAnswer() {
+    this.isAnswered = answers(this.standing) > this.answersSeen;
+    if (this.isAnswered) this.notice(say("answered", { key: this.keymap.keyOf("ask") }));
+  }
+
+  get answersSeen() {
+    return Math.max(this.seen, Number(localStorage.getItem(`${SEEN}/${this.calls.campaign}/${this.calls.annotator}`)) || 0);
+  }
+
+  set answersSeen(count) {
+    this.seen = count;
+    try {
+      localStorage.setItem(`${SEEN}/${this.calls.campaign}/${this.calls.annotator}`, `${count}`);
+    } catch {
+      return; // it is known as long as the page
+    }
+  }
+
+  // Asks for the messages alone, while pairs are judged.
+  async lookForAnswers() {
+    const found = await this.calls.state().catch(() => null); // a later judgement asks again
+    if (!found || !this.standing) return;
+    this.standing.messages = found.messages;
+    this.tellAnswer();
   }
 
   async pass(what) {
@@ -553,8 +586,8 @@ class Desk {
   }
 
   undo() {
-    if (this.standing?.state === "closed") {
-      this.notice(say("tooLate"));
+    if (["closed", "guideline_changed"].includes(this.standing?.state)) {
+      this.notice(say(this.standing.state === "closed" ? "tooLate" : "guidelineChangedWords"));
       return;
     }
     const last = this.past.pop();

@@ -61,7 +61,9 @@ class PreferencesStage(StageDef):
     def summary(self, work: Any) -> str:
         who = "simulated annotators" if work.simulated else "annotators"
         lacking = "" if work.identified else "; reliability or leanings are not identified"
-        return f"{work.pairs:,} preferences of {work.judgements:,} judgements by {work.annotators:,} {who}{lacking}"
+        imported = "imported " if work.imported else ""
+        said = f"{work.judgements:,} {imported}judgements by {work.annotators:,} {who}"
+        return f"{work.pairs:,} preferences of {said}{lacking}"
 
 
 def _section(recipe: Recipe) -> PreferencesSection:

@@ -377,6 +377,7 @@ class UpdateGuidelineRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    REQUALIFY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id of the caller."""
     name: _builtins.str
@@ -385,6 +386,8 @@ class UpdateGuidelineRequest(_message.Message):
     """text of the guideline."""
     validate_only: _builtins.bool
     """validate_only checks and changes nothing."""
+    requalify: _builtins.bool
+    """requalify: annotators must pass the qualification again, if the campaign has one."""
     def __init__(
         self,
         *,
@@ -392,10 +395,11 @@ class UpdateGuidelineRequest(_message.Message):
         name: _builtins.str = ...,
         text: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
+        requalify: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "text", b"text", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "requalify", b"requalify", "request_id", b"request_id", "text", b"text", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -897,6 +901,78 @@ class RetractAnnotatorRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetractAnnotatorRequest: _TypeAlias = RetractAnnotatorRequest  # noqa: Y015
+
+@_typing.final
+class EraseAnnotatorRequest(_message.Message):
+    """EraseAnnotatorRequest identifies an annotator."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    campaign: _builtins.str
+    """campaign of the annotator."""
+    key: _builtins.str
+    """key of the annotator."""
+    validate_only: _builtins.bool
+    """validate_only counts and deletes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        campaign: _builtins.str = ...,
+        key: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "key", b"key", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseAnnotatorRequest: _TypeAlias = EraseAnnotatorRequest  # noqa: Y015
+
+@_typing.final
+class ErasedAnnotator(_message.Message):
+    """ErasedAnnotator counts the texts that were deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    COMMENTS_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    DEMONSTRATIONS_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign of the annotator."""
+    key: _builtins.str
+    """key of the annotator."""
+    comments: _builtins.int
+    """comments that were deleted."""
+    messages: _builtins.int
+    """messages that were deleted, with their answers."""
+    demonstrations: _builtins.int
+    """demonstrations that were deleted."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        key: _builtins.str = ...,
+        comments: _builtins.int = ...,
+        messages: _builtins.int = ...,
+        demonstrations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "comments", b"comments", "demonstrations", b"demonstrations", "key", b"key", "messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasedAnnotator: _TypeAlias = ErasedAnnotator  # noqa: Y015
 
 @_typing.final
 class Message(_message.Message):

@@ -127,6 +127,11 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
                 _registered_method=True)
+        self.EraseAnnotator = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/EraseAnnotator',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.EraseAnnotatorRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ErasedAnnotator.FromString,
+                _registered_method=True)
         self.ListMessages = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/ListMessages',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListMessagesRequest.SerializeToString,
@@ -338,6 +343,14 @@ class AnnotationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseAnnotator(self, request, context):
+        """EraseAnnotator deletes the texts that an annotator wrote: comments, messages and demonstrations. Judgements are kept;
+        published demonstrations do not change.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListMessages(self, request, context):
         """ListMessages returns what annotators asked the owner of a campaign, with the answers, in order of arrival.
         """
@@ -535,6 +548,11 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     servicer.RequalifyAnnotator,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
+            ),
+            'EraseAnnotator': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseAnnotator,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.EraseAnnotatorRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ErasedAnnotator.SerializeToString,
             ),
             'ListMessages': grpc.unary_unary_rpc_method_handler(
                     servicer.ListMessages,
@@ -1099,6 +1117,33 @@ class AnnotationService:
             '/tutti.annotation.v1.AnnotationService/RequalifyAnnotator',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseAnnotator(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/EraseAnnotator',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.EraseAnnotatorRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ErasedAnnotator.FromString,
             options,
             channel_credentials,
             insecure,

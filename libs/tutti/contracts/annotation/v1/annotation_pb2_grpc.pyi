@@ -79,6 +79,10 @@ class AnnotationServiceStub:
     """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
     count. An annotator who did not fail is returned unchanged.
     """
+    EraseAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.EraseAnnotatorRequest, _annotation_pb2.ErasedAnnotator]
+    """EraseAnnotator deletes the texts that an annotator wrote: comments, messages and demonstrations. Judgements are kept;
+    published demonstrations do not change.
+    """
     ListMessages: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListMessagesRequest, _annotation_pb2.ListMessagesResponse]
     """ListMessages returns what annotators asked the owner of a campaign, with the answers, in order of arrival."""
     AnswerMessage: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.AnswerMessageRequest, _annotation_pb2.Message]
@@ -158,6 +162,10 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     RequalifyAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RequalifyAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
     count. An annotator who did not fail is returned unchanged.
+    """
+    EraseAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.EraseAnnotatorRequest, _annotation_pb2.ErasedAnnotator]  # type: ignore[assignment]
+    """EraseAnnotator deletes the texts that an annotator wrote: comments, messages and demonstrations. Judgements are kept;
+    published demonstrations do not change.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListMessagesRequest, _annotation_pb2.ListMessagesResponse]  # type: ignore[assignment]
     """ListMessages returns what annotators asked the owner of a campaign, with the answers, in order of arrival."""
@@ -343,6 +351,16 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
         """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
         count. An annotator who did not fail is returned unchanged.
+        """
+
+    @_abc_1.abstractmethod
+    def EraseAnnotator(
+        self,
+        request: _annotation_pb2.EraseAnnotatorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.ErasedAnnotator, _abc.Awaitable[_annotation_pb2.ErasedAnnotator]]:
+        """EraseAnnotator deletes the texts that an annotator wrote: comments, messages and demonstrations. Judgements are kept;
+        published demonstrations do not change.
         """
 
     @_abc_1.abstractmethod

@@ -514,6 +514,7 @@ class Preferences(_message.Message):
     ANNOTATORS_FIELD_NUMBER: _builtins.int
     IDENTIFIED_FIELD_NUMBER: _builtins.int
     SIMULATED_FIELD_NUMBER: _builtins.int
+    IMPORTED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -532,6 +533,8 @@ class Preferences(_message.Message):
     """identified is false if reliability and biases cannot be separated from quality."""
     simulated: _builtins.bool
     """simulated is true if all annotators were simulated."""
+    imported: _builtins.bool
+    """imported: true if judgements among them were made elsewhere."""
     @_builtins.property
     def spec(self) -> Global___PreferencesSpec:
         """spec that it was created with."""
@@ -564,10 +567,11 @@ class Preferences(_message.Message):
         annotators: _builtins.int = ...,
         identified: _builtins.bool = ...,
         simulated: _builtins.bool = ...,
+        imported: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "ended_at", b"ended_at", "identified", b"identified", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "reason", b"reason", "result", b"result", "revision", b"revision", "simulated", b"simulated", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "ended_at", b"ended_at", "identified", b"identified", "imported", b"imported", "judgements", b"judgements", "name", b"name", "pairs", b"pairs", "reason", b"reason", "result", b"result", "revision", b"revision", "simulated", b"simulated", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
