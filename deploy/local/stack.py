@@ -36,6 +36,7 @@ from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, PREFIX, say
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import Problem
+from tutti.cli.runs import ENDS_WITH_COMMAND
 from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 
@@ -50,7 +51,9 @@ TUTTI = str(Path(sys.executable).with_name("tutti"))
 
 def run(given: argparse.Namespace) -> int:
     """Carry a recipe out; the stack is started for the time being when nobody serves the data directory."""
-    started = time.monotonic()
+    started, environment = time.monotonic(), dict(os.environ)
+    if keeper_of(given.data_dir) is None:
+        environment[ENDS_WITH_COMMAND] = "1"
     with _serving(given):
         _say(f"the stack is up after {time.monotonic() - started:.1f} s")
         _show(roster(given.data_dir))
@@ -58,7 +61,7 @@ def run(given: argparse.Namespace) -> int:
         command = [TUTTI, "run", str(given.recipe), "--data-dir",
                    str(given.data_dir), *sets, "-o", given.output]  # fmt: skip
         killer = Killer(given.data_dir, given.kill)
-        client = subprocess.Popen(command, start_new_session=True)
+        client = subprocess.Popen(command, start_new_session=True, env=environment)
         if given.kill:
             killer.start()
         most = 0

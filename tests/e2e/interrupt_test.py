@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.faults.processes import blobs, family, until
 from tutti.chassis.config.datadir import DataDir
+from tutti.cli.runs import ENDS_WITH_COMMAND
 
 Begin = Callable[..., subprocess.Popen[str]]
 pytestmark = pytest.mark.timeout(600)
@@ -164,6 +165,11 @@ def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, t
         assert process.returncode == 130
         assert err.splitlines()[-1].startswith(f"tutti: stopped watching; {run['name']} goes on: `tutti runs show ")
         assert run["state"] == "running"
+        process = begin("runs", "follow", run["name"], "--data-dir", tmp_path, extra={ENDS_WITH_COMMAND: "1"})
+        await_words(process, "step ")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert err.splitlines()[-1] == f"tutti: interrupted; the same command resumes {run['name']}"
     finally:
         down = tutti("down", "--data-dir", tmp_path)
     assert down.code == 0, down.err

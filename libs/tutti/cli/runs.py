@@ -1,6 +1,7 @@
 """Carrying a recipe out, and looking on."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Ru
 
 MAX_RECIPE_BYTES = 1 << 20
 SOON_SECONDS = 1.0  # for an answer to Ctrl-C
+ENDS_WITH_COMMAND = "PLATFORM_ENDS_WITH_COMMAND"
+"""In the environment of a command whose caller stops the platform after it, as `make run-stack` does."""
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
 
 
@@ -181,7 +184,7 @@ def created(platform: Platform, wanted: CreateRunRequest) -> Run:
 
 def left(platform: Platform, name: str) -> str:
     """A sentence that says what happens to a run that is no longer watched."""
-    if platform.own:
+    if platform.own or ENDS_WITH_COMMAND in os.environ:
         return f"interrupted; the same command resumes {name}"
     return (
         f"stopped watching; {name} goes on: `tutti runs show {name}`, `tutti runs follow {name}`, "
