@@ -201,3 +201,19 @@ def test_what_is_to_be_pruned_is_listed_before_and_where_there_is_nothing_that_i
         nothing = tutti("checkpoints", "prune", newest.job, "--keep-last", "4", *asked, "--data-dir", data_dir)
         said = "there is nothing to remove beside the last 4 of each line and what is pinned or in use\n"
         assert (nothing.code, nothing.out, nothing.err) == (0, "", said)
+
+
+def test_a_rebuild_from_the_command_line_leaves_a_whole_graph_as_it_was(
+    client: Client, slow: Slow, data_dir: Path
+) -> None:
+    until(lambda: caught_up(client, slow), seconds=30, what="lineage")
+    before = tutti("lineage", "rebuild", "--dry-run", "-o", "json", "--data-dir", data_dir).json()
+    assert (before["unlisted"], before["doubted"]) == ([], 0)
+    done = tutti("lineage", "rebuild", "-o", "json", "--data-dir", data_dir)
+    assert done.code == 0, done.err
+    size = {name: before[name] for name in ("vertices", "edges", "manifests")}
+    assert done.json() == {"before": size, "after": size, "unreadable": 0}
+    again = tutti("lineage", "rebuild", "--data-dir", data_dir)
+    words = ", ".join(f"{count:,} {name}" for name, count in size.items())
+    assert again.out == f"the graph is whole: {words} (before: {words})\n"
+    assert caught_up(client, slow)

@@ -27,6 +27,7 @@ from tutti.contracts.committer.v1 import (
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.lineage.graph import KINDS, Testimony, Vertex, of_parents, of_shards, testimony
+from tutti.lineage.rebuild import Rebuild
 from tutti.lineage.tables import Noted, Reading, Tables
 from tutti.records.errors import CorpusError
 
@@ -55,8 +56,8 @@ def testimony_of(manifest: Manifest, resource: str) -> Testimony:
 
 
 class Folding:
-    def __init__(self, host: Host, tables: Tables) -> None:
-        self._host, self._tables = host, tables
+    def __init__(self, host: Host, tables: Tables, rebuild: Rebuild) -> None:
+        self._host, self._tables, self.rebuild = host, tables, rebuild
         self.reconciler = Reconciler(
             "lineage",
             host,
@@ -86,8 +87,17 @@ class Folding:
         if what == OWNERS:
             self._fold_owners()
             self._read_again()
+            self._host.units.run(self.rebuild.finish)
             return None
-        return self._read_manifests()
+        if self._read_manifests():
+            return True
+        self._host.units.run(self.rebuild.finish)
+        return None
+
+    def begin_rebuild(self, unit: Unit) -> None:
+        """Compare every row with what owners and manifests state."""
+        self.rebuild.begin(unit)
+        unit.on_commit(lambda: self.reconciler.wake(OWNERS))
 
     def _tell(self, unit: Unit, what: str, trouble: Trouble | None) -> None:
         """No resource belongs to the fold, so the doctor reports why it does not go on."""
@@ -111,16 +121,22 @@ class Folding:
         return Finding("manifests", False, f"{shown}{more}; run the stage again")
 
     def _fold_owners(self) -> None:
-        """List the kinds that changed since they were listed; a process that starts lists them all."""
+        """List the kinds that changed since they were listed, or that a rebuild waits for; a process that starts lists
+        them all.
+        """
+        unlisted = self._host.units.run(self.rebuild.unlisted)
         for owner, kinds in groupby(sorted(KINDS, key=lambda kind: kind.owner), key=lambda kind: kind.owner):
             channel = self._host.channel(owner)
             changes = AdminStub(channel).ListChanges(ListChangesRequest(service=owner)).changes
             for kind in kinds:
-                number = changes.get(kind.plural)
-                if number is not None and number == self._listed.get(kind.plural):
+                number, rebuild = changes.get(kind.plural), unlisted.get(kind.plural, "")
+                if not rebuild and number is not None and number == self._listed.get(kind.plural):
                     continue
+                admit = self._confirm_all if rebuild else self._admit_all
                 for page in kind.pages(channel):
-                    self._host.units.run(partial(self._admit_all, page))
+                    self._host.units.run(partial(admit, page))
+                if rebuild:
+                    self._host.units.run(partial(self.rebuild.listed, plural=kind.plural, rebuild=rebuild))
                 if number is not None:  # counted before the list was read: what came between is listed again
                     self._listed[kind.plural] = number
 
@@ -157,6 +173,18 @@ class Folding:
         for each in page:
             self.admit(unit, each)
 
+    def _confirm_all(self, page: Sequence[Message], unit: Unit) -> None:
+        self._admit_all(page, unit)
+        for each in page:
+            self.rebuild.confirm(unit, testimony(each))
+            key, _ = manifest_of(each)
+            if key and self.rebuild.confirm_manifest(unit, key, each.name):  # type: ignore[attr-defined]
+                unit.on_commit(lambda: self.reconciler.wake(MANIFESTS))
+
     def _settle(self, said: Testimony, noted: Noted, state: Reading, unit: Unit) -> None:
         self._tables.admit(unit, said)
         self._tables.settle(unit, noted, state)
+        if state is Reading.READ:
+            self.rebuild.confirm(unit, said)
+        else:
+            self.rebuild.keep(unit, noted)

@@ -1,8 +1,10 @@
 """The calls that lineage answers."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 
+from tutti.backbone import Isolation
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
@@ -12,11 +14,14 @@ from tutti.chassis.store.unit import Unit
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
     Document,
+    Graph,
     ListDocumentsRequest,
     ListDocumentsResponse,
     ListedDocument,
     Reach,
+    RebuildGraphRequest,
     ShowDocumentRequest,
+    ShowGraphRequest,
     ShowReachRequest,
     TraceDocumentRequest,
     TraceDocumentResponse,
@@ -33,6 +38,7 @@ from tutti.contracts.lineage.v1 import Vertex as VertexMessage
 from tutti.lineage import tenancy
 from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents
+from tutti.lineage.folding import Folding
 from tutti.lineage.graph import Edge, Vertex, Walk, dataset_name, kind_of, walk
 from tutti.lineage.library import BlobGone, DocumentRow
 from tutti.lineage.listing import DocumentQuery, Listing
@@ -49,10 +55,12 @@ MOST_SPANS, MOST_HOLDERS, SHOWN_STEPS = 1000, 10, 20
 
 
 class LineageApi:
-    def __init__(self, host: Host, tables: Tables, documents: Documents, listing: Listing, texts: Texts) -> None:
+    def __init__(
+        self, host: Host, tables: Tables, documents: Documents, listing: Listing, texts: Texts, folding: Folding
+    ) -> None:
         self._host, self._tables, self._documents, self._listing = host, tables, documents, listing
         self._reaching = Reaching(host, tables, documents, listing)
-        self._texts = texts
+        self._texts, self._folding = texts, folding
 
     def ShowDocument(self, request: ShowDocumentRequest, call: Call) -> Document:
         required(request, "document")
@@ -81,6 +89,17 @@ class LineageApi:
             raise InvalidField("documents", seen=len(request.documents), expected=f"at most {MOST}")
         ids = {name.removeprefix(PREFIX) for name in request.documents}
         return self._reaching.reach(ids, limit_of(request, default=LIMIT, most=MOST))
+
+    def ShowGraph(self, request: ShowGraphRequest, call: Call) -> Graph:
+        return self._host.units.run(self._graph, isolation=Isolation.READ_COMMITTED)
+
+    def RebuildGraph(self, request: RebuildGraphRequest, call: Call) -> Graph:
+        if not request.validate_only:
+            self._host.units.run(self._folding.begin_rebuild)
+        return self._host.units.run(self._graph, isolation=Isolation.READ_COMMITTED)
+
+    def _graph(self, unit: Unit) -> Graph:
+        return Graph(**asdict(self._folding.rebuild.extent(unit)))
 
     def ListDocuments(self, request: ListDocumentsRequest, call: Call) -> ListDocumentsResponse:
         required(request, "run")

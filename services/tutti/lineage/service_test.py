@@ -47,7 +47,6 @@ from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.corpus.tokenshard import TokenRun, encode_token_shard
-from tutti.lineage.folding import Folding
 from tutti.lineage.graph import Edge, Vertex, Walk
 from tutti.lineage.library import Library
 from tutti.lineage.rpc import LineageApi, show
@@ -154,7 +153,7 @@ class World:
         api = self.service.serves[0].api
         assert isinstance(api, LineageApi)
         self.api, self.documents, self.tables = api, api._documents, api._tables
-        self.folding = Folding(self.host, self.tables)
+        self.folding = api._folding
 
     def close(self) -> None:
         self._database.close()

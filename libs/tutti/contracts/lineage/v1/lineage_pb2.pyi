@@ -44,6 +44,93 @@ DIRECTION_DOWN: Direction.ValueType  # 2
 Global___Direction: _TypeAlias = Direction  # noqa: Y015
 
 @_typing.final
+class ShowGraphRequest(_message.Message):
+    """ShowGraphRequest has no parameters."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowGraphRequest: _TypeAlias = ShowGraphRequest  # noqa: Y015
+
+@_typing.final
+class RebuildGraphRequest(_message.Message):
+    """RebuildGraphRequest starts a rebuild; one that is under way starts over."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    validate_only: _builtins.bool
+    """validate_only returns the size of the graph and changes nothing."""
+    def __init__(
+        self,
+        *,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebuildGraphRequest: _TypeAlias = RebuildGraphRequest  # noqa: Y015
+
+@_typing.final
+class Graph(_message.Message):
+    """Graph is the size of the graph. A rebuild is complete when nothing is unlisted, unread or doubted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERTICES_FIELD_NUMBER: _builtins.int
+    EDGES_FIELD_NUMBER: _builtins.int
+    MANIFESTS_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    DOUBTED_FIELD_NUMBER: _builtins.int
+    UNLISTED_FIELD_NUMBER: _builtins.int
+    vertices: _builtins.int
+    """vertices of the graph."""
+    edges: _builtins.int
+    """edges between them."""
+    manifests: _builtins.int
+    """manifests that its resources name."""
+    unread: _builtins.int
+    """unread: how many of the manifests are not read yet."""
+    unreadable: _builtins.int
+    """unreadable: how many of the manifests are missing or damaged. Their rows are kept."""
+    doubted: _builtins.int
+    """doubted: rows that a rebuild has not found at their owner or in a manifest yet."""
+    @_builtins.property
+    def unlisted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """unlisted: the kinds of resources that a rebuild has not listed yet, by their plurals."""
+
+    def __init__(
+        self,
+        *,
+        vertices: _builtins.int = ...,
+        edges: _builtins.int = ...,
+        manifests: _builtins.int = ...,
+        unread: _builtins.int = ...,
+        unreadable: _builtins.int = ...,
+        doubted: _builtins.int = ...,
+        unlisted: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubted", b"doubted", "edges", b"edges", "manifests", b"manifests", "unlisted", b"unlisted", "unread", b"unread", "unreadable", b"unreadable", "vertices", b"vertices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Graph: _TypeAlias = Graph  # noqa: Y015
+
+@_typing.final
 class ShowDocumentRequest(_message.Message):
     """ShowDocumentRequest identifies a document."""
 

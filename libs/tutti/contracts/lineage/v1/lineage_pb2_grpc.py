@@ -70,6 +70,16 @@ class LineageServiceStub:
                 request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsResponse.FromString,
                 _registered_method=True)
+        self.ShowGraph = channel.unary_unary(
+                '/tutti.lineage.v1.LineageService/ShowGraph',
+                request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowGraphRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Graph.FromString,
+                _registered_method=True)
+        self.RebuildGraph = channel.unary_unary(
+                '/tutti.lineage.v1.LineageService/RebuildGraph',
+                request_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.RebuildGraphRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Graph.FromString,
+                _registered_method=True)
 
 
 class LineageServiceServicer:
@@ -125,6 +135,21 @@ class LineageServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowGraph(self, request, context):
+        """ShowGraph returns the size of the graph, and what a rebuild still waits for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RebuildGraph(self, request, context):
+        """RebuildGraph starts to compare every row of the graph with the owners and the manifests. Rows that none of them
+        states are removed at the end. Answers stay complete in the meantime.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LineageServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -162,6 +187,16 @@ def add_LineageServiceServicer_to_server(servicer, server):
                     servicer.ListDocuments,
                     request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsResponse.SerializeToString,
+            ),
+            'ShowGraph': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowGraph,
+                    request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowGraphRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Graph.SerializeToString,
+            ),
+            'RebuildGraph': grpc.unary_unary_rpc_method_handler(
+                    servicer.RebuildGraph,
+                    request_deserializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.RebuildGraphRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Graph.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -354,6 +389,60 @@ class LineageService:
             '/tutti.lineage.v1.LineageService/ListDocuments',
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsRequest.SerializeToString,
             tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ListDocumentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowGraph(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.lineage.v1.LineageService/ShowGraph',
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.ShowGraphRequest.SerializeToString,
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Graph.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RebuildGraph(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.lineage.v1.LineageService/RebuildGraph',
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.RebuildGraphRequest.SerializeToString,
+            tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2.Graph.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,6 +47,12 @@ class LineageServiceStub:
     """ShowDocument returns a document with its text."""
     ListDocuments: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]
     """ListDocuments returns the outcome of each page that a run read."""
+    ShowGraph: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.ShowGraphRequest, _lineage_pb2.Graph]
+    """ShowGraph returns the size of the graph, and what a rebuild still waits for."""
+    RebuildGraph: _grpc.UnaryUnaryMultiCallable[_lineage_pb2.RebuildGraphRequest, _lineage_pb2.Graph]
+    """RebuildGraph starts to compare every row of the graph with the owners and the manifests. Rows that none of them
+    states are removed at the end. Answers stay complete in the meantime.
+    """
 
 @_typing.type_check_only
 class LineageServiceAsyncStub(LineageServiceStub):
@@ -67,6 +73,12 @@ class LineageServiceAsyncStub(LineageServiceStub):
     """ShowDocument returns a document with its text."""
     ListDocuments: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ListDocumentsRequest, _lineage_pb2.ListDocumentsResponse]  # type: ignore[assignment]
     """ListDocuments returns the outcome of each page that a run read."""
+    ShowGraph: _aio.UnaryUnaryMultiCallable[_lineage_pb2.ShowGraphRequest, _lineage_pb2.Graph]  # type: ignore[assignment]
+    """ShowGraph returns the size of the graph, and what a rebuild still waits for."""
+    RebuildGraph: _aio.UnaryUnaryMultiCallable[_lineage_pb2.RebuildGraphRequest, _lineage_pb2.Graph]  # type: ignore[assignment]
+    """RebuildGraph starts to compare every row of the graph with the owners and the manifests. Rows that none of them
+    states are removed at the end. Answers stay complete in the meantime.
+    """
 
 class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
     """LineageService answers queries about provenance: the sources of a result, and the results of a source."""
@@ -126,5 +138,23 @@ class LineageServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_lineage_pb2.ListDocumentsResponse, _abc.Awaitable[_lineage_pb2.ListDocumentsResponse]]:
         """ListDocuments returns the outcome of each page that a run read."""
+
+    @_abc_1.abstractmethod
+    def ShowGraph(
+        self,
+        request: _lineage_pb2.ShowGraphRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lineage_pb2.Graph, _abc.Awaitable[_lineage_pb2.Graph]]:
+        """ShowGraph returns the size of the graph, and what a rebuild still waits for."""
+
+    @_abc_1.abstractmethod
+    def RebuildGraph(
+        self,
+        request: _lineage_pb2.RebuildGraphRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lineage_pb2.Graph, _abc.Awaitable[_lineage_pb2.Graph]]:
+        """RebuildGraph starts to compare every row of the graph with the owners and the manifests. Rows that none of them
+        states are removed at the end. Answers stay complete in the meantime.
+        """
 
 def add_LineageServiceServicer_to_server(servicer: LineageServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
