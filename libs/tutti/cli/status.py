@@ -5,6 +5,7 @@ Promises: it only reads; the verdict comes first, and every problem names its re
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,28 +14,19 @@ from typing import Any
 import click
 
 from tutti.chassis.enums import word
+from tutti.chassis.errors import Unavailable
 from tutti.cli.advance import Advance, far
 from tutti.cli.connection import connected, connection_options, typed
-from tutti.cli.nouns import list_all
 from tutti.cli.output import JSON, brief, output_option, print_json
 from tutti.cli.plain import Plain
 from tutti.cli.progress import training_loss
 from tutti.cli.trainings import trains
 from tutti.client import Client
-from tutti.contracts.admin.v1 import DescribeRequest, DescribeResponse, ListDeadLettersRequest
+from tutti.client.overview import SECONDS, Overview, look
+from tutti.contracts.admin.v1 import DescribeResponse, ListDeadLettersRequest
 from tutti.contracts.common.v1 import STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
-from tutti.contracts.scheduler.v1 import (
-    JOB_STATE_QUEUED,
-    NODE_STATE_LOST,
-    NODE_STATE_READY,
-    Job,
-    JobState,
-    Node,
-    NodeState,
-)
-
-OPEN = frozenset(JobState.values()) - {JobState.Value(f"JOB_STATE_{each}") for each in ("DONE", "FAILED", "CANCELLED")}
+from tutti.contracts.scheduler.v1 import Job, JobState, Node, NodeState
 
 
 @dataclass(frozen=True)
@@ -42,25 +34,19 @@ class Status:
     """The answers of the services. `remedy` says how an agent is started."""
 
     address: str
-    described: DescribeResponse
-    nodes: Sequence[Node]
-    jobs: Sequence[Job]
+    overview: Overview
     stages: Sequence[Plain]
     dead_letters: int
     remedy: str
 
+    @property
+    def version(self) -> str:
+        """The version of the services that answered."""
+        return next((each.version for each in self.overview.copies if each.version), "")
+
     def problems(self) -> Iterator[str]:
         """Problems that keep work from being done, with their remedies."""
-        for service in self.described.services:
-            if not service.ready:
-                yield f"{service.name} does not serve: `tutti doctor` says why"
-        for node in self.nodes:
-            if node.state == NODE_STATE_LOST:
-                yield f"{node.name} is lost ({node.reason}): start its agent again"
-        waiting = [job for job in self.jobs if job.state == JOB_STATE_QUEUED]
-        if waiting and not any(node.state == NODE_STATE_READY for node in self.nodes):
-            jobs = f"{len(waiting)} {'job waits' if len(waiting) == 1 else 'jobs wait'}"
-            yield f"{jobs} and no agent is ready: {self.remedy}"
+        yield from self.overview.problems(start=self.remedy, letters=False)
         if self.dead_letters:
             yield f"{self.dead_letters} events could not be handled: `tutti events dead ls` lists them"
 
@@ -70,18 +56,26 @@ class Status:
             "ok": not list(self.problems()),
             "problems": list(self.problems()),
             "address": self.address,
-            "version": self.described.version,
+            "version": self.version,
             "services": [
-                {"name": each.name, "ready": each.ready, "leader": each.leader, "term": each.term}
-                for each in self.described.services
+                {
+                    "name": each.info.name,
+                    "ready": each.info.ready,
+                    "reason": each.info.reason,
+                    "address": each.address,
+                    "process": each.info.process,
+                    "leader": each.info.leader,
+                    "term": each.info.term,
+                }
+                for each in self.overview.copies
             ],
             "nodes": [
                 {"name": each.name, "state": _state(each), "slots": each.slots, "reason": each.reason}
-                for each in self.nodes
+                for each in self.overview.work.nodes
             ],
             "jobs": [
                 {"name": each.name, "state": _state(each), "step": each.step, "reason": each.reason}
-                for each in self.jobs
+                for each in self.overview.work.jobs
             ],
             "runs": list(self.stages),
             "dead_letters": self.dead_letters,
@@ -92,32 +86,33 @@ class Status:
         problems = list(self.problems())
         yield "status", "ok" if not problems else problems[0]
         yield from (("", each) for each in problems[1:])
-        yield "platform", f"{self.described.version} at {self.address}"
-        ready = sum(each.ready for each in self.described.services)
-        yield "services", f"{ready} of {len(self.described.services)} ready"
-        for head, led in _headed("leaders", _led(self.described)):
+        yield "platform", f"{self.version} at {self.address}"
+        infos = [each.info for each in self.overview.copies]
+        ready = {each.name for each in infos if each.ready}
+        yield "services", f"{len(ready)} of {len({each.name for each in infos})} ready"
+        for head, led in _headed("leaders", _led(infos)):
             yield head, led
-        for head, node in _headed("nodes", self.nodes):
+        for head, node in _headed("nodes", self.overview.work.nodes):
             assigned = f", {len(node.assignments)} assignments" if node.assignments else ""
             yield head, f"{node.name} {_state(node)}, {node.slots} slots{assigned}"
-        if not self.nodes:
+        if not self.overview.work.nodes:
             yield "nodes", "none"
         for head, stage in _headed("runs", self.stages):
             progress = f" {stage['progress']}" if stage["progress"] else ""
             yield head, f"{brief(stage['run'])} {stage['title']}: {stage['stage'] or 'starts'}{progress}".rstrip()
         if not self.stages:
             yield "runs", "none is running"
-        for head, job in _headed("jobs", self.jobs):
+        for head, job in _headed("jobs", self.overview.work.jobs):
             why = f": {job.reason}" if job.reason else ""
             yield head, f"{brief(job.name)} {_state(job)}, step {job.step:,}{why}"
 
 
-def _led(described: DescribeResponse) -> list[str]:
+def _led(infos: Sequence[DescribeResponse.ServiceInfo]) -> list[str]:
     """A line for each process that leads: what it leads, in which terms."""
-    led: dict[str, list[str]] = {}
-    for each in described.services:
+    led: dict[str, dict[str, None]] = {}
+    for each in infos:
         if each.term:
-            led.setdefault(each.leader or "nobody", []).append(f"{each.name} (term {each.term})")
+            led.setdefault(each.leader or "nobody", {})[f"{each.name} (term {each.term})"] = None
     return [f"{who} leads {', '.join(names)}" for who, names in led.items()]
 
 
@@ -134,17 +129,25 @@ def _state(resource: Job | Node) -> str:
 
 def read(client: Client, data_dir: Path) -> Status:
     """Ask the services. Raises Problem, Unreachable."""
-    runs = [run for run in list_all(client, "runs") if run.state == STATE_RUNNING]
-    jobs = {job.name: job for job in list_all(client, "jobs") if job.state in OPEN}
+    overview = look(client.channel)
+    if all(each.problem for each in overview.copies):
+        raise next(each.problem for each in overview.copies if each.problem)
+    jobs = {job.name: job for job in overview.work.jobs}
+    runs = [run for run in overview.work.runs if run.state == STATE_RUNNING]
     return Status(
         client.address("pipeline"),
-        client.admin.Describe(DescribeRequest()),
-        list(list_all(client, "nodes")),
-        list(jobs.values()),
+        overview,
         [_current(client, run, jobs) for run in runs],
-        len(client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters),
+        _dead_letters(client),
         f"`{typed('tutti down', data_dir)}` and `{typed('tutti up', data_dir)}` start the platform with one",
     )
+
+
+def _dead_letters(client: Client) -> int:
+    """The number of dead letters; 0 where a service is away, which is a problem of its own."""
+    with contextlib.suppress(Unavailable):
+        return len(client.admin.ListDeadLetters(ListDeadLettersRequest(), timeout=SECONDS).dead_letters)
+    return 0
 
 
 def _current(client: Client, run: Run, jobs: dict[str, Job]) -> Plain:

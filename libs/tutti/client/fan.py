@@ -12,6 +12,7 @@ import grpc
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.rpc.channel import Unreachable
+from tutti.chassis.rpc.kinds import every_service
 from tutti.chassis.rpc.verdict import examined
 from tutti.contracts.admin.v1 import (
     CopyDatabasesRequest,
@@ -63,7 +64,9 @@ class AdminFan:
         doors = self._doors()
         answers = list(self._asked(doors, lambda stub: stub.Describe(request, timeout=timeout)))
         services = [each for answer in answers for each in answer.services]
-        services += [DescribeResponse.ServiceInfo(name=name) for name in doors.shut]
+        services += [
+            DescribeResponse.ServiceInfo(name=name, reason=error.message) for name, error in doors.shut.items()
+        ]
         return DescribeResponse(version=answers[0].version, services=sorted(services, key=lambda each: each.name))
 
     def Doctor(self, request: DoctorRequest, timeout: float | None = None) -> DoctorResponse:
@@ -146,7 +149,7 @@ class AdminFan:
     def _doors(self) -> _Doors:
         """Raises Unreachable when no service has an address."""
         doors = _Doors()
-        for service in sorted(set(self._owners.values()) | {"lineage"}):
+        for service in every_service():
             try:
                 doors.open.setdefault(self._address(service), []).append(service)
             except Unreachable as error:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from tutti.chassis.rpc import remedies
+from tutti.chassis.rpc.remedies import START_AGENT
 from tutti.chassis.service import Finding, Host
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
@@ -16,7 +18,6 @@ from tutti.scheduler.tables import Tables
 
 STILL_SECONDS = 600
 """In which no rank computes anything, after which a job that runs is pointed out."""
-START = "start an agent: `tutti up` starts one with the platform, `python -m tutti.trainer` one on another machine"
 
 
 def checks(host: Host, tables: Tables) -> list[Callable[[], Finding]]:
@@ -37,11 +38,9 @@ def checks(host: Host, tables: Tables) -> list[Callable[[], Finding]]:
 def _nodes(unit: Unit, tables: Tables) -> Finding:
     found = tables.nodes.select(unit)
     ready = [node for node in found if node.state == NODE_STATE_READY]
-    lost = [
-        f"{node.name} is lost ({node.reason}): start its agent again" for node in found if node.state == NODE_STATE_LOST
-    ]
+    lost = [remedies.lost(node.name, node.reason) for node in found if node.state == NODE_STATE_LOST]
     slots = sum(node.slots for node in ready)
-    said = f"{len(ready)} of {len(found)} ready with {slots} slots" if ready else f"no agent is ready: {START}"
+    said = f"{len(ready)} of {len(found)} ready with {slots} slots" if ready else f"no agent is ready: {START_AGENT}"
     return Finding("nodes", not lost, "; ".join([*lost, said]))
 
 
@@ -50,8 +49,8 @@ def _queue(unit: Unit, tables: Tables) -> Finding:
     if not waiting:
         return Finding("queue", True, "no job waits")
     ready = [node for node in tables.nodes.select(unit) if node.state == NODE_STATE_READY]
-    jobs = f"{len(waiting)} {'job waits' if len(waiting) == 1 else 'jobs wait'}: {waiting[0].name}: {waiting[0].reason}"
-    return Finding("queue", bool(ready), jobs if ready else f"{jobs}; {START}")
+    jobs = f"{remedies.waiting(len(waiting))}: {waiting[0].name}: {waiting[0].reason}"
+    return Finding("queue", bool(ready), jobs if ready else f"{jobs}; {START_AGENT}")
 
 
 def _progress(unit: Unit, tables: Tables) -> Finding:

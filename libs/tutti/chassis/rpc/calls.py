@@ -1,6 +1,6 @@
 """Base classes of channels and calls: what no stub of ours uses is refused in one place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import grpc
@@ -15,6 +15,10 @@ else:
 
 class PlainChannel(grpc.Channel):
     """A channel for single requests, whose state nobody watches; used in a `with` statement, it is closed."""
+
+    def copies(self) -> Mapping[str, grpc.Channel]:
+        """A channel to each copy of the service alone, by its address. Raises Unreachable."""
+        return {"": self}
 
     def stream_unary(self, method: str, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError(f"{method} streams its requests: no service of ours does")

@@ -5,9 +5,10 @@ may be; what it raises is a Problem; an address that changed (a host that restar
 """
 
 import random
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -71,8 +72,10 @@ class RpcChannel(PlainChannel):
         attempts: int = 5,
         max_message_bytes: int = 4 << 20,
         tls: Tls | None = None,
+        certified: str = "",
     ) -> None:
-        self._address, self.tls = address, tls
+        """`certified` is the name that the server's certificate must have, if it is not that of the address."""
+        self._address, self._token, self.tls, self._certified = address, token, tls, certified
         self._metadata = ((AUTHORIZATION, SCHEME + token),)
         self.deadline_seconds = deadline_seconds
         self.attempts = attempts
@@ -84,6 +87,31 @@ class RpcChannel(PlainChannel):
         """The number of addresses at the last attempt."""
         self._stamp: Stamp = ()
         self._closed = False
+        self._copies: dict[str, RpcChannel] = {}
+
+    def copies(self) -> Mapping[str, "RpcChannel"]:
+        """A channel to each replica alone, by address; a host name that several machines have is an address for each.
+
+        Raises Unreachable.
+        """
+        places = {place: host for address in self._address().split(",") for place, host in _places(address)}
+        with self._lock:
+            for gone in self._copies.keys() - places.keys():
+                self._copies.pop(gone).close()
+            for place in places.keys() - self._copies.keys():
+                self._copies[place] = self._copy(place, places[place])
+            return dict(self._copies)
+
+    def _copy(self, place: str, host: str) -> "RpcChannel":
+        return RpcChannel(
+            lambda: place,
+            token=self._token,
+            deadline_seconds=self.deadline_seconds,
+            attempts=self.attempts,
+            max_message_bytes=self.max_message_bytes,
+            tls=self.tls,
+            certified=host,
+        )
 
     def connected(self) -> tuple[str, grpc.Channel]:
         """The address as it is now, and a channel to it."""
@@ -108,7 +136,8 @@ class RpcChannel(PlainChannel):
     def _made(self, address: str) -> grpc.Channel:
         if self.tls is None:
             return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        return grpc.secure_channel(address, self.tls.channel(), options=CHANNEL_OPTIONS)
+        certified = [("grpc.ssl_target_name_override", self._certified)] if self._certified else []
+        return grpc.secure_channel(address, self.tls.channel(), options=[*CHANNEL_OPTIONS, *certified])
 
     def problem(self, error: grpc.RpcError, address: str, path: str) -> Problem:
         """The problem in an error of a call to this address, which is avoided if it did not answer."""
@@ -142,9 +171,10 @@ class RpcChannel(PlainChannel):
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            for each in self._open.values():
+            for each in (*self._open.values(), *self._copies.values()):
                 each.close()
             self._open.clear()
+            self._copies.clear()
 
 
 class UnaryCall(PlainCall):
@@ -216,6 +246,17 @@ class Stream(Iterator[Any]):
 
     def cancel(self) -> None:
         self._call.cancel()
+
+
+def _places(address: str) -> list[tuple[str, str]]:
+    """Each machine of an address as IP:port, with the name that they share; an address of one machine as it is."""
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError:
+        return [(address, "")]
+    machines = sorted({str(each[4][0]) for each in found})
+    return [(f"{ip}:{port}", host) for ip in machines] if len(machines) > 1 else [(address, "")]
 
 
 def checked(request: Message, path: str, limit: int) -> bytes:

@@ -102,3 +102,25 @@ def test_a_replica_that_is_announced_no_more_is_not_called(tmp_path: Path) -> No
     assert data_dir.endpoint("scheduler") == "127.0.0.1:9,127.0.0.1:11"
     data_dir.withdraw("127.0.0.1:9", "scheduler")
     assert data_dir.endpoint("scheduler") == "127.0.0.1:11"
+
+
+def test_each_replica_alone_has_a_channel_that_is_kept(demo: Demo) -> None:
+    addresses = [f"127.0.0.1:1,{demo.host.address}"]
+    with RpcChannel(lambda: addresses[0], token=demo.data_dir.tokens().of(Role.ENGINEER), attempts=1) as channel:
+        copies = channel.copies()
+        assert sorted(copies) == sorted(addresses[0].split(","))
+        assert IngestServiceStub(copies[demo.host.address]).GetIngest(GetRequest(name="ingests/a")).revision == 1
+        with pytest.raises(Unreachable):
+            IngestServiceStub(copies["127.0.0.1:1"]).GetIngest(GetRequest(name="ingests/a"))
+        addresses[0] = demo.host.address
+        assert channel.copies() == {demo.host.address: copies[demo.host.address]}
+
+
+def test_a_host_name_of_several_machines_is_an_address_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(host: str, port: str, family: int, kind: int) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        machines = ["10.0.0.2", "10.0.0.1"] if host == "dedup" else ["10.0.0.3"]
+        return [(family, kind, 6, "", (each, int(port))) for each in machines]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with RpcChannel(lambda: "dedup:7600,alone:7600", token=secrets.token_hex()) as channel:
+        assert sorted(channel.copies()) == ["10.0.0.1:7600", "10.0.0.2:7600", "alone:7600"]

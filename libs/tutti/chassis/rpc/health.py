@@ -5,7 +5,9 @@ overall answer (the empty name) is SERVING only when all are.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from grpc_health.v1.health import aio
 from grpc_health.v1.health_pb2 import HealthCheckResponse
@@ -16,21 +18,33 @@ SERVING = HealthCheckResponse.SERVING
 NOT_SERVING = HealthCheckResponse.NOT_SERVING
 
 
+@dataclass(frozen=True)
+class Standing:
+    """The health of a service: the reason why it does not serve, empty if it serves, and since when this holds."""
+
+    reason: str
+    since: datetime
+
+
 class Health:
-    def __init__(self, services: Mapping[str, Iterable[str]]) -> None:
+    def __init__(
+        self, services: Mapping[str, Iterable[str]], *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         """`services`: by name, the full names of the gRPC services that it serves; each name can be asked for."""
         self.servicer = aio.HealthServicer()
         self._services = {name: [name, *served] for name, served in services.items()}
-        self._reasons: dict[str, str] = dict.fromkeys(services, "starts")
+        self._now = now
+        self._standings = dict.fromkeys(services, Standing("starts", now()))
         self._lock = threading.Lock()
         self._tell([*self._services])
 
     def set(self, service: str, reason: str = "") -> None:
         """An empty reason: it serves; else why it does not."""
         with self._lock:
-            if self._reasons.get(service) == reason:
+            before = self._standings.get(service)
+            if before is not None and before.reason == reason:
                 return
-            self._reasons[service] = reason
+            self._standings[service] = Standing(reason, self._now())
         self._tell([service])
 
     def ready(self, service: str) -> bool:
@@ -39,17 +53,22 @@ class Health:
     def reason(self, service: str) -> str:
         """The reason why a service does not serve; empty when it does."""
         with self._lock:
-            return self._reasons.get(service, "is not here")
+            return self._standings[service].reason if service in self._standings else "is not here"
+
+    def standing(self, service: str) -> Standing:
+        """The health of a service of this process. Raises KeyError."""
+        with self._lock:
+            return self._standings[service]
 
     def reasons(self) -> dict[str, str]:
         """By service that does not serve, why."""
         with self._lock:
-            return {name: reason for name, reason in self._reasons.items() if reason}
+            return {name: each.reason for name, each in self._standings.items() if each.reason}
 
     def _tell(self, services: Iterable[str]) -> None:
         async def tell() -> None:
             with self._lock:
-                reasons = dict(self._reasons)
+                reasons = {name: each.reason for name, each in self._standings.items()}
             for service in services:
                 for name in self._services[service]:
                     await self.servicer.set(name, NOT_SERVING if reasons[service] else SERVING)

@@ -92,12 +92,18 @@ class Kind:
         """Raises Problem."""
         _call(channel, self._method("Cancel")[0])(CancelRequest(name=name, request_id=f"{name}/cancel"))
 
-    def pages(self, channel: grpc.Channel, text: str = "", fields: Sequence[str] = ()) -> Iterator[Sequence[Any]]:
-        """Every page of the owner's list that matches a filter; of each resource these fields, or all."""
+    def pages(
+        self, channel: grpc.Channel, text: str = "", fields: Sequence[str] = (), *, seconds: float | None = None
+    ) -> Iterator[Sequence[Any]]:
+        """Every page of the owner's list that matches a filter; of each resource these fields, or all.
+
+        `seconds` is the deadline of each page, None for that of the channel. Raises Problem.
+        """
         call = _call(channel, self._method("List", self.plural.capitalize())[0])
         token, mask = "", FieldMask(paths=fields)
         while True:
-            page = call(ListRequest(page_size=PAGE, page_token=token, filter=text, read_mask=mask))
+            request = ListRequest(page_size=PAGE, page_token=token, filter=text, read_mask=mask)
+            page = call(request, timeout=seconds)
             yield getattr(page, self.plural)
             token = page.next_page_token
             if not token:
@@ -153,6 +159,12 @@ def every_kind() -> tuple[Kind, ...]:
 def owners() -> dict[str, str]:
     """The service that owns each kind, by plural."""
     return {kind.plural: kind.owner for kind in every_kind()}
+
+
+@cache
+def every_service() -> tuple[str, ...]:
+    """The services of the product; lineage owns no kind."""
+    return tuple(sorted({*owners().values(), "lineage"}))
 
 
 @cache

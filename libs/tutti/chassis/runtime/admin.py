@@ -5,9 +5,8 @@ that are. What does not exist for the caller is neither watched, exported nor ta
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC
 from typing import Any
 
@@ -17,21 +16,21 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tutti.backbone import Blobs, Isolation
-from tutti.backbone.blobs import BlobMissing
+from tutti.backbone import Isolation
 from tutti.chassis.delivery import outbox
 from tutti.chassis.delivery.outbox import Outgoing
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.events.sentences import sentence
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.health import Standing
 from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.rpc.verdict import examined
 from tutti.chassis.rpc.watch import snapshots
-from tutti.chassis.runtime.looks import Looks
-from tutti.chassis.runtime.machinery import Machinery
-from tutti.chassis.runtime.probe import answer
-from tutti.chassis.service import Finding, Host, Service
+from tutti.chassis.runtime.examination import Administered, Examination
+from tutti.chassis.runtime.looks import dependency
+from tutti.chassis.runtime.machinery import process_name
+from tutti.chassis.service import Finding, Service
 from tutti.chassis.store import audit, auditseals
 from tutti.chassis.store.canonical import render
 from tutti.chassis.store.resources import Resource
@@ -71,23 +70,12 @@ from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
 admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
 TAIL_LIMIT, TAIL_MOST = 100, 10_000
 TAIL_SECONDS = 0.25
-NO_BLOB = "stack/looks/none"
 AUDIT_LIMIT, AUDIT_MOST = 100, 10_000
 AUDITED = tuple(field.name for field in fields(audit.Record) if field.name != "at")
-BACKLOG = 1000  # unsent events that the doctor finds too many
-
-
-@dataclass(frozen=True)
-class Administered:
-    """One service of this process."""
-
-    service: Service
-    host: Host
-    machinery: Machinery
 
 
 class AdminApi:
-    """`why_not` says why a service does not serve, empty when it does; `pages` is where those with pages have them.
+    """`standing` is the health of a service; `pages` is where those with pages have them.
 
     `copies` makes copies of the databases of this process and returns their folder. Raises Refused. `preflight` tries
     what this process assumes of its machine and its stores.
@@ -96,7 +84,8 @@ class AdminApi:
     def __init__(
         self,
         services: Sequence[Administered],
-        why_not: Callable[[str], str],
+        standing: Callable[[str], Standing],
+        examination: Examination,
         pages: Callable[[], str],
         copies: Callable[[], str],
         preflight: Callable[[], Sequence[Finding]],
@@ -106,21 +95,28 @@ class AdminApi:
         self._owners: dict[str, tuple[Administered, Resource[Any]]] = {
             resource.kind: (each, resource) for each in services for resource in each.service.resources
         }
-        self._why_not = why_not
-        self._looks = Looks()
+        self._standing, self._examination = standing, examination
+        self._process = process_name()
 
     def Describe(self, request: DescribeRequest, call: Call) -> DescribeResponse:
-        infos = [
-            DescribeResponse.ServiceInfo(
-                name=name,
-                ready=not self._why_not(name),
-                pages=self._pages() if each.service.pages is not None else "",
-                leader=_leader(each).who,
-                term=_leader(each).term,
-            )
-            for name, each in sorted(self._services.items())
-        ]
+        infos = [self._described(each) for _, each in sorted(self._services.items())]
         return DescribeResponse(version=VERSION, services=infos)
+
+    def _described(self, each: Administered) -> DescribeResponse.ServiceInfo:
+        name, leader = each.service.name, _leader(each)
+        standing = self._standing(name)
+        told = DescribeResponse.ServiceInfo(
+            name=name,
+            ready=not standing.reason,
+            reason=standing.reason,
+            pages=self._pages() if each.service.pages is not None else "",
+            leader=leader.who,
+            term=leader.term,
+            process=self._process,
+            findings=[_finding(name, finding) for finding in self._examination.seen(name)],
+        )
+        told.since.FromDatetime(standing.since)
+        return told
 
     async def Watch(self, request: WatchRequest, call: Call) -> AsyncIterator[WatchResponse]:
         kind = request.name.partition("/")[0]
@@ -145,18 +141,13 @@ class AdminApi:
 
     def Doctor(self, request: DoctorRequest, call: Call) -> DoctorResponse:
         found = [
-            DoctorResponse.Finding(
-                service=each.service.name, check=finding.check, ok=finding.ok, message=finding.message
-            )
+            _finding(each.service.name, finding)
             for each in self._chosen(request.service)
             for finding in self._examine(each)
         ]
         if not any(finding.check in ("blobs", "database") and not finding.ok for finding in found):  # or it would wait
             process = next(iter(self._services)) if len(self._services) == 1 else "platform"
-            found += [
-                DoctorResponse.Finding(service=process, check=each.check, ok=each.ok, message=each.message)
-                for each in self._preflight()
-            ]
+            found += [_finding(process, each) for each in self._preflight()]
         return examined(found)
 
     def ListDeadLetters(self, request: ListDeadLettersRequest, call: Call) -> ListDeadLettersResponse:
@@ -219,29 +210,15 @@ class AdminApi:
         return [self._find(name)] if name else [each for _, each in sorted(self._services.items())]
 
     def _examine(self, each: Administered) -> Iterator[Finding]:
-        reason = self._why_not(each.service.name)
-        yield Finding("health", not reason, reason or "serving")
-        store = self._looks.at("blobs", lambda: _missing(each.host.blobs))
-        yield Finding("blobs", not store, store or "the store answers")
-        if away := self._looks.at(f"database of {each.service.name}", lambda: answer(each.host.database)):
-            yield Finding("database", False, away)
+        found = list(self._examination.of(each))
+        yield from found
+        if any(finding.check == "database" and not finding.ok for finding in found):
             return
         try:
-            unsent, letters = each.host.units.run(outbox.count_unsent), _letters(each)
             damaged = [what for kind in each.service.resources for what in each.host.units.run(kind.damaged)]
         except Exception as error:
-            yield Finding("database", False, f"{type(error).__name__}: {error}")
+            yield dependency("database", f"{type(error).__name__}: {error}")
             return
-        yield Finding(
-            "outbox",
-            unsent < BACKLOG,
-            f"{unsent} events wait for the relay" + ("; is the event log reachable?" if unsent >= BACKLOG else ""),
-        )
-        if (leadership := each.machinery.leadership) is not None:
-            leader = each.host.units.run(leadership.leader, isolation=Isolation.READ_COMMITTED)
-            yield Finding("leader", leader.works, str(leader) + ("" if leader.works else "; restart the service"))
-        settle = f"; look with `tutti events dead ls`, settle with `tutti events dead settle {each.service.name} ID`"
-        yield Finding("dead letters", not letters, f"{len(letters)} dead letters" + (settle if letters else ""))
         yield Finding(
             "rows", not damaged, "; ".join(damaged) or "every resource has the digest that it was written with"
         )
@@ -253,15 +230,13 @@ class AdminApi:
                 yield Finding(name, False, f"the check itself failed: {type(error).__name__}: {error}")
 
 
+def _finding(service: str, found: Finding) -> DoctorResponse.Finding:
+    return DoctorResponse.Finding(service=service, check=found.check, ok=found.ok, message=found.message)
+
+
 def _leader(each: Administered) -> Leader:
     leadership = each.machinery.leadership
     return leadership.seen if leadership is not None else Leader("", 0, 0.0, here=False)
-
-
-def _missing(blobs: Blobs) -> None:
-    """Let a store answer, about a blob that nobody has. Raises BlobError."""
-    with contextlib.suppress(BlobMissing):
-        blobs.stat(NO_BLOB)
 
 
 def _records(each: Administered, limit: int) -> list[AuditRecord]:

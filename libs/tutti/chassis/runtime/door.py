@@ -198,7 +198,7 @@ def _together(method: Method, answers: Mapping[str, Any], away: Mapping[str, str
     """Raises Unavailable where a service that is away would be left out in silence."""
     if method.name == "Describe":
         services = [each for answer in answers.values() for each in answer.services]
-        services += [DescribeResponse.ServiceInfo(name=name) for name in away]
+        services += [DescribeResponse.ServiceInfo(name=name, reason=message) for name, message in away.items()]
         return DescribeResponse(version=VERSION, services=sorted(services, key=lambda each: each.name))
     if method.name == "Doctor":
         findings = [each for answer in answers.values() for each in answer.findings]

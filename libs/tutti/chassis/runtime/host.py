@@ -38,8 +38,9 @@ from tutti.chassis.rpc.locator import locate
 from tutti.chassis.rpc.server import Refusal, RpcServer
 from tutti.chassis.rpc.tls import expiries, tls_of
 from tutti.chassis.rpc.usertokens import UserTokens
-from tutti.chassis.runtime.admin import AdminApi, Administered, admin_descriptor
+from tutti.chassis.runtime.admin import AdminApi, admin_descriptor
 from tutti.chassis.runtime.blocked import BlockedWatch
+from tutti.chassis.runtime.examination import Administered, Examination
 from tutti.chassis.runtime.gauges import Cached, Waiting
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.runtime.loops import LoopThread, drain
@@ -123,7 +124,7 @@ class HostProcess:
         for each in self._running:
             self._health.set(each.service.name, "drains")
         threads = [thread for each in self._running for thread in each.threads if thread.started]
-        threads += [thread for thread in (self._probe, self._compactor) if thread.started]
+        threads += [thread for thread in (self._probe, self._compactor, self._examination) if thread.started]
         for thread in threads:
             thread.tell_to_stop()
         late = self._drain_front(seconds)
@@ -190,6 +191,7 @@ class HostProcess:
         self._serve_pages()
         for each in self._running:
             self._health.set(each.service.name)
+        self._examination.start()
         data_dir.announce(self.address, self._part)
         self._ready = True
 
@@ -221,7 +223,9 @@ class HostProcess:
     def _serve(self) -> None:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
-        self._health = Health({name: [one.descriptor.full_name for one in every] for name, every in served.items()})
+        names = {name: [one.descriptor.full_name for one in every] for name, every in served.items()}
+        self._health = Health(names, now=self._clock.now)
+        examination = Examination(self._running, self._log, self._health.reason)
         preflight = Preflight(
             self._data_dir.path,
             self._blobs,
@@ -230,7 +234,14 @@ class HostProcess:
         )
         admin = Served(
             admin_descriptor,
-            AdminApi(self._running, self._health.reason, lambda: self._pages, self._copies, preflight.findings),
+            AdminApi(
+                self._running,
+                self._health.standing,
+                examination,
+                lambda: self._pages,
+                self._copies,
+                preflight.findings,
+            ),
         )
         own = [each for each in values.services.get(self._alone or "", "").split(",") if each]
         listen = own[self._copy - 1] if self._copy <= len(own) else values.rpc.listen
@@ -250,6 +261,7 @@ class HostProcess:
         probe = Probe(databases, self._log, topic, self._health, HealthFile(file))
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
+        self._examination = LoopThread(examination, clock=self._clock, watch=None)
         self._serving = True
 
     def _copies(self) -> str:

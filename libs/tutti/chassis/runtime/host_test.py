@@ -5,10 +5,12 @@ import logging
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -126,7 +128,12 @@ def test_admin_describes_examines_and_tends_the_events(tmp_path: Path) -> None:
     with running(tmp_path) as demo, connect(tmp_path) as client:
         demo.create("ingests/a")
         service = client.admin.Describe(DescribeRequest()).services[0]
-        assert (service.name, service.ready) == ("ingest", True)
+        assert (service.name, service.ready, service.reason) == ("ingest", True, "")
+        assert service.process == f"{socket.gethostname()}:{os.getpid()}"
+        assert abs(service.since.ToSeconds() - time.time()) < 600
+        found = eventually(lambda: client.admin.Describe(DescribeRequest()).services[0].findings)
+        assert [each.check for each in found][:4] == ["health", "event log", "blobs", "database"]
+        assert all(each.ok for each in found)
         findings = client.admin.Doctor(DoctorRequest(service="ingest")).findings
         assert [finding for finding in findings if not finding.ok] == []
         assert not client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters

@@ -7,7 +7,16 @@ import threading
 import time
 from collections.abc import Callable
 
+from tutti.chassis.service import Finding
+
 LOOK_SECONDS = 5.0
+_SETTINGS = {"database": "database.url", "event log": "log.url", "blobs": "blobs.url"}
+
+
+def dependency(check: str, away: str) -> Finding:
+    """The finding about the database, event log or blobs; `away` is why it is not available, empty if it is."""
+    place = f"the server or disk that the setting {_SETTINGS[check]} names"
+    return Finding(check, not away, f"{away}; look at {place}" if away else "it answers")
 
 
 class Looks:

@@ -43,6 +43,11 @@ class Machinery:
             self.leadership.release()
 
 
+def process_name() -> str:
+    """The name of this process for people, as host:process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 def assemble(
     service: Service, host: Host, log: EventLog, settings: Settings, *, instance: str, incarnation: str
 ) -> Machinery:
@@ -50,7 +55,7 @@ def assemble(
 
     `instance` names the place where the service runs, one process at a time, and `incarnation` this process.
     """
-    holder = f"{instance}/{incarnation}{AT}{socket.gethostname()}:{os.getpid()}"
+    holder = f"{instance}/{incarnation}{AT}{process_name()}"
     retention = Retention(
         facts=timedelta(days=settings.log.fact_retention_days),
         inbox=timedelta(days=settings.log.inbox_retention_days),

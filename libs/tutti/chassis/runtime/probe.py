@@ -35,20 +35,22 @@ class Probe:
         self._file, self._looks = file, Looks()
 
     def step(self) -> bool:
-        away = self._looks.at("event log", self._event_log)
+        away = self._looks.at("event log", partial(look_at_log, self._log, self._topic))
         for name, (database, threads) in self._services.items():
             reason = away or self._looks.at(f"database of {name}", partial(answer, database)) or self._threads(threads)
             self._health.set(name, reason)
         self._file.write("; ".join(f"{name}: {reason}" for name, reason in self._health.reasons().items()))
         return False
 
-    def _event_log(self) -> None:
-        if self._topic is not None:
-            self._log.end_offsets(self._topic)
-
     def _threads(self, threads: tuple[LoopThread, ...]) -> str:
         ended = [thread.name for thread in threads if not thread.alive()]
         return f"ended: {', '.join(ended)}" if ended else ""
+
+
+def look_at_log(log: EventLog, topic: str | None) -> None:
+    """Let the event log answer about a topic that exists, where there is one. Raises LogError."""
+    if topic is not None:
+        log.end_offsets(topic)
 
 
 def answer(database: Database) -> None:

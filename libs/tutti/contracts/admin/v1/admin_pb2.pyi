@@ -54,6 +54,10 @@ class DescribeResponse(_message.Message):
         PAGES_FIELD_NUMBER: _builtins.int
         LEADER_FIELD_NUMBER: _builtins.int
         TERM_FIELD_NUMBER: _builtins.int
+        REASON_FIELD_NUMBER: _builtins.int
+        SINCE_FIELD_NUMBER: _builtins.int
+        PROCESS_FIELD_NUMBER: _builtins.int
+        FINDINGS_FIELD_NUMBER: _builtins.int
         name: _builtins.str
         """name of the service."""
         ready: _builtins.bool
@@ -64,6 +68,20 @@ class DescribeResponse(_message.Message):
         """leader is the replica that leads, as host:process; empty if none does, or if nothing needs a leader."""
         term: _builtins.int
         """term of the leader; it grows with every new leader."""
+        reason: _builtins.str
+        """reason why the service is not ready; empty if it is."""
+        process: _builtins.str
+        """process that answers for the service, as host:process."""
+        @_builtins.property
+        def since(self) -> _timestamp_pb2.Timestamp:
+            """since: when the service became ready, or not ready for this reason."""
+
+        @_builtins.property
+        def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___DoctorResponse.Finding]:
+            """findings of the doctor that need no long look, as this process last saw them: its database, event log, blob store,
+            outbox, leader and dead letters.
+            """
+
         def __init__(
             self,
             *,
@@ -72,10 +90,14 @@ class DescribeResponse(_message.Message):
             pages: _builtins.str = ...,
             leader: _builtins.str = ...,
             term: _builtins.int = ...,
+            reason: _builtins.str = ...,
+            since: _timestamp_pb2.Timestamp | None = ...,
+            process: _builtins.str = ...,
+            findings: _abc.Iterable[Global___DoctorResponse.Finding] | None = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader", "name", b"name", "pages", b"pages", "ready", b"ready", "term", b"term"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings", "leader", b"leader", "name", b"name", "pages", b"pages", "process", b"process", "ready", b"ready", "reason", b"reason", "since", b"since", "term", b"term"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

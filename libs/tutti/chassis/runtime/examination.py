@@ -1,0 +1,89 @@
+"""The examination: the checks of the doctor that need no long look, repeated while the host runs.
+
+Promises: what was last seen is returned at once; a dependency that hangs delays the next examination, and nothing else.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tutti.backbone import Blobs, EventLog, Isolation
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.delivery import outbox
+from tutti.chassis.runtime.looks import Looks, dependency
+from tutti.chassis.runtime.machinery import Machinery
+from tutti.chassis.runtime.probe import answer, look_at_log
+from tutti.chassis.service import Finding, Host, Service
+
+BACKLOG = 1000  # unsent events that are too many
+NO_BLOB = "stack/looks/none"
+WELL_SECONDS, BAD_SECONDS = 10.0, 2.0
+
+
+@dataclass(frozen=True)
+class Administered:
+    """One service of this process."""
+
+    service: Service
+    host: Host
+    machinery: Machinery
+
+
+class Examination:
+    """A Loop over the services of this process, which share the event log; `why_not` says why one does not serve."""
+
+    name = "examination"
+
+    def __init__(self, services: Sequence[Administered], log: EventLog, why_not: Callable[[str], str]) -> None:
+        self._services, self._log, self._why_not, self._looks = list(services), log, why_not, Looks()
+        self._seen: dict[str, Sequence[Finding]] = {}
+
+    @property
+    def interval(self) -> float:
+        well = all(each.ok for findings in self._seen.values() for each in findings)
+        return WELL_SECONDS if well else BAD_SECONDS
+
+    def step(self) -> bool:
+        self._seen = {each.service.name: list(self.of(each)) for each in self._services}
+        return False
+
+    def seen(self, service: str) -> Sequence[Finding]:
+        """The findings about a service of the last examination; empty before the first."""
+        return self._seen.get(service, ())
+
+    def of(self, each: Administered) -> Iterator[Finding]:
+        """Examine a service now. Nothing follows the finding that its database is away."""
+        reason = self._why_not(each.service.name)
+        yield Finding("health", not reason, reason or "serving")
+        topic = next((topic for one in self._services for topic in one.machinery.topics), None)
+        yield dependency("event log", self._looks.at("event log", partial(look_at_log, self._log, topic)))
+        yield dependency("blobs", self._looks.at("blobs", partial(_look_at_blobs, each.host.blobs)))
+        away = self._looks.at(f"database of {each.service.name}", partial(answer, each.host.database))
+        yield dependency("database", away)
+        if away:
+            return
+        try:
+            yield from self._rows(each)
+        except Exception as error:
+            yield dependency("database", f"{type(error).__name__}: {error}")
+
+    def _rows(self, each: Administered) -> Iterator[Finding]:
+        unsent, consumer = each.host.units.run(outbox.count_unsent), each.machinery.consumer
+        yield Finding(
+            "outbox",
+            unsent < BACKLOG,
+            f"{unsent} events wait for the relay" + ("; is the event log reachable?" if unsent >= BACKLOG else ""),
+        )
+        if (leadership := each.machinery.leadership) is not None:
+            leader = each.host.units.run(leadership.leader, isolation=Isolation.READ_COMMITTED)
+            yield Finding("leader", leader.works, str(leader) + ("" if leader.works else "; restart the service"))
+        letters = 0 if consumer is None else len(consumer.dead_letters())
+        settle = f"; look with `tutti events dead ls`, settle with `tutti events dead settle {each.service.name} ID`"
+        yield Finding("dead letters", not letters, f"{letters} dead letters" + (settle if letters else ""))
+
+
+def _look_at_blobs(blobs: Blobs) -> None:
+    """Let a store answer, about a blob that nobody has. Raises BlobError."""
+    with contextlib.suppress(BlobMissing):
+        blobs.stat(NO_BLOB)
