@@ -21,6 +21,7 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
     with hosted(tmp_path_factory.mktemp("platform"), builds={**BUILDS, "sampling": build_sampling}) as found:
         found.plant_run("first")
+        found.plant_work()
         for iteration in range(3):
             found.report("j", experience(iteration))
         yield found
@@ -77,7 +78,7 @@ def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Ite
     found.context.close()
 
 
-@pytest.mark.parametrize("path", ["/runs", "/runs/planted-1", "/experiences/j/0", "/experiences/j/0/1"])
+@pytest.mark.parametrize("path", ["/runs", "/runs/planted-1", "/status", "/experiences/j/0", "/experiences/j/0/1"])
 def test_a_page_is_quiet_accessible_and_fits(tab: Tab, served: Hosted, path: str) -> None:
     tab.page.goto(f"{served.url}{path}")
     expect(tab.page.locator("#live")).to_have_text("· live")

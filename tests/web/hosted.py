@@ -28,10 +28,20 @@ from tutti.client import Client, connect
 from tutti.committer.service import build as build_committer
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCurve
-from tutti.contracts.common.v1 import STATE_DONE, Shape
+from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, Shape
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
 from tutti.contracts.sampling.v1 import ReportExperienceRequest
-from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job, JobSpec
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_DONE,
+    JOB_STATE_QUEUED,
+    JOB_STATE_RUNNING,
+    NODE_STATE_LOST,
+    NODE_STATE_READY,
+    Assignment,
+    Job,
+    JobSpec,
+    Node,
+)
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization
 from tutti.corpus.experience import Experience
 from tutti.pipeline.service import build as build_pipeline
@@ -49,6 +59,7 @@ BUILDS: Mapping[str, Build] = {
 }
 STARTED = 1_790_000_000
 STEPS, EVERY = 40, 10
+WAITS = "waiting for 2 more free slots: it needs 4, one a rank"
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -117,6 +128,20 @@ class Hosted:
         run.ended_at.CopyFrom(_at(65))
         self.plant("pipeline", run)
         return run.name
+
+    def plant_work(self) -> None:
+        """A node with ranks, a node that is lost, a run with a job that runs, and a job that waits."""
+        assigned = [Assignment(job="jobs/trains", epoch=3, ranks=[0, 1, 2, 5])]
+        node = Node(name="nodes/a", state=NODE_STATE_READY, slots=6, machine="8 cores", assignments=assigned)
+        self.plant("scheduler", node)
+        self.plant("scheduler", Node(name="nodes/b", state=NODE_STATE_LOST, slots=2, reason="silent for 15 s"))
+        spec = JobSpec(steps=STEPS)
+        self.plant("scheduler", Job(name="jobs/trains", spec=spec, state=JOB_STATE_RUNNING, step=7))
+        self.plant("scheduler", Job(name="jobs/waits", spec=spec, state=JOB_STATE_QUEUED, reason=WAITS))
+        stage = Stage(name="train", state=STATE_RUNNING, resource="jobs/trains")
+        run = Run(name="runs/under-way", spec=RunSpec(title="under way"), state=STATE_RUNNING, stages=[stage])
+        run.started_at.CopyFrom(_at(0))
+        self.plant("pipeline", run)
 
     def _plant_training(self, job: str) -> None:
         ident = job.removeprefix("jobs/")

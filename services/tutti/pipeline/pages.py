@@ -10,7 +10,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tutti.chassis.errors import NotFound, Problem
-from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.client import Client
 from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
@@ -21,12 +20,12 @@ from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.pipeline import views
+from tutti.pipeline.statuspage import ROLES, StatusPage
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.views import RunsView, Training
 from tutti.web.pages import Entry, Get, Page, Site, Visit
 
 T = TypeVar("T")
-ROLES = frozenset({Role.OPERATOR, Role.ENGINEER})
 SHOWN_RUNS = 200
 CURVE_POINTS = 400
 CHECKPOINTS = 500
@@ -39,6 +38,7 @@ class RunPages:
         self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
         self._committer = CommitterServiceStub(host.channel("committer"))
         self._tokenization = TokenizationServiceStub(host.channel("tokenization"))
+        self._status = StatusPage(host)
 
     @property
     def site(self) -> Site:
@@ -49,8 +49,9 @@ class RunPages:
                 Get("/runs", self.runs, ROLES, version=self.runs_version),
                 Get("/runs/{id}", self.run, ROLES, version=self.run_version),
                 Get("/runs/{id}/report", self.report, ROLES),
+                Get("/status", self._status.status, ROLES, version=self._status.version),
             ],
-            menu=[Entry("Runs", "/runs", ROLES)],
+            menu=[Entry("Runs", "/runs", ROLES), Entry("Status", "/status", ROLES)],
         )
 
     def runs(self, visit: Visit) -> Page:
