@@ -176,6 +176,23 @@ def test_a_database_of_a_newer_version_is_refused(url: str, unique: str, history
     assert seen(url, unique)[1] == ["0002"]
 
 
+def test_the_revisions_that_a_database_lacks_are_known_without_a_change(url: str, history: Path, unique: str) -> None:
+    create(url, unique, history)
+    add(history, 2)
+    add(history, 3)
+    database = open_database(url, unique)
+    try:
+        held = database.run(migrations.held)
+    finally:
+        database.close()
+    assert (set(held.tables), held.revision) == ({"t1"}, "0001")
+    assert migrations.lacking(held.revision, history) == ["0002", "0003"]
+    assert migrations.lacking("", history) == ["0001", "0002", "0003"]
+    assert seen(url, unique) == ({"t1"}, ["0001"])
+    with pytest.raises(NewerSchema, match=r"revision 0004, .* up to 0003: install the newer Tutti"):
+        migrations.lacking("0004", history)
+
+
 def test_two_processes_that_upgrade_at_once_run_each_revision_once(
     request: pytest.FixtureRequest, unique: str, history: Path
 ) -> None:

@@ -6,12 +6,13 @@ A history is a folder of revisions, each a module `REVISION_what_changes.py` wit
 Promises: Alembic, whose import takes 0.4 s of CPU time and 14 MB, is only loaded where a database with tables lacks a
 revision: those of a new database are created as the newest revision leaves them. All revisions that are due run in the
 transaction of the caller, so a process that is killed between two statements leaves the tables as they were; a database
-of a newer version is refused.
+of a newer version is refused. The revisions that a database lacks are known without Alembic, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,37 @@ if TYPE_CHECKING:
     from alembic.script import Script, ScriptDirectory
     from sqlalchemy import Connection
 
+    from tutti.backbone.database import Transaction
+
 VERSIONS = "alembic_version"
 """Alembic's table with the revision of a database."""
 
 
 class NewerSchema(DatabaseError):
     """The tables were written by a newer version."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The tables of a database, and the revision that it records; empty if it records none."""
+
+    tables: frozenset[str]
+    revision: str
+
+
+def held(tx: Transaction) -> Held:
+    """Read the tables and the revision of a database; changes nothing."""
+    tables = frozenset(inspect(tx.execute(text("SELECT 1")).connection).get_table_names())
+    recorded = tx.execute(text(f"SELECT version_num FROM {VERSIONS}")).scalar() if VERSIONS in tables else None  # noqa: S608
+    return Held(tables - {VERSIONS}, str(recorded or ""))
+
+
+def lacking(revision: str, history: Path) -> list[str]:
+    """Return the revisions after that of a database, oldest first. Raises NewerSchema."""
+    known = _names(history)
+    if revision and revision not in known:
+        raise _newer(history, [revision], known)
+    return [each for each in known if each > revision]
 
 
 def upgrade(connection: Connection, history: Path) -> None:
@@ -62,7 +88,11 @@ def bring_up(
 
 def newest(history: Path) -> str:
     """Return the newest revision of a history, by the names of its modules."""
-    return max((path.stem.partition("_")[0] for path in history.glob("[0-9]*.py")), default="")
+    return max(_names(history), default="")
+
+
+def _names(history: Path) -> list[str]:
+    return sorted(path.stem.partition("_")[0] for path in history.glob("[0-9]*.py"))
 
 
 def _is_new(connection: Connection, metadata: MetaData) -> bool:
@@ -90,11 +120,15 @@ def due(revisions: ScriptDirectory, current: tuple[str, ...], history: Path) -> 
     """Return the revisions after `current`, the heads that a database has, oldest first. Raises NewerSchema."""
     known = {script.revision for script in revisions.walk_revisions()}
     if unknown := sorted(set(current) - known):
-        raise NewerSchema(
-            f"the tables of {history.parent.name} have revision {', '.join(unknown)}, this version knows up to "
-            f"{', '.join(revisions.get_heads())}: install the newer Tutti that upgraded them"
-        )
+        raise _newer(history, unknown, revisions.get_heads())
     return list(reversed(list(revisions.iterate_revisions("heads", current or "base"))))
+
+
+def _newer(history: Path, seen: list[str], known: list[str]) -> NewerSchema:
+    return NewerSchema(
+        f"the tables of {history.parent.name} have revision {', '.join(seen)}, this version knows up to "
+        f"{known[-1] if known else 'none'}: install the newer Tutti that upgraded them"
+    )
 
 
 def directory(history: Path) -> ScriptDirectory:

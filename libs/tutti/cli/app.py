@@ -12,6 +12,7 @@ from tutti.cli import (
     datasets,
     documents,
     logs,
+    migrating,
     pages,
     platform,
     recipes,
@@ -85,6 +86,7 @@ def build() -> click.Group:
         scrubbing.scrub,
         backups.backup,
         backups.restore,
+        migrating.migrate,
     ):
         tutti.add_command(command)
     for point in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):

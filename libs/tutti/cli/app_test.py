@@ -80,6 +80,7 @@ ALONE = {
     "scrub",
     "backup",
     "restore",
+    "migrate",
 }
 """Commands that ask no platform, or work on the stores of a data directory themselves."""
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tutti.chassis.config.datadir import config_in
-from tutti.cli.failures import MISUSE, Failure
+from tutti.chassis.runtime.healthfile import awaits_upgrade
+from tutti.cli.failures import MISUSE, UNREACHABLE, Failure
 from tutti.cli.output import patiently
 from tutti.cli.record import restarts
 from tutti.client import Client, Unreachable, connect
@@ -91,6 +92,8 @@ def _awaited(data_dir: Path) -> Client:
             try:
                 return connect(data_dir=data_dir, tls=trusted(data_dir))
             except Unreachable:
+                if waits := awaits_upgrade(data_dir):
+                    raise Failure(waits, UNREACHABLE) from None
                 if not restarts(data_dir) or time.monotonic() > deadline:
                     raise
             time.sleep(LOOK_SECONDS)

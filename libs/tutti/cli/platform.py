@@ -14,6 +14,7 @@ import click
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
+from tutti.chassis.runtime.healthfile import awaits_upgrade
 from tutti.chassis.runtime.leash import Leash
 from tutti.chassis.runtime.processes import gone
 from tutti.cli import INTERRUPTED, interrupt
@@ -308,7 +309,8 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
             with contextlib.suppress(Unreachable):
                 return ready(data_dir)
         if time.monotonic() > deadline:
-            raise Failure(f"the platform was not ready after {READY_SECONDS:.0f} s; look into {data_dir / 'logs'}")
+            why = awaits_upgrade(data_dir) or f"look into {data_dir / 'logs'}"
+            raise Failure(f"the platform was not ready after {READY_SECONDS:.0f} s; {why}")
         time.sleep(0.05)
 
 

@@ -69,6 +69,15 @@ def load(url: str, files: Mapping[str, Path], create: Callable[[str, str], None]
         connection.commit()
 
 
+def as_owners(url: str, services: list[str]) -> dict[str, str]:
+    """Return by service a URL whose connections act as the owner of its schema. Raises DatabaseError."""
+    query = "SELECT nspname, pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspowner <> current_user::regrole"
+    with _connected(url) as connection:
+        owners = dict(connection.execute(query).fetchall())
+    named = {service: owners.get(schema_of(service)) for service in services}
+    return {service: _acting_as(url, owner) if owner else url for service, owner in named.items()}
+
+
 def _acting_as(url: str, role: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}options=-crole%3D{role}"
 

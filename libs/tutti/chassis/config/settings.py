@@ -121,6 +121,11 @@ class DatabaseSettings(Section):
     connections: int = Field(
         default=8, ge=2, description="maximum number of connections of a service to a database server"
     )
+    migrate: Literal["auto", "wait"] = Field(
+        default="auto",
+        description="auto: a service upgrades older tables when it starts; wait: it waits until `tutti migrate` has "
+        "upgraded them (postgresql:// only). Both create the tables of a service that has none",
+    )
 
 
 class BlobSettings(Section):

@@ -5,12 +5,27 @@ process that hangs is unhealthy too. The health check of a container reads it (d
 """
 
 import contextlib
+import time
 from pathlib import Path
+
+UPGRADE = "tutti migrate"
+"""The command that a process which waits for an upgrade of its tables names."""
+FRESH_SECONDS = 15.0
 
 
 def health_path(data_dir: Path, part: str | None) -> Path:
     """The health file of a service that runs alone or of an agent; without `part`, that of a host of all services."""
     return data_dir / ("health" if part is None else f"endpoints/{part}.health")
+
+
+def awaits_upgrade(data_dir: Path) -> str:
+    """The reason why a process of this data directory waits for an upgrade of its tables; empty if none does."""
+    for path in (health_path(data_dir, None), *sorted((data_dir / "endpoints").glob("*.health"))):
+        with contextlib.suppress(OSError):
+            reason = path.read_text().strip()
+            if UPGRADE in reason and time.time() - path.stat().st_mtime < FRESH_SECONDS:
+                return reason
+    return ""
 
 
 class HealthFile:

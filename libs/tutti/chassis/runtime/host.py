@@ -26,8 +26,9 @@ from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.owned import OwnedBlobs, service_rights
+from tutti.chassis.backup.databases import on_server
 from tutti.chassis.config.datadir import DataDir, part_of, tokens_at
-from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings
+from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings, SettingsError
 from tutti.chassis.delivery.compactor import Compactor
 from tutti.chassis.errors import Refused
 from tutti.chassis.identity.auth import Role, Tokens
@@ -50,6 +51,7 @@ from tutti.chassis.runtime.preflight import Preflight
 from tutti.chassis.runtime.probe import Probe
 from tutti.chassis.runtime.resident import Resident
 from tutti.chassis.runtime.servicehost import ServiceHost
+from tutti.chassis.runtime.upgrades import await_upgrade, older
 from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
@@ -88,6 +90,7 @@ class HostProcess:
     ) -> None:
         self._builds, self._data_dir, self._loaded = dict(builds), data_dir, loaded
         self._alone, self._copy, self._part = alone, copy, part_of(alone, copy)
+        self._health_file = HealthFile(health_path(data_dir.path, self._part))
         self._clock, self._randomness = SystemClock(), SystemRandomness()
         self._open = ExitStack()
         self._channels: dict[str, RpcChannel] = {}
@@ -102,11 +105,14 @@ class HostProcess:
     def services(self) -> Sequence[Running]:
         return self._running
 
-    def start(self) -> str:
-        """Start everything; the address when all is ready. On failure nothing is left running."""
+    def start(self, stop: threading.Event | None = None) -> str:
+        """Start everything; the address when all is ready. On failure nothing is left running.
+
+        `stop` ends the wait for an upgrade of the tables: StoppedWaiting is raised.
+        """
         deadline = time.monotonic() + self._loaded.values.lifecycle.start_seconds
         try:
-            self._start(deadline)
+            self._start(deadline, stop or threading.Event())
         except BaseException:
             self.stop()
             raise
@@ -142,7 +148,7 @@ class HostProcess:
         self._open.close()
         flush_tracing()
 
-    def _start(self, deadline: float) -> None:
+    def _start(self, deadline: float, stop: threading.Event) -> None:
         values, data_dir = self._loaded.values, self._data_dir
         name = self._part or "host"
         self._open.callback(data_dir.lock(name, f"{name}.lock").release)
@@ -174,6 +180,16 @@ class HostProcess:
         for service, build in self._builds.items():
             _check(deadline, service)
             self._running.append(self._build(service, build, databases[service]))
+        self._health = Health(
+            {each.service.name: [one.descriptor.full_name for one in each.service.serves] for each in self._running},
+            now=self._clock.now,
+        )
+        if values.database.migrate == "wait":
+            deadline += self._await_upgrade(url, stop)
+        for each in self._running:
+            _check(deadline, each.service.name)
+            each.machinery.prepare()
+            self._opened(each.machinery)
         self._serve()
         for thread in [thread for each in self._running for thread in each.threads]:
             _check(deadline, thread.name)
@@ -188,12 +204,43 @@ class HostProcess:
         data_dir.write(
             "metrics" if self._alone is None else f"endpoints/{name}.metrics", f"{scraped.address}\n".encode()
         )
-        self._serve_pages()
+        if self._front is None:
+            self._serve_pages()
+        if self._front is not None:
+            data_dir.announce_pages(self._pages, self._part)
         for each in self._running:
             self._health.set(each.service.name)
         self._examination.start()
         data_dir.announce(self.address, self._part)
         self._ready = True
+
+    def _await_upgrade(self, url: str, stop: threading.Event) -> float:
+        """Wait until `tutti migrate` has upgraded older tables; the seconds that it took. Raises SettingsError.
+
+        Calls are not accepted meanwhile, so callers go to the replicas of the older version. The pages are served, for
+        their health check.
+        """
+        if not on_server(url):
+            raise SettingsError(
+                "database.migrate is `wait`, but the databases are SQLite files, which a waiting service would lock: "
+                "set database.url to postgresql://..., or database.migrate to `auto`"
+            )
+        services = [(each.service, each.host.database, each.host.metadata) for each in self._running]
+        if not older(services):
+            return 0.0
+        began = time.monotonic()
+        self._serve_pages()
+
+        def tell(reasons: Mapping[str, str]) -> None:
+            for name in self._builds:
+                self._health.set(name, reasons.get(name, "starts"))
+            self._health_file.write("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
+
+        try:
+            await_upgrade(services, tell, stop)
+        finally:
+            self._health_file.write("starts")
+        return time.monotonic() - began
 
     def _build(self, name: str, build: Build, database: Database) -> Running:
         values = self._loaded.values
@@ -216,15 +263,12 @@ class HostProcess:
         blobs.rights = service.blob_rights()
         incarnation = uuid7(self._clock, self._randomness)
         machinery = assemble(service, host, self._log, values, instance=self._instance, incarnation=incarnation)
-        self._opened(machinery)
         threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in machinery.loops)
         return Running(service, host, machinery, threads)
 
     def _serve(self) -> None:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
-        names = {name: [one.descriptor.full_name for one in every] for name, every in served.items()}
-        self._health = Health(names, now=self._clock.now)
         examination = Examination(self._running, self._log, self._health.reason)
         preflight = Preflight(
             self._data_dir.path,
@@ -257,8 +301,7 @@ class HostProcess:
         self.address = self._server.start()
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
         topic = next((topic for each in self._running for topic in each.machinery.topics), None)
-        file = health_path(self._data_dir.path, self._part)
-        probe = Probe(databases, self._log, topic, self._health, HealthFile(file))
+        probe = Probe(databases, self._log, topic, self._health, self._health_file)
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
         self._examination = LoopThread(examination, clock=self._clock, watch=None)
@@ -314,7 +357,6 @@ class HostProcess:
             return
         self._opened(self._front)
         self._pages = self._front.start()
-        self._data_dir.announce_pages(self._pages, self._part)
 
     def _drain_front(self, seconds: float) -> list[str]:
         if self._front is None:

@@ -5,6 +5,7 @@ Promises: built from the Service value alone; nothing runs before its threads ar
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -25,6 +26,9 @@ from tutti.chassis.work.reconciler import Reconciler
 
 @dataclass(frozen=True)
 class Machinery:
+    """`prepare` creates or upgrades the tables, and creates the topics; call it before anything runs."""
+
+    prepare: Callable[[], None]
     relay: Relay
     leadership: Leadership | None
     consumer: Consumer | None
@@ -51,7 +55,7 @@ def process_name() -> str:
 def assemble(
     service: Service, host: Host, log: EventLog, settings: Settings, *, instance: str, incarnation: str
 ) -> Machinery:
-    """Create the tables and topics of a service and what carries its events.
+    """Return what carries the events of a service.
 
     `instance` names the place where the service runs, one process at a time, and `incarnation` this process.
     """
@@ -74,11 +78,20 @@ def assemble(
     for loop in service.loops:
         if isinstance(loop, Reconciler):
             loop.look_every(settings.lifecycle.reconcile_seconds)
-    parts.prepare(alone=not shared, instance=instance)
     hints = Hints()
     for resource in service.resources:
         resource.changed.append(hints.notify)
     names = tuple(topic.name for topic in topics(service))
     consumed = tuple(topic.name for topic in topics_of(each.message for each in service.consumes))
     loops = (*parts.loops, Sealer(host.units, host.blobs))
-    return Machinery(parts.relay, parts.leadership, parts.consumer, hints, loops, names, consumed, retention.audit)
+    return Machinery(
+        lambda: parts.prepare(alone=not shared, instance=instance),
+        parts.relay,
+        parts.leadership,
+        parts.consumer,
+        hints,
+        loops,
+        names,
+        consumed,
+        retention.audit,
+    )

@@ -24,6 +24,7 @@ from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.host import HostProcess, NotReady
 from tutti.chassis.runtime.installed import find
+from tutti.chassis.runtime.upgrades import StoppedWaiting
 from tutti.chassis.store.stack import ForeignStore
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,11 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
     _beat(leash.hold(stop.set))
     told = _signals(stop)
     host = HostProcess(builds, data_dir, loaded, alone=alone, copy=copy)
-    address = host.start()
+    try:
+        address = host.start(stop)
+    except StoppedWaiting:
+        log.info("stopping: %s", told() or "its supervisor is gone")
+        return 0
     _keep_what_the_start_made()
     log.info("ready at %s with %s", address, ", ".join(builds))
     while not stop.wait(3600):

@@ -1,0 +1,62 @@
+"""`tutti migrate`: upgrade the tables of all services before the services of this version need them."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from tutti.cli.connection import data_dir_option, typed
+from tutti.cli.failures import MISUSE, Failure
+from tutti.cli.output import JSON, output_option, print_json, say
+from tutti.cli.stack import settled
+
+
+@click.command("migrate", short_help="Upgrade the tables of the services to this version.")
+@click.argument("services", nargs=-1)
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 if tables have to be upgraded.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; print what would be upgraded.")
+@output_option
+@data_dir_option
+def migrate(services: Sequence[str], check: bool, dry_run: bool, output: str, data_dir: Path) -> None:
+    """Upgrade the tables in a data directory, or on the server that its settings name, to this version.
+
+    SERVICES limits it (default: all). Each service is upgraded in one transaction: after an interruption, run the
+    command again. A service without tables is skipped, because it creates them when it starts. Tables of a newer
+    version are refused. An embedded platform must not run.
+    """
+    from tutti.chassis.backup.databases import on_server
+    from tutti.chassis.config.settings import installed_services
+    from tutti.chassis.runtime import upgrades
+
+    known = installed_services()
+    if unknown := sorted(set(services) - set(known)):
+        raise Failure(f"{unknown[0]} is not a service; expected one of {', '.join(known)}", MISUSE)
+    with settled(data_dir) as (home, values), contextlib.ExitStack() as owned:
+        url = values.database.url or home.database_url
+        if not on_server(url):
+            owned.callback(home.lock("tutti migrate").release)
+        found = upgrades.planned(url, home.path / "db", services or known)
+        due = [each for each in found if each.due]
+        if output != JSON:
+            for each in found:
+                if not each.due:
+                    click.echo(f"{each.service:14}{each.before}, the newest")
+                elif check or dry_run:
+                    click.echo(f"{each.service:14}{each.before or 'none'} -> {each.after}, due")
+        if not (check or dry_run):
+            for each in upgrades.perform(url, found):
+                if output != JSON:
+                    click.echo(f"{each.service:14}{each.before or 'none'} -> {each.after}")
+    if output == JSON:
+        print_json(
+            [
+                {"service": each.service, "before": each.before, "after": each.after, "due": list(each.due)}
+                for each in found
+            ]
+        )
+    elif not found:
+        say("no service has tables yet; it creates them when it starts")
+    if check and due:
+        services_due = "1 service has" if len(due) == 1 else f"{len(due)} services have"
+        raise Failure(f"the tables of {services_due} to be upgraded: {typed('tutti migrate', data_dir)}")
