@@ -30,7 +30,7 @@ $(SETUP): requirements.lock pyproject.toml
 	@touch $@
 
 lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock
-	$(UV) pip compile --quiet pyproject.toml --all-extras --group dev --universal --generate-hashes --no-annotate --no-header -o requirements.lock
+	$(UV) pip compile --quiet pyproject.toml --extra all --group dev --universal --generate-hashes --no-annotate --no-header -o requirements.lock
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) build .tutti .mypy_cache .ruff_cache .pytest_cache .hypothesis

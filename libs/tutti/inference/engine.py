@@ -1,8 +1,8 @@
 """The port of an engine: it generates tokens, scores texts, and changes its weights between the two.
 
 Promises: a completion follows from the weights, its prompt, its number, the sampling and the limits, whatever else is
-generated beside it. An engine that is started in exact mode gives log-probabilities with the bits of training's
-forward. Does not import torch.
+generated beside it. An engine over another program promises this up to the rounding of that program. An engine that is
+started in exact mode gives log-probabilities with the bits of training's forward. Does not import torch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +37,14 @@ class EngineBusy(InferenceError):
 
 class EngineStopped(InferenceError):
     """The engine was stopped, or was not started."""
+
+
+class EngineFailed(InferenceError):
+    """The program behind the engine failed, or did not answer in time."""
+
+
+class WeightsRefused(InferenceError):
+    """The engine cannot take the weights, or has answered with others."""
 
 
 class RequestRefused(InferenceError):
@@ -100,13 +108,14 @@ class Engine(Protocol):
         ...
 
     def start(self, weights: Weights) -> None:
-        """Take weights and check what the mode promises. Raises NotExact."""
+        """Take weights and check what the mode promises. Raises NotExact, WeightsRefused, EngineFailed."""
         ...
 
     def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Tokens | Completion]:
         """Yield the tokens of each step as they are chosen, and each completion when it is whole.
 
-        Raises PromptTooLong, RequestRefused before the first token, NotFinite, EngineBusy, EngineStopped.
+        Raises PromptTooLong, RequestRefused before the first token, NotFinite, EngineBusy, EngineStopped, EngineFailed,
+        and WeightsRefused where other weights than those of `digest` have answered.
         """
         ...
 
