@@ -14,6 +14,7 @@ from tutti.checkpoints.keys import manifest_of
 from tutti.checkpoints.staged import MANIFEST
 from tutti.corpus.conversations import Answer, Conversation, Message, Role, from_lines, to_lines
 from tutti.corpus.template import CHAT_1
+from tutti.inference.engines import Kind
 from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
 from tutti.sampling.answering import Answered, answer
@@ -39,7 +40,7 @@ def answered(
     lines, to = folder / "prompts.jsonl", folder / "answers.jsonl"
     lines.write_bytes(to_lines(prompts))
     wanted = Wanted((staged / MANIFEST).read_bytes(), staged, most_bytes=0)
-    found = answer(wanted, talks.TOKENIZER, lines, part, Sampling(seed=seed), 6, each, to)
+    found = answer(wanted, talks.TOKENIZER, lines, part, Sampling(seed=seed), 6, each, Kind.SLOTS, to)
     return found, list(from_lines(Answer, to.read_bytes()))
 
 

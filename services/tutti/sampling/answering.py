@@ -6,15 +6,21 @@ JSON lines.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tutti.chassis.tasks import WorkFailed
+from tutti.checkpoints.manifest import CheckpointBody
 from tutti.corpus.conversations import Answer, to_lines
 from tutti.corpus.conversationset import in_part
 from tutti.corpus.template import of_digest
 from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.inference.engines import Kind
 from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
 from tutti.sampling.models import counted, model_of
+
+if TYPE_CHECKING:
+    from tutti.inference.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ def answer(
     sampling: Sampling,
     tokens: int,
     each: int,
+    kind: Kind,
     to: Path,
 ) -> Answered:
     """Write `each` answers of at most `tokens` tokens to every conversation of a part, as JSON lines.
@@ -43,9 +50,8 @@ def answer(
     with model_of(wanted) as model:
         import torch
 
-        from tutti.inference.engine import Mode, Request, Weights, generate
+        from tutti.inference.engine import Request, Weights, generate
         from tutti.inference.limits import Limits
-        from tutti.inference.slotengine import SlotEngine
 
         body = model.body
         if not body.training.template:
@@ -58,18 +64,33 @@ def answer(
         if not prompts:
             raise WorkFailed(f"the part {part!r} has no conversation; expected at least one")
         torch.set_num_threads(body.training.step.threads)
-        engine = SlotEngine(body.layout, rows=body.training.step.rows, mode=Mode.FAST)
-        engine.start(Weights(body.model_digest, model.vector))
+        engine = _engine(kind, body, tokenizer)
         requests = [
             Request(index * each + k, tuple(renderer.open(prompt).tolist()))
             for index, prompt in enumerate(prompts)
             for k in range(each)
         ]
         limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary)
-        found = generate(engine, requests, sampling, limits, advanced=counted(len(requests) * tokens))
+        try:
+            engine.start(Weights(body.model_digest, model.vector))
+            found = generate(engine, requests, sampling, limits, advanced=counted(len(requests) * tokens))
+        finally:
+            engine.stop()
     answers = []
     for one in found:
         said = tuple(token for token in one.tokens if token != tokenizer.eos)
         answers.append(Answer(prompts[one.number // each], one.number, tokenizer.decode(said), said, str(one.stop)))
     to.write_bytes(to_lines(answers))
     return Answered(len(answers), sum(len(one.tokens) for one in answers))
+
+
+def _engine(kind: Kind, body: CheckpointBody, tokenizer: BytePairTokenizer) -> "Engine":
+    from tutti.inference.engine import Mode
+
+    if kind is Kind.VLLM:
+        from tutti.inference.vllmengine import VllmEngine
+
+        return VllmEngine(body.layout, tokenizer, mode=Mode.FAST)
+    from tutti.inference.slotengine import SlotEngine
+
+    return SlotEngine(body.layout, rows=body.training.step.rows, mode=Mode.FAST)

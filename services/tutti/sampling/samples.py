@@ -14,6 +14,7 @@ from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import ConversationsBody, Lines
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.inference.engines import version_of
 from tutti.records.canonical import file_digest
 from tutti.sampling.answering import Answered, answer
 from tutti.sampling.continuing import LOGIC_VERSION, continue_texts
@@ -24,9 +25,14 @@ from tutti.sampling.settings import SamplingSettings
 
 
 def work(host: Host, prompts: Prompts) -> Work[Sample]:
-    """Return the work of samples; `prompts` has the private texts of each."""
+    """Return the work of samples; `prompts` has the private texts of each.
+
+    Raises MissingExtra for an engine whose library is not installed.
+    """
     checkpoints, producer = Checkpoints(host), version.producer("sampling")
-    most_bytes = host.settings(SamplingSettings).model_bytes
+    settings = host.settings(SamplingSettings)
+    most_bytes, engine = settings.model_bytes, settings.engine
+    logic = "+".join(filter(None, (LOGIC_VERSION, version_of(engine))))
 
     def run(context: TaskContext, sample: Sample) -> Outcome:
         return (answered if sample.spec.HasField("prompt_set") else continued)(context, sample)
@@ -53,7 +59,7 @@ def work(host: Host, prompts: Prompts) -> Work[Sample]:
             context.check()
             to, tokenizer = Path(scratch, "answers.jsonl"), found.tokenizer
             counts: Answered = checkpoints.resident(
-                context, found, most_bytes, answer, tokenizer, lines, of.part, sampling, spec.tokens, each, to
+                context, found, most_bytes, answer, tokenizer, lines, of.part, sampling, spec.tokens, each, engine, to
             )
             key, size, digest = put_file(host.blobs, "sampling/answers", to), to.stat().st_size, file_digest(to)
         manifest = answers_manifest(
@@ -77,4 +83,4 @@ def work(host: Host, prompts: Prompts) -> Work[Sample]:
 
         return fill
 
-    return Work(host, "samples", Sample, run, LOGIC_VERSION)
+    return Work(host, "samples", Sample, run, logic)

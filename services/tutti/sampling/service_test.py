@@ -1,11 +1,13 @@
 """What sampling refuses at the edge, and that prompts are told to nobody."""
 
 from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from tutti.backbone.connect import MissingExtra
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.store.unit import Unit
@@ -112,3 +114,30 @@ def test_what_cannot_be_exported_is_refused_by_field(
     request = CreateExportRequest(name="exports/a", spec=ExportSpec(checkpoint=checkpoint, format=wanted))
     with pytest.raises(InvalidField, match=rf"^spec\.{field}: expected"):
         world.insist(lambda: stub.CreateExport(request))
+
+
+def test_samples_of_another_engine_are_other_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "0.33.0" if name == "vllm" else version(name))
+    versions = []
+    for engine in ("slots", "vllm"):
+        with Simulation(0, builds={"sampling": build}, settings={"sampling": {"engine": engine}}) as world:
+            stub = SamplingServiceStub(world.channel("sampling"))
+            versions.append(world.insist(lambda: stub.CreateSample(asked())).sample.spec.logic_version)  # noqa: B023
+    assert versions == ["sampling-1", "sampling-1+vllm-0.33.0"]
+
+
+def test_an_engine_that_is_not_installed_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = metadata.version
+
+    def without(name: str) -> str:
+        if name == "vllm":
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(metadata, "version", without)
+    with (
+        pytest.raises(MissingExtra, match=r"pip install 'tutti\[vllm\]'"),
+        Simulation(0, builds={"sampling": build}, settings={"sampling": {"engine": "vllm"}}),
+    ):
+        pass

@@ -3,9 +3,15 @@
 from pydantic import Field
 
 from tutti.chassis.config.settings import Section
+from tutti.inference.engines import Kind
 
 
 class SamplingSettings(Section):
+    engine: Kind = Field(
+        default=Kind.SLOTS,
+        description="engine that answers sets of prompts: slots, which is ours, or vllm, which needs the extra vllm; "
+        "part of the identity of a sample",
+    )
     experience_iterations: int = Field(
         default=100, ge=0, description="number of newest iterations of a job whose rollouts are kept; 0: all"
     )
