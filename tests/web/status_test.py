@@ -18,7 +18,8 @@ LOST = "nodes/b is lost (silent for 15 s): start its agent again"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
-    with hosted(tmp_path_factory.mktemp("platform")) as found:
+    still = ("lease.ttl_seconds=3600", "lifecycle.reconcile_seconds=3600")  # planted nodes have no agent to be heard
+    with hosted(tmp_path_factory.mktemp("platform"), *still) as found:
         found.plant_work()
         found.plant_run("done before")
         yield found
