@@ -14,7 +14,12 @@ from tutti.chassis.simulation import Simulation
 from tutti.chassis.store import audit
 from tutti.client import Client
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
-from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED, Campaign, CreateCampaignRequest
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_FAILED,
+    CAMPAIGN_STATE_PUBLISHED,
+    Campaign,
+    CreateCampaignRequest,
+)
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import ROLE_ENGINEER
 from tutti.pipeline.service import build
@@ -59,6 +64,7 @@ def test_a_simulated_crowd_judges_a_campaign_to_its_end(tmp_path: Path, postgres
 def until_published(client: Client) -> Iterator[Campaign]:
     for found in client.watch("campaigns/a"):
         assert isinstance(found, Campaign)
+        assert found.state != CAMPAIGN_STATE_FAILED, found.reason
         yield found
         if found.state == CAMPAIGN_STATE_PUBLISHED:
             return
