@@ -58,8 +58,13 @@ class Crowds:
 
     def _wait(self, name: str) -> None:
         """Nobody was given a pair: raises Retry where a round follows, WorkFailed where none can."""
-        lacking = self._units.run(lambda unit: self._rows.judged(unit, name))[2]
-        if lacking:
+
+        def look(unit: Unit) -> tuple[int, Leased]:
+            lacking = self._rows.judged(unit, name)[2]
+            return lacking, self._lease(unit, name)[1]  # the next round may have begun since nobody was given a pair
+
+        lacking, leased = self._units.run(look)
+        if lacking and not leased:
             raise WorkFailed(
                 f"{lacking:,} pairs lack judgements, and no annotator of the crowd is left who may judge them; add "
                 f"annotators or lower the overlap"

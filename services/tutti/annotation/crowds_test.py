@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from tutti.annotation.campaigns import CROWDS
 from tutti.annotation.conftest import Desks, spec
 from tutti.annotation.service import build
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.simulation import Simulation
+from tutti.chassis.tasks import Retry
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_FAILED,
     CAMPAIGN_STATE_PUBLISHED,
@@ -88,3 +90,14 @@ def test_a_crowd_that_cannot_go_on_says_so(desks: Desks) -> None:
     found = desks.until(lambda found: found.state in (CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_PUBLISHED))
     assert found.state == CAMPAIGN_STATE_FAILED
     assert "12 pairs lack judgements" in found.reason
+
+
+def test_a_round_that_began_just_when_nobody_was_given_a_pair_is_judged(desks: Desks) -> None:
+    desks.create(spec(pairs=4, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada")
+    service = desks.world.lives["annotation"][0].parts.service
+    (crowds,) = (each.on_failed.__self__ for each in service.tasks if each.name == CROWDS)  # type: ignore[attr-defined]
+    with pytest.raises(Retry):
+        crowds._wait("campaigns/a")
+    desks.judge_all("ada")
+    assert desks.get().state != CAMPAIGN_STATE_FAILED
