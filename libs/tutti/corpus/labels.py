@@ -23,7 +23,7 @@ CHOSEN = -1
 ANNOTATOR = "imported"
 """The annotator of labels that name none."""
 EXPECTED = "records with prompt, answers and score, or with chosen and rejected"
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+ANNOTATOR_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def is_score(value: object) -> TypeGuard[int | str]:
 def labelled(record: Object, axes: Sequence[str]) -> Labelled:
     """The label that a record is. Raises Unfit."""
     annotator = record.get("annotator", ANNOTATOR)
-    if not isinstance(annotator, str) or not _NAME.fullmatch(annotator):
+    if not isinstance(annotator, str) or not ANNOTATOR_NAME.fullmatch(annotator):
         raise Unfit(Reason.NOT_A_STRING, f"annotator {annotator!r:.60}; expected 1 to 40 of A-Z, a-z, 0-9, _ and -")
     if "scores" not in record and len(axes) != 1:
         raise Unfit(Reason.UNKNOWN_SCORE, f"no scores by axis; expected scores of {', '.join(axes)}")

@@ -83,10 +83,7 @@ class Campaigns:
         self._rows.change_annotator(unit, annotator, state=RETRACTED, reason=reason)
         if campaign.state in UNDER_WAY:
             self._rows.release(unit, annotator)
-        if campaign.state == CAMPAIGN_STATE_PUBLISHED:
-            self.close(unit, campaign, f"published anew without {annotator.key}")
-        else:
-            self._tables.campaigns.put(unit, campaign)
+        self._put_or_publish(unit, campaign, f"without {annotator.key}")
 
     def retract_guideline(self, unit: Unit, campaign: Campaign, version: str, reason: str) -> None:
         """Let no judgement count that was made under a version of the guideline; the campaign is locked."""
@@ -119,6 +116,10 @@ class Campaigns:
             campaign.wanted = _wanted(campaign.spec, campaign.pairs - campaign.settled_out)
             campaign.judgements = self._rows.judged(unit, campaign.name)[0]
             unit.on_commit(partial(self.reconciler.wake, campaign.name))
+        self._put_or_publish(unit, campaign, why)
+
+    def _put_or_publish(self, unit: Unit, campaign: Campaign, why: str) -> None:
+        """Record that what counts has changed; a campaign that was published is published anew."""
         if campaign.state == CAMPAIGN_STATE_PUBLISHED:
             self.close(unit, campaign, f"published anew {why}")
         else:

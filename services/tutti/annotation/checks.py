@@ -17,6 +17,7 @@ from tutti.contracts.annotation.v1 import (
     ExtendCampaignRequest,
 )
 from tutti.corpus.conversations import InvalidConversation, from_lines
+from tutti.corpus.labels import ANNOTATOR_NAME
 
 LOGIC_VERSION = "campaign-1"
 LONGEST_GUIDELINE, LONGEST_RULE, LONGEST_REASON = 64 << 10, 1000, 500
@@ -29,7 +30,6 @@ MOST_SEED = 1 << 53
 MOST_DEADLINE = 366 * 24 * 3600
 CROWDS = (CROWD_PEOPLE, CROWD_SIMULATED, CROWD_IMPORTED)
 IMPORTED_ALONE = "judgements for each pair of an imported crowd, and none for another one"
-KEY = re.compile(r"[A-Za-z0-9_-]{1,40}")
 AXIS = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 SAMPLE = re.compile(r"samples/[^\0]{1,390}")
 
@@ -167,7 +167,7 @@ def _check_labels(spec: CampaignSpec) -> None:
             (bool(keys) == (spec.crowd == CROWD_IMPORTED), f"{len(keys)} judgements", IMPORTED_ALONE),
             (len(keys) <= MOST_OVERLAP, f"{len(keys)} judgements", f"at most {MOST_OVERLAP} of a pair"),
             (len(set(keys)) == len(keys), "an annotator twice", "at most one judgement of a pair by each annotator"),
-            (all(KEY.fullmatch(key) for key in keys), "an annotator", "1 to 40 of A-Z, a-z, 0-9, _ and -"),
+            (all(ANNOTATOR_NAME.fullmatch(key) for key in keys), "an annotator", "1 to 40 of A-Z, a-z, 0-9, _ and -"),
             (all(each.scores.keys() == axes for each in line.labels), "other axes", f"scores of {', '.join(axes)}"),
         ):
             if not holds:

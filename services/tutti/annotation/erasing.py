@@ -1,6 +1,8 @@
 """The erasure of what an annotator wrote in words; judgements stay, which have no text and no name."""
 
-from sqlalchemy import Select, delete, func, select
+from collections.abc import Mapping
+
+from sqlalchemy import ColumnElement, Table, and_, delete, func, select
 
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.unit import Unit
@@ -9,35 +11,27 @@ from tutti.contracts.annotation.v1 import ErasedAnnotator
 
 def texts(tables: Tables, unit: Unit, campaign: str, annotator: str) -> ErasedAnnotator:
     """The counts of an annotator's texts."""
-    comments, sent, written = tables.comments, tables.messages, tables.written
-
-    def count(statement: Select[tuple[int]]) -> int:
-        return int(unit.tx.execute(statement).scalar_one())
-
-    mine = select(func.count()).select_from(comments)
-    return ErasedAnnotator(
-        campaign=campaign,
-        key=annotator,
-        comments=count(mine.where(comments.c.judgement.in_(_said(tables, campaign, annotator)))),
-        messages=count(
-            select(func.count()).select_from(sent).where(sent.c.campaign == campaign, sent.c.annotator == annotator)
-        ),
-        demonstrations=count(
-            select(func.count())
-            .select_from(written)
-            .where(written.c.campaign == campaign, written.c.annotator == annotator)
-        ),
-    )
+    found = ErasedAnnotator(campaign=campaign, key=annotator)
+    for field, (table, mine) in _written(tables, campaign, annotator).items():
+        setattr(found, field, unit.tx.execute(select(func.count()).select_from(table).where(mine)).scalar_one())
+    return found
 
 
 def erase(tables: Tables, unit: Unit, campaign: str, annotator: str) -> None:
     """Delete an annotator's texts."""
-    comments = tables.comments
-    unit.tx.execute(delete(comments).where(comments.c.judgement.in_(_said(tables, campaign, annotator))))
-    for table in (tables.messages, tables.written):
-        unit.tx.execute(delete(table).where(table.c.campaign == campaign, table.c.annotator == annotator))
+    for table, mine in _written(tables, campaign, annotator).values():
+        unit.tx.execute(delete(table).where(mine))
 
 
-def _said(tables: Tables, campaign: str, annotator: str) -> Select[tuple[str]]:
-    table = tables.judgements
-    return select(table.c.id).where(table.c.campaign == campaign, table.c.annotator == annotator)
+def _written(tables: Tables, campaign: str, annotator: str) -> Mapping[str, tuple[Table, ColumnElement[bool]]]:
+    """The tables with an annotator's texts, by the name of their count, and which of their rows are the annotator's."""
+
+    def mine(table: Table) -> ColumnElement[bool]:
+        return and_(table.c.campaign == campaign, table.c.annotator == annotator)
+
+    said = select(tables.judgements.c.id).where(mine(tables.judgements))
+    return {
+        "comments": (tables.comments, tables.comments.c.judgement.in_(said)),
+        "messages": (tables.messages, mine(tables.messages)),
+        "demonstrations": (tables.written, mine(tables.written)),
+    }

@@ -6,8 +6,9 @@ can be judged again by the same annotators. What was skipped or flagged stays so
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, Table, delete, func, select, update
 
 from tutti.annotation.judgements import JudgementKind
 from tutti.annotation.pairs import Kind
@@ -22,9 +23,8 @@ LONGEST_TITLE = 100
 def versions(tables: Tables, unit: Unit, campaign: Campaign) -> list[Guideline]:
     """Every version, the oldest first."""
     table, said = tables.guidelines, tables.judgements
-    among = (said.c.campaign == campaign.name, said.c.current.is_(True), said.c.kind != str(Kind.QUALIFYING))
-    judged = (*among, said.c.said == str(JudgementKind.JUDGED))
-    counts = unit.tx.execute(select(said.c.guideline, func.count()).where(*judged).group_by(said.c.guideline)).all()
+    among = _judged(said, campaign.name)
+    counts = unit.tx.execute(select(said.c.guideline, func.count()).where(*among).group_by(said.c.guideline)).all()
     made_under = {version: count for version, count in counts}
     rows = unit.tx.execute(select(table).where(table.c.campaign == campaign.name).order_by(table.c.place)).all()
     return [
@@ -40,6 +40,16 @@ def versions(tables: Tables, unit: Unit, campaign: Campaign) -> list[Guideline]:
     ]
 
 
+def _judged(said: Table, campaign: str) -> Sequence[ColumnElement[bool]]:
+    """The conditions of judgements that count, without those of the qualification."""
+    return (
+        said.c.campaign == campaign,
+        said.c.current.is_(True),
+        said.c.said == str(JudgementKind.JUDGED),
+        said.c.kind != str(Kind.QUALIFYING),
+    )
+
+
 def retracted(tables: Tables, unit: Unit, campaign: str) -> set[str]:
     """The versions whose judgements do not count."""
     table = tables.guidelines
@@ -52,13 +62,7 @@ def retract(tables: Tables, unit: Unit, campaign: str, version: str, reason: str
     table, said, own, pairs = tables.guidelines, tables.judgements, tables.assignments, tables.pairs
     here = (table.c.campaign == campaign, table.c.version == version)
     unit.tx.execute(update(table).where(*here).values(retracted=json.dumps(reason)))
-    made = (
-        said.c.campaign == campaign,
-        said.c.guideline == version,
-        said.c.current.is_(True),
-        said.c.said == str(JudgementKind.JUDGED),
-        said.c.kind != str(Kind.QUALIFYING),
-    )
+    made = (*_judged(said, campaign), said.c.guideline == version)
     mine = (own.c.campaign == campaign, own.c.judgement.in_(select(said.c.id).where(*made)))
     judged = unit.tx.execute(select(own.c.pair).where(*mine, own.c.state == JUDGED)).scalars().all()
     unit.tx.execute(delete(own).where(*mine))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from tutti.corpus.judgementset import BOTH_BAD
+from tutti.corpus.labels import is_score
 from tutti.records.canonical import JsonValue, content_digest
 
 LONGEST_COMMENT, LONGEST_REASON, LONGEST_ANSWER = 4000, 200, 8000
@@ -20,7 +21,6 @@ FASTEST_MS = 10
 LONGEST_MS = 7 * 24 * 3600 * 1000
 UNKNOWN_MS = -1
 """The time for which the pair of an imported judgement was shown."""
-SCORES = (-2, -1, 0, 1, 2)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _KEYS = frozenset(
     {"id", "pair", "guideline", "answers", "kind", "reason", "comment", "demonstration", "shown_ms", "supersedes"},
@@ -32,6 +32,11 @@ def in_words(score: object, first: str, second: str) -> str:
     words = {-2: f"{first} much better", -1: f"{first} better", 0: "equal", 1: f"{second} better"}
     words[2] = f"{second} much better"
     return words.get(score, "both bad") if isinstance(score, int) else "both bad"
+
+
+def is_text(value: str) -> bool:
+    """True if every database can store it, and every answer can carry it."""
+    return "\0" not in value and not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def is_fast(shown_ms: int) -> bool:
@@ -158,8 +163,7 @@ def _scores(sent: object, axes: Collection[str], said: JudgementKind) -> dict[st
     if missing := [name for name in axes if name not in sent]:
         raise RefusedJudgement(Reason.MISSING_AXIS, f"axis {missing[0]!r} has no score")
     for name, score in sent.items():
-        valid = score == BOTH_BAD if isinstance(score, str) else type(score) is int and score in SCORES
-        if not valid:
+        if not is_score(score):
             raise RefusedJudgement(
                 Reason.SCORE_OUT_OF_RANGE, f"axis {name!r} has {str(score)[:40]!r}; expected -2 … 2 or {BOTH_BAD!r}"
             )
@@ -174,7 +178,7 @@ def _text(sent: Mapping[str, Any], key: str, longest: int, *, missing: str | Non
         raise _malformed(f"{key} is {type(value).__name__}; expected text")
     if len(value) > longest:
         raise _malformed(f"{key} has {len(value)} characters; expected at most {longest}")
-    if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+    if not is_text(value):
         raise _malformed(f"{key} has characters that are not Unicode text")
     return value
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Select, Table, bindparam, func, insert, select, update
 
-from tutti.annotation.judgements import id_of
+from tutti.annotation.judgements import id_of, is_text
 from tutti.annotation.rows import Annotator
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
@@ -51,7 +51,7 @@ def checked(field: str, words: object) -> str:
     if not isinstance(words, str) or not words.strip() or len(words) > LONGEST:
         seen = f"{len(words)} characters" if isinstance(words, str) else type(words).__name__
         raise InvalidField(field, seen=seen, expected=f"1 to {LONGEST} characters of text")
-    if "\0" in words or any("\ud800" <= each <= "\udfff" for each in words):
+    if not is_text(words):
         raise InvalidField(field, seen="characters that are not Unicode text", expected="text")
     return words.strip()
 

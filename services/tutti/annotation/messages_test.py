@@ -1,4 +1,4 @@
-"""What annotators write to the owner of a campaign, and the answers."""
+"""Messages of annotators to the owner of a campaign, and the answers."""
 
 from typing import Any
 

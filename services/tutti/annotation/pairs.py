@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Self
 
 from tutti.annotation import drawing
+from tutti.annotation.judgements import canonical
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, messages_of, prompt_digest
 from tutti.corpus.judgementset import BOTH_BAD
 from tutti.corpus.labels import is_score
@@ -69,8 +70,7 @@ class Label:
 
     def turned(self) -> Label:
         """The same judgement of the pair in the other order."""
-        turned = {axis: -score if isinstance(score, int) else score for axis, score in self.scores.items()}
-        return Label(self.annotator, turned)
+        return Label(self.annotator, canonical(self.scores, flipped=True))
 
     @classmethod
     def read(cls, fields: Fields) -> Self:

@@ -1,4 +1,4 @@
-"""What follows from an owner's verdict on a pair, and from the retraction of a guideline."""
+"""The effects of an owner's verdict on a pair, and of the retraction of a guideline."""
 
 from collections.abc import Mapping
 from typing import Any
