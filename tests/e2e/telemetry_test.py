@@ -34,7 +34,7 @@ HOPS = (
     "tutti-host: committer commits reconciler advances ",
     "tutti-host: handle tutti.committer.v1.Checkpoint",
 )
-WORDS = {"and", "or", "unless", "by", "on", "ignoring", "group_left", "le", "bool"}
+WORDS = {"and", "or", "unless", "by", "on", "ignoring", "group_left", "le", "bool", "offset"}
 
 
 @dataclass(frozen=True)
