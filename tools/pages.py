@@ -28,7 +28,7 @@ from grpc_tools import protoc
 from tutti.backbone.owned import agent_rights
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.enums import word
-from tutti.chassis.errors import CATALOGUE, Problem
+from tutti.chassis.errors import CATALOGUE, code_of
 from tutti.chassis.events.catalog import EventType, event_type, every_event, markdown
 from tutti.chassis.runtime.parts import emitted
 from tutti.chassis.service import Build, Service
@@ -92,8 +92,7 @@ def events_page(events: Sequence[EventType], every: Sequence[Service]) -> str:
 
 
 def errors_page(catalogue: Mapping[str, str]) -> str:
-    """Reasons with their code: that of the class, or of a refusal where a service declared it."""
-    codes = {each.default_reason: each.code for each in _problems(Problem)}
+    """Reasons with their codes."""
     lines = [
         "# Errors",
         "",
@@ -108,12 +107,8 @@ def errors_page(catalogue: Mapping[str, str]) -> str:
         "|---|---|---|",
     ]
     for reason, meaning in sorted(catalogue.items()):
-        lines.append(f"| `{reason}` | {codes.get(reason, 'FAILED_PRECONDITION')} | {meaning} |")
+        lines.append(f"| `{reason}` | {code_of(reason)} | {meaning} |")
     return "\n".join([*lines, ""])
-
-
-def _problems(of: type[Problem]) -> list[type[Problem]]:
-    return [of, *(each for child in of.__subclasses__() for each in _problems(child))]
 
 
 CALLING = """\

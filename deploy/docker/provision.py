@@ -71,6 +71,8 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             "telemetry": {"metrics_listen": f"0.0.0.0:{METRICS_PORT}"},
             "services": {other: address for other, address in others.items() if other != name},
         }
+        if name == DOOR:
+            settings["rpc"]["door_secret"] = tokens.door_secret
         if authority and (name in services or agent or name == DOOR):
             settings["tls"] = {each: f"/run/tutti/{name}/{each}.pem" for each in ("certificate", "key", "ca")}
             settings["tls"]["clients"] = "token" if name == DOOR else "certificate"

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.descriptor import FileDescriptor, ServiceDescriptor
 
 import tutti.contracts
-from tutti.chassis.rpc.methods import methods_of
+from tutti.chassis.rpc.methods import READS, methods_of
 from tutti.contracts.options.v1 import ROLE_UNSPECIFIED, Role, access
 
 
@@ -46,3 +46,13 @@ def test_the_chassis_can_serve_it(name: str) -> None:
 def test_a_create_can_be_repeated(name: str) -> None:
     assert METHODS[name].GetOptions().Extensions[access].retry
     assert {"request_id", "validate_only"} <= set(METHODS[name].input_type.fields_by_name)
+
+
+def test_methods_that_only_read_take_no_request_that_changes_something() -> None:
+    """Their failures are not in the audit trail; those of every other method are."""
+    methods = [method for service in SERVICES.values() for method in methods_of(service)]
+    reading = {method.path: set(method.request.DESCRIPTOR.fields_by_name) for method in methods if not method.changes}
+    assert {path: fields for path, fields in reading.items() if fields & {"request_id", "validate_only"}} == {}
+    assert "/tutti.scheduler.v1.SchedulerService/ListJobs" in reading
+    assert "/tutti.scheduler.v1.SchedulerService/CreateJob" not in reading
+    assert [verb for verb in READS if not any(path.rpartition("/")[2].startswith(verb) for path in reading)] == []

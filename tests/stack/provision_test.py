@@ -72,6 +72,10 @@ def test_an_agent_gets_no_token_but_that_of_its_node(provision: ModuleType, tmp_
     with pytest.raises(NotUsable, match="no token for operator"):
         tokens_at(file)
     assert not (tmp_path / "door" / "tokens").exists()
+    secret = load(tmp_path / "door" / "tutti.toml", environment={}).values.rpc.door_secret
+    assert secret == every.door_secret
+    told = [path.parent.name for path in tmp_path.rglob("*") if path.is_file() and secret in path.read_text()]
+    assert told == ["door"]
 
 
 def test_secrets_are_random_and_kept(provision: ModuleType, tmp_path: Path) -> None:

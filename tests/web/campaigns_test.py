@@ -227,7 +227,11 @@ def test_the_form_that_settles_a_pair_is_for_owners_and_checked(served: Hosted, 
     answer = {"form_token": token, "id": "none", "text": "Yes."}
     assert owner.post("/annotation/forms/messages", answer).status == 404
     (record, *_) = tutti(served, "audit", "--service", "annotation", "--limit", "1")
-    assert (record["resource"], record["outcome"]) == ("campaigns/forms", "changed")
+    assert (record["resource"], record["outcome"], record["address"]) == ("campaigns/forms", "changed", "127.0.0.1")
+    (refusal, *_) = tutti(served, "audit", "--service", "access", "--limit", "1")
+    assert (refusal["action"], refusal["user"]) == ("POST /annotation/forms/messages", "users/operator")
+    assert (refusal["outcome"], refusal["code"], refusal["reason"]) == ("refused", "NOT_FOUND", "NOT_FOUND")
+    assert refusal["address"] == "127.0.0.1"
 
 
 def test_a_version_of_the_guideline_is_retracted_by_the_beginning_of_its_name(served: Hosted, files: Path) -> None:

@@ -150,6 +150,8 @@ class DemoApi:
         return ListRetractionsResponse()
 
     def WithdrawRetraction(self, request: WithdrawRetractionRequest, call: Call) -> Retraction:
+        if request.name == "retractions/defect":
+            raise RuntimeError("the secret of the defect")
         raise NotFound(request.name)
 
     def CreateClassifier(self, request: CreateClassifierRequest, call: Call) -> CreateClassifierResponse:

@@ -175,11 +175,20 @@ CATALOGUE: dict[str, str] = {
 }
 
 
-def declare(reasons: Mapping[str, str]) -> None:
-    """Add a service's own reasons to the catalogue. Raises ValueError for a reason with another meaning."""
+def declare(reasons: Mapping[str, str], *, code: str = Refused.code) -> None:
+    """Add a service's own reasons to the catalogue, with their gRPC code.
+
+    Raises ValueError for a reason with another meaning.
+    """
     for reason, meaning in reasons.items():
         if CATALOGUE.setdefault(reason, meaning) != meaning:
             raise ValueError(f"the reason {reason} means {CATALOGUE[reason]!r} already, not {meaning!r}")
+        _CODES.setdefault(reason, code)
+
+
+def code_of(reason: str) -> str:
+    """Return the gRPC code of a reason; empty for one that is not in the catalogue."""
+    return _CODES.get(reason, Refused.code) if reason in CATALOGUE else ""
 
 
 _CLASSES: tuple[type[Problem], ...] = (
@@ -201,6 +210,8 @@ _CLASSES: tuple[type[Problem], ...] = (
     StaleWrite,
     Internal,
 )
+
+_CODES: dict[str, str] = {each.default_reason: each.code for each in _CLASSES}
 
 
 _TRANSIENT = (BlobsUnavailable, StoreFull, Contention, DatabaseUnavailable, StorageFull, LogUnavailable)

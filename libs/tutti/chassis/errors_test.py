@@ -17,11 +17,13 @@ from tutti.chassis.errors import (
     Refused,
     StaleEpoch,
     Unavailable,
+    code_of,
     from_status,
     is_transient,
     problem_of,
     to_status,
 )
+from tutti.chassis.rpc.call import OTHER_NODE
 
 PROBLEMS = [
     InvalidField("spec.steps", seen=-1, expected="at least 1"),
@@ -83,3 +85,14 @@ def test_every_reason_has_a_meaning() -> None:
         kind.default_reason for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Problem)
     }
     assert reasons <= set(CATALOGUE)
+
+
+def test_a_reason_has_the_code_of_its_class_or_the_one_that_it_was_declared_with() -> None:
+    assert [code_of(reason) for reason in ("NOT_FOUND", "STALE_EPOCH", "TOO_LARGE")] == [
+        "NOT_FOUND",
+        "ABORTED",
+        "RESOURCE_EXHAUSTED",
+    ]
+    assert code_of("RESULT_GONE") == Refused.code
+    assert code_of(OTHER_NODE) == errors.PermissionDenied.code
+    assert code_of("NO_SUCH_REASON") == ""

@@ -24,7 +24,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from tutti.chassis.config.settings import WebSettings
-from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient
+from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient, problem_of
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.service import FrontHost
@@ -189,7 +189,8 @@ class Application:
     def _form(self, post: Post) -> Endpoint:
         async def answer(request: Request) -> Response:
             session, visit = await self._admitted(request, post.roles, form=True)
-            followed = await self._in_thread(_for(request, session, lambda: post.answer(visit)))
+            work = self._recorded(request, session, lambda: post.answer(visit))
+            followed = await self._in_thread(_for(request, session, work))
             return redirect(local_path(followed.path))
 
         return answer
@@ -197,7 +198,12 @@ class Application:
     def _call(self, call: Call) -> Endpoint:
         async def answer(request: Request) -> Response:
             session, visit = await self._admitted(request, call.roles, call=call)
-            found = await self._in_thread(_for(request, session, lambda: call.answer(visit)))
+
+            def ask() -> object:
+                return call.answer(visit)
+
+            work = self._recorded(request, session, ask) if call.method == "POST" else ask
+            found = await self._in_thread(_for(request, session, work))
             response = json(dumps(found, ensure_ascii=False, allow_nan=False))
             response.headers[HEADER] = form_token(session.token)
             return response
@@ -309,6 +315,18 @@ class Application:
     def _record(self, request: Request, reason: str, user: str = "") -> None:
         self._visitors.record_refusal(request.headers, _address(request), _action(request), reason, user)
 
+    def _recorded(self, request: Request, session: Session, work: Callable[[], T]) -> Callable[[], T]:
+        """`work`, which may change something; what refuses it, or makes it fail, is recorded."""
+
+        def run() -> T:
+            try:
+                return work()
+            except Exception as error:
+                self._record(request, problem_of(error).reason, session.principal.user)
+                raise
+
+        return run
+
     def _caught(self, route: str, answer: Endpoint, *, is_json: bool = False) -> Endpoint:
         """`answer` inside its span; whatever it raises becomes a page or JSON."""
 
@@ -378,7 +396,7 @@ def _for(request: Request, session: Session, work: Callable[[], T]) -> Callable[
     """`work` on behalf of the session's user, under whose name every change that it makes is recorded."""
 
     def run() -> T:
-        with caused_by(Cause(principal=session.principal, action=_action(request))):
+        with caused_by(Cause(principal=session.principal, action=_action(request), address=_address(request))):
             return work()
 
     return run

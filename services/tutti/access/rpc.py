@@ -158,7 +158,7 @@ class AccessApi(TokenCalls):
             agent = request.visitor.agent_digest
             session = sessions.opened(unit.new_id(), user.name, agent, request.session_digest, unit.now)
             self._tables.keep_session(unit, session)
-            audit.changed(unit, principal_of(user), LOGIN, user.name)
+            audit.changed(unit, principal_of(user), LOGIN, user.name, address=request.visitor.address)
             user.state = USER_STATE_ACTIVE
             return _opened(self._tables.users.put(unit, user), session.expires_at(self._terms))
 

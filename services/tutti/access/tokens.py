@@ -146,7 +146,7 @@ class TokenCalls:
                     INVITATION_REFUSED,
                     user=node,
                     method=call.principal.method.value,
-                    address=call.peer.partition(":")[2].rpartition(":")[0],
+                    address=call.peer,
                 )
             )
             raise Refused(INVITATION_REFUSED, f"the invitation {found}: ask for another with `tutti agent invite`")

@@ -50,6 +50,10 @@ class RpcSettings(Section):
         default="",
         description="file with tokens, mode 0600; empty: `tokens` of the data directory",
     )
+    door_secret: str = Field(
+        default="",
+        description="secret with which the front door signs the addresses of its callers; only the front door has it",
+    )
     deadline_seconds: float = Field(
         default=10.0, gt=0, description="deadline of a call without one; watches have no deadline"
     )

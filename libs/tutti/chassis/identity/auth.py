@@ -76,6 +76,11 @@ class Tokens:
         """A token of the role agent that is good for one node: who holds it cannot make one for another."""
         return f"{NODE_TOKEN}{node}.{self._proof(node)}"
 
+    @property
+    def door_secret(self) -> str:
+        """The key with which the front door signs addresses of callers; it proves no role, and makes no token."""
+        return hmac.new(self._tokens[Role.SERVICE].encode(), b"tutti door", hashlib.sha256).hexdigest()
+
     def node_of(self, token: str) -> str | None:
         """The node that a token was made for by `for_node`."""
         node, _, proof = token.removeprefix(NODE_TOKEN).rpartition(".")

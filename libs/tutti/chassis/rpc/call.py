@@ -12,14 +12,14 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 
 OTHER_NODE = "OTHER_NODE"
-declare({OTHER_NODE: "the credential belongs to the agent of another node"})
+declare({OTHER_NODE: "the credential belongs to the agent of another node"}, code=PermissionDenied.code)
 MAX_REQUEST_ID = 512  # longer than a name, since ids are made of names
 
 
 @dataclass(frozen=True)
 class Call:
-    """`request_id` is empty when the request brought none; `user` is a user with a
-    token of its own, or whom a service that calls named."""
+    """`request_id` is empty when the request brought none; `peer` is the address of the caller; `user` is a user with
+    a token of its own, or whom a service that calls named."""
 
     role: Role
     request_id: str

@@ -21,6 +21,7 @@ from tutti.chassis.errors import DeadlineExceeded, Problem, TooLarge, Unavailabl
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
 from tutti.chassis.identity.cause import current_cause
 from tutti.chassis.identity.principal import ON_BEHALF_OF, delegation
+from tutti.chassis.rpc.addresses import FORWARDED, signed
 from tutti.chassis.rpc.calls import PlainCall, PlainChannel, Streaming
 from tutti.chassis.rpc.methods import find_method
 from tutti.chassis.rpc.tls import Stamp, Tls, explained
@@ -73,9 +74,14 @@ class RpcChannel(PlainChannel):
         max_message_bytes: int = 4 << 20,
         tls: Tls | None = None,
         certified: str = "",
+        door_secret: str = "",
     ) -> None:
-        """`certified` is the name that the server's certificate must have, if it is not that of the address."""
+        """`certified` is the name that the server's certificate must have, if it is not that of the address.
+
+        With `door_secret`, a call that is made while another one is answered names the address of that one.
+        """
         self._address, self._token, self.tls, self._certified = address, token, tls, certified
+        self._door_secret = door_secret
         self._metadata = ((AUTHORIZATION, SCHEME + token),)
         self.deadline_seconds = deadline_seconds
         self.attempts = attempts
@@ -111,6 +117,7 @@ class RpcChannel(PlainChannel):
             max_message_bytes=self.max_message_bytes,
             tls=self.tls,
             certified=host,
+            door_secret=self._door_secret,
         )
 
     def connected(self) -> tuple[str, grpc.Channel]:
@@ -147,7 +154,9 @@ class RpcChannel(PlainChannel):
         return found
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        more = ((TRACEPARENT, current_traceparent()), (ON_BEHALF_OF, delegation(current_cause().principal)))
+        cause = current_cause()
+        address = signed(cause.address, self._door_secret) if cause.address and self._door_secret else ""
+        more = ((TRACEPARENT, current_traceparent()), (ON_BEHALF_OF, delegation(cause.principal)), (FORWARDED, address))
         return (*self._metadata, *((name, value) for name, value in more if value))
 
     def unary_unary(

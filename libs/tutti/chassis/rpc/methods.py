@@ -3,6 +3,7 @@
 Promises: a method without an access option, or an API without one of its methods, is refused before anything is served.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,6 +15,11 @@ from google.protobuf.message_factory import GetMessageClass
 from tutti.chassis.identity.auth import Role
 from tutti.contracts.options.v1 import Role as WireRole
 from tutti.contracts.options.v1 import access
+
+READS = frozenset(
+    {"Check", "Describe", "Digest", "Doctor", "Export", "Find", "Get", "List", "Read", "Show", "Tail", "Trace", "Watch"}
+)
+"""The verbs, the first words of methods, that change nothing."""
 
 
 class BadService(Exception):
@@ -31,6 +37,12 @@ class Method:
     roles: frozenset[Role]
     retry: bool
     long: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """True if a call may change something: its verb is none of those that only read."""
+        verb = re.match("[A-Z][a-z]*", self.name)
+        return verb is None or verb[0] not in READS
 
     @property
     def unanswered(self) -> str:

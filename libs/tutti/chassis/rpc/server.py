@@ -2,8 +2,8 @@
 
 Promises: nobody gets in without a token of a role that the method declares; every answer is a message or a typed
 status, never a traceback; a method that is not done by its deadline is answered for; one that reads data whole keeps no
-other from its thread; drained means that nothing new
-is let in and what is inside ends by itself, or is named.
+other from its thread; who is not let in is recorded, and so is a change that was refused or failed; drained means that
+nothing new is let in and what is inside ends by itself, or is named.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -42,6 +41,7 @@ from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME, Role, Tokens
 from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.identity.principal import ON_BEHALF_OF, Principal, delegated
 from tutti.chassis.rpc import eventloop
+from tutti.chassis.rpc.addresses import FORWARDED, address_of, verified
 from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.health import Health
 from tutti.chassis.rpc.methods import Method, check_api, methods_of
@@ -71,7 +71,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A call of a gRPC service that was refused; `principal` is None where nobody was authenticated."""
+    """A call of a gRPC service that was refused or failed; `principal` is None where nobody was authenticated."""
 
     service: str
     action: str
@@ -83,8 +83,8 @@ class Refusal:
 class RpcServer:
     """Serves `served` from `start` to `stop`. Raises BadService when one of them cannot be served.
 
-    `record` writes a refusal into the audit trail, `find_user` returns whose token it is if it is no role's; both are
-    called in threads.
+    `record` writes a refusal, and how often it happened, into the audit trail; `find_user` returns whose token it is if
+    it is no role's. Both are called in threads.
     """
 
     def __init__(
@@ -94,12 +94,15 @@ class RpcServer:
         settings: RpcSettings,
         tokens: Tokens,
         health: Health,
-        record: Callable[[Refusal], None],
+        record: Callable[[Refusal, int], None],
         find_user: Callable[[str], Principal | None] = lambda token: None,
         tls: Tls | None = None,
     ) -> None:
         self._settings, self._tokens, self._health = settings, tokens, health
         self._record, self._find_user, self._tls = record, find_user, tls
+        self._door_secret = tokens.door_secret
+        self._refused: dict[Refusal, int] = {}
+        self._recording = asyncio.Lock()
         self._askers = ThreadPoolExecutor(4, thread_name_prefix="rpc asker")
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rpc")
         self._readers = ThreadPoolExecutor(settings.readers, thread_name_prefix="rpc reader")
@@ -175,18 +178,21 @@ class RpcServer:
 
             async def stream(data: bytes, context: Context) -> None:
                 metadata = _metadata(context)
-                await self._guarded(method, context, metadata, self._stream(method, answer, data, context, metadata))
+                work = self._stream(method, answer, data, context, metadata)
+                await self._guarded(method, data, context, metadata, work)
 
             return grpc.unary_stream_rpc_method_handler(stream)
 
         async def unary(data: bytes, context: Context) -> bytes:
             metadata = _metadata(context)
             work = self._unary(method, answer, data, context, metadata)
-            return await self._guarded(method, context, metadata, work)
+            return await self._guarded(method, data, context, metadata, work)
 
         return grpc.unary_unary_rpc_method_handler(unary)
 
-    async def _guarded(self, method: Method, context: Context, metadata: Metadata, work: Coroutine[Any, Any, T]) -> T:
+    async def _guarded(
+        self, method: Method, data: bytes, context: Context, metadata: Metadata, work: Coroutine[Any, Any, T]
+    ) -> T:
         """Run the answer inside its span; whatever it raises becomes a status."""
         task, started, code = asyncio.current_task(), time.perf_counter(), "OK"
         assert task is not None
@@ -204,8 +210,7 @@ class RpcServer:
                     span.set_attribute("rpc.grpc.status_code", code)
                     raise problem from error
         except Problem as problem:
-            if isinstance(problem, Unauthenticated | PermissionDenied):
-                await self._recorded(method, context, metadata, problem.reason)
+            await self._recorded(method, data, context, metadata, problem)
             await context.abort_with_status(rpc_status.to_status(to_status(problem)))
             raise AssertionError("unreachable: abort raises") from None
         finally:
@@ -279,7 +284,7 @@ class RpcServer:
         check_text(request)
         remaining = context.time_remaining()
         deadline = self._settings.deadline_seconds if remaining is None else remaining
-        return Call(role, request_id_of(request), context.peer(), deadline, user), request
+        return Call(role, request_id_of(request), self._address(context, metadata), deadline, user), request
 
     async def _caller(self, method: Method, header: str) -> tuple[Role, Principal | None]:
         """The role that the call is admitted for, and the user behind it if the token is a user's own."""
@@ -310,30 +315,63 @@ class RpcServer:
         node = self._tokens.node_of(token)
         return Principal.of_node(f"nodes/{node}") if node else None
 
-    async def _recorded(self, method: Method, context: Context, metadata: Metadata, reason: str) -> None:
-        """Write a refusal down; it is refused even where that fails."""
-        header = metadata.get(AUTHORIZATION, "")
-        token = header.removeprefix(SCHEME)
+    async def _recorded(
+        self, method: Method, data: bytes, context: Context, metadata: Metadata, problem: Problem
+    ) -> None:
+        """Write down who was not let in, and that a call of a user which changes something was refused or failed."""
+        denied = isinstance(problem, Unauthenticated | PermissionDenied)
+        if not denied and (not method.changes or _only_checks(method, data)):
+            return
+        who: Principal | None = None
+        if not isinstance(problem, Unauthenticated):
+            try:
+                who = await self._principal(metadata)
+            except Exception as error:
+                log.warning("the refusal of %s could not be recorded: %s", method.path, error)
+                return
+        if denied or (who is not None and not who.is_machine):
+            address = self._address(context, metadata)
+            await self._counted(Refusal(method.service, method.path[1:], problem.reason, who, address))
+
+    async def _counted(self, refusal: Refusal) -> None:
+        """Record a refusal; the same one that comes before it is written is counted with it, so that few are written.
+
+        It is written even if its call is cancelled.
+        """
+        if refusal in self._refused:
+            self._refused[refusal] += 1
+            return
+        self._refused[refusal] = 1
+        await asyncio.shield(self._write(refusal))
+
+    async def _write(self, refusal: Refusal) -> None:
+        """Write a refusal down, one at a time; its call is answered even where that fails."""
+        async with self._recording:
+            times = self._refused.pop(refusal)
+            try:
+                await eventloop.event_loop().run_in_executor(self._askers, self._record, refusal, times)
+            except Exception as error:
+                log.warning("the refusal of %s could not be recorded: %s", refusal.action, error)
+
+    async def _principal(self, metadata: Metadata) -> Principal | None:
+        """On whose behalf a call is made. Raises Unavailable while access is away."""
+        token = metadata.get(AUTHORIZATION, "").removeprefix(SCHEME)
         role = self._tokens.role_of(token)
+        if role is not None:  # no thread: those who ask access may all wait for the call that fails here
+            return delegated(metadata.get(ON_BEHALF_OF, ""), role) or Principal.of_role(role)
+        return self._bound(token) or await eventloop.event_loop().run_in_executor(self._askers, self._find_user, token)
 
-        def write() -> None:
-            known = Principal.of_role(role) if role is not None else self._bound(token)
-            principal = known or self._find_user(token)
-            self._record(Refusal(method.service, method.path[1:], reason, principal, _host(context.peer())))
-
-        try:
-            await eventloop.event_loop().run_in_executor(self._askers, write)
-        except Exception as error:
-            log.warning("the refusal of %s could not be recorded: %s", method.path, error)
+    def _address(self, context: Context, metadata: Metadata) -> str:
+        """The address of the caller, which is that of the front door's caller where the door passed the call on."""
+        return verified(metadata.get(FORWARDED, ""), self._door_secret) or address_of(context.peer())
 
     def _in_thread(self, method: Method, call: Call, fn: Callable[..., T], *args: Any) -> Awaitable[T]:
         """Inside the call's span; what it records is an effect of the call's request."""
         run = contextvars.copy_context().run
 
         def work() -> T:
-            with caused_by(
-                Cause(call.request_id, principal=call.principal, action=method.path[1:], address=_host(call.peer))
-            ):
+            cause = Cause(call.request_id, principal=call.principal, action=method.path[1:], address=call.peer)
+            with caused_by(cause):
                 return fn(*args)
 
         threads = self._readers if method.long else self._threads
@@ -360,9 +398,12 @@ def _on_behalf_of(method: Method, role: Role, value: str) -> Principal | None:
     return found
 
 
-def _host(peer: str) -> str:
-    """`ipv4:127.0.0.1:50123` without what is not the address."""
-    return unquote(peer.partition(":")[2].rpartition(":")[0]) or peer
+def _only_checks(method: Method, data: bytes) -> bool:
+    """True if a request asks only whether the call would be accepted."""
+    try:
+        return bool(getattr(method.request.FromString(data), "validate_only", False))
+    except DecodeError:
+        return False
 
 
 def _metadata(context: Context) -> Metadata:

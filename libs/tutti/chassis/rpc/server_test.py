@@ -39,16 +39,18 @@ from tutti.chassis.errors import (
     Unauthenticated,
 )
 from tutti.chassis.identity.auth import Role, Tokens
+from tutti.chassis.rpc.addresses import FORWARDED, signed
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.channel import RpcChannel, Unreachable
 from tutti.chassis.rpc.health import Health
 from tutti.chassis.rpc.methods import BadService
 from tutti.chassis.rpc.server import CannotListen, RpcServer
 from tutti.chassis.service import Served
+from tutti.chassis.store import audit
 from tutti.contracts.admin.v1 import ExportRequest
 from tutti.contracts.admin.v1.stubs import AdminStub
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
-from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec
+from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec, WithdrawRetractionRequest
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.pipeline.v1 import (
@@ -162,6 +164,64 @@ def test_a_call_that_takes_too_long_ends_at_its_deadline_and_only_what_changes_s
     with pytest.raises(DeadlineExceeded, match=r"CancelCrawl had no answer .*; its effect is unknown: .* request_id"):
         demo.ingest().CancelCrawl(CancelRequest(name="crawls/wait"), timeout=0.2)
     api.release.set()
+
+
+def trail(demo: Demo) -> list[audit.Record]:
+    """The records of the audit trail, newest first."""
+    return demo.host.services[0].host.units.run(lambda unit: list(audit.newest(unit, 100)))
+
+
+def test_a_change_that_is_refused_or_fails_is_recorded_with_its_reason_and_a_question_is_not(demo: Demo) -> None:
+    ingest = demo.ingest()
+    with pytest.raises(NotFound):
+        ingest.CancelCrawl(CancelRequest(name="crawls/secret"))
+    refused = trail(demo)[0]
+    assert (refused.outcome, refused.reason, refused.user) == (audit.REFUSED, "NOT_FOUND", "users/engineer")
+    assert (refused.action, refused.address) == ("tutti.ingest.v1.IngestService/CancelCrawl", "127.0.0.1")
+    assert "secret" not in str(refused)
+    with pytest.raises(InvalidField):
+        ingest.CreateIngest(CreateIngestRequest(name="ingests/a\0b"))
+    assert (trail(demo)[0].action.rpartition("/")[2], trail(demo)[0].reason) == ("CreateIngest", "INVALID_FIELD")
+    with pytest.raises(Internal):
+        ingest.WithdrawRetraction(WithdrawRetractionRequest(name="retractions/defect"))
+    assert (trail(demo)[0].outcome, trail(demo)[0].reason) == (audit.FAILED, "INTERNAL")
+    before = trail(demo)
+    with pytest.raises(NotFound):
+        ingest.GetCrawl(GetRequest(name="crawls/none"))
+    with pytest.raises(NotFound):
+        ingest.CancelFilter(CancelRequest(name="filters/none", validate_only=True))
+    with pytest.raises(NotFound):  # machines are not in the trail
+        demo.ingest(Role.SERVICE).CancelFilter(CancelRequest(name="filters/none"))
+    assert trail(demo) == before
+
+
+def test_refusals_that_come_while_one_is_written_are_counted(demo: Demo) -> None:
+    count = 200
+    with demo.channel(Role.AGENT) as agent, ThreadPoolExecutor(20) as threads:
+        stub = IngestServiceStub(agent)
+        asked = [threads.submit(stub.CancelClassifier, CancelRequest(name="classifiers/a")) for _ in range(count)]
+        assert {type(each.exception(30)) for each in asked} == {PermissionDenied}
+
+    def counted() -> bool:
+        found = [each for each in trail(demo) if each.action.endswith("/CancelClassifier")]
+        assert {(each.reason, each.user) for each in found} <= {("PERMISSION_DENIED", "users/agent")}
+        return sum(each.times for each in found) == count
+
+    eventually(counted)
+
+
+def test_the_address_that_the_front_door_signed_is_recorded_and_a_forged_one_is_not(demo: Demo) -> None:
+    tokens = demo.data_dir.tokens()
+
+    def recorded(value: str) -> str:
+        metadata = (("authorization", f"Bearer {tokens.of(Role.OPERATOR)}"), (FORWARDED, value))
+        with grpc.insecure_channel(demo.host.address) as plain, pytest.raises(grpc.RpcError):
+            IngestServiceStub(plain).CancelCrawl(CancelRequest(name="crawls/none"), metadata=metadata)
+        found = next(each for each in trail(demo) if each.user == "users/operator")
+        return found.address
+
+    assert recorded(signed("192.0.2.7", tokens.door_secret)) == "192.0.2.7"
+    assert recorded(signed("192.0.2.8", tokens.of(Role.OPERATOR))) == "127.0.0.1"
 
 
 def test_reflection_lists_the_services_without_a_token(demo: Demo) -> None:
@@ -280,7 +340,7 @@ def reading(api: SlowReader, tokens: Tokens) -> RpcServer:
         settings=RpcSettings(threads=1, readers=1),
         tokens=tokens,
         health=Health({"pipeline": []}),
-        record=lambda refusal: None,
+        record=lambda refusal, times: None,
     )
 
 
@@ -366,7 +426,7 @@ def serve(descriptor: ServiceDescriptor, api: object) -> None:
         settings=RpcSettings(),
         tokens=Tokens.random(),
         health=Health({"demo": []}),
-        record=lambda refusal: None,
+        record=lambda refusal, times: None,
     )
 
 

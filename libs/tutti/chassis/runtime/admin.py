@@ -19,7 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tutti.backbone import Isolation
 from tutti.chassis.delivery import outbox
 from tutti.chassis.delivery.outbox import Outgoing
-from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.errors import InvalidField, NotFound, code_of
 from tutti.chassis.events.sentences import sentence
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
@@ -242,7 +242,8 @@ def _leader(each: Administered) -> Leader:
 def _records(each: Administered, limit: int) -> list[AuditRecord]:
     found = []
     for record in each.host.units.run(lambda unit: list(audit.newest(unit, limit))):
-        told = AuditRecord(service=each.service.name, **{name: getattr(record, name) for name in AUDITED})
+        values = {name: getattr(record, name) for name in AUDITED}
+        told = AuditRecord(service=each.service.name, code=code_of(record.reason), **values)
         told.at.FromDatetime(record.at)
         found.append(told)
     return found

@@ -1,8 +1,8 @@
 """The front door: one gRPC address for every service, wherever each runs. `python -m tutti.chassis.runtime.door`.
 
-Promises: a call goes unchanged, with its token and deadline, to the service that owns its method, so the door holds no
-secret; a question to Admin about the whole platform goes to every service, and a service that is away is a finding, not
-an error; a service that cannot be reached is named.
+Promises: a call goes unchanged, with its token and deadline, to the service that owns its method; the door has no
+secret but the one with which it signs the addresses of callers; a question to Admin about the whole platform goes to
+every service, and a service that is away is a finding, not an error; a service that cannot be reached is named.
 """
 
 import argparse
@@ -24,8 +24,9 @@ from grpc_health.v1.health import aio as health_aio
 from grpc_status import rpc_status
 
 from tutti.chassis.config.datadir import DEFAULT, DataDir
-from tutti.chassis.config.settings import SettingsError, installed_services, load
+from tutti.chassis.config.settings import Settings, SettingsError, installed_services, load
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
+from tutti.chassis.rpc.addresses import FORWARDED, address_of, signed
 from tutti.chassis.rpc.channel import CHANNEL_OPTIONS
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.methods import Method, find_method
@@ -57,10 +58,13 @@ _OF_THE_CONNECTION = ("grpc-", ":", "user-agent", "te", "content-type")
 
 
 class Door(grpc.GenericRpcHandler):
-    """`addresses` by name of the service; for the event loop that it is made on."""
+    """`addresses` by name of the service; for the event loop that it is made on.
 
-    def __init__(self, addresses: Mapping[str, str], tls: Tls | None = None) -> None:
-        self._addresses, self._tls = dict(sorted(addresses.items())), tls
+    With the `secret` of the door, services learn the addresses of callers; without it, they see that of the door.
+    """
+
+    def __init__(self, addresses: Mapping[str, str], tls: Tls | None = None, secret: str = "") -> None:
+        self._addresses, self._tls, self._secret = dict(sorted(addresses.items())), tls, secret
         self._former: list[grpc.aio.Channel] = []
         self._stamp, self._channels = self._made()
 
@@ -137,17 +141,24 @@ class Door(grpc.GenericRpcHandler):
             raise Unavailable(f"the front door has no address of {owner}: set services.{owner}")
         return owner
 
+    def _metadata(self, context: Context) -> list[tuple[str, Any]]:
+        """The caller's metadata, with the address of the caller instead of one that the caller claims."""
+        given = context.invocation_metadata() or ()
+        passed = [(key, value) for key, value in given if not key.startswith((*_OF_THE_CONNECTION, FORWARDED))]
+        own = [(FORWARDED, signed(address_of(context.peer()), self._secret))] if self._secret else []
+        return [*passed, *own]
+
     async def _passed(self, method: Method, owner: str, data: bytes, context: Context) -> bytes:
         call: Any = self._to(owner).unary_unary(method.path)
         try:
-            answer: bytes = await call(data, metadata=_metadata(context), timeout=_seconds(context))
+            answer: bytes = await call(data, metadata=self._metadata(context), timeout=_seconds(context))
         except grpc.aio.AioRpcError as error:
             raise await self._named(owner, error) from None
         return answer
 
     async def _streamed(self, method: Method, owner: str, data: bytes, context: Context) -> AsyncIterator[bytes]:
         begin: Any = self._to(owner).unary_stream(method.path)
-        call = begin(data, metadata=_metadata(context), timeout=context.time_remaining())
+        call = begin(data, metadata=self._metadata(context), timeout=context.time_remaining())
         try:
             async for item in call:
                 yield item
@@ -215,11 +226,6 @@ def _together(method: Method, answers: Mapping[str, Any], away: Mapping[str, str
     return ListDeadLettersResponse(dead_letters=sorted(letters, key=lambda each: each.died_at.ToNanoseconds()))
 
 
-def _metadata(context: Context) -> list[tuple[str, Any]]:
-    found = context.invocation_metadata() or ()
-    return [(key, value) for key, value in found if not key.startswith(_OF_THE_CONNECTION)]
-
-
 def _seconds(context: Context) -> float:
     remaining = context.time_remaining()
     return ANSWER_SECONDS if remaining is None else max(remaining - RESERVE_SECONDS, remaining / 2)
@@ -237,9 +243,9 @@ async def _refuse(context: Context, error: Problem | grpc.aio.AioRpcError) -> No
 class DoorServer:
     """The door's gRPC server, from `start` to `stop`."""
 
-    def __init__(self, addresses: Mapping[str, str], tls: Tls | None = None) -> None:
+    def __init__(self, addresses: Mapping[str, str], tls: Tls | None = None, secret: str = "") -> None:
         self._tls = tls
-        self.door, self.health = Door(addresses, tls), health_aio.HealthServicer()
+        self.door, self.health = Door(addresses, tls, secret), health_aio.HealthServicer()
         self._server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
@@ -268,15 +274,14 @@ class DoorServer:
         await self.door.close()
 
 
-async def serve(
-    listen: str, addresses: Mapping[str, str], tls: Tls | None, health: HealthFile, pulse: leash.Pulse
-) -> None:
+async def serve(values: Settings, tls: Tls | None, health: HealthFile, pulse: leash.Pulse) -> None:
     """Until SIGTERM or SIGINT. Raises CannotListen."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    server = DoorServer(addresses, tls)
-    log.info("the front door is at %s for %s", await server.start(listen), ", ".join(sorted(addresses)))
+    server = DoorServer(values.services, tls, values.rpc.door_secret)
+    address = await server.start(values.rpc.listen)
+    log.info("the front door is at %s for %s", address, ", ".join(sorted(values.services)))
     await _look(server.door, server.health, health, pulse, stop)
     await server.stop()
 
@@ -332,7 +337,7 @@ def main() -> int:
         logs.configure("door", values.telemetry.level)
         pulse = leash.hold(lambda: os.kill(os.getpid(), signal.SIGTERM))
         health, tls = HealthFile(health_path(data_dir.path, "door")), tls_of(values.tls)
-        asyncio.run(serve(values.rpc.listen, values.services, tls, health, pulse))
+        asyncio.run(serve(values, tls, health, pulse))
         return 0
 
     return guarded(work, troubles=(CannotListen,))

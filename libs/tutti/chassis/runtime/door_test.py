@@ -1,19 +1,24 @@
 """The front door: one address, whatever answers behind it."""
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
+import grpc
 import pytest
 
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
+from tutti.chassis.rpc.addresses import FORWARDED, signed
 from tutti.chassis.runtime.door import DoorServer
+from tutti.chassis.store import audit
 from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DescribeRequest, DoctorRequest, ExportRequest, ListDeadLettersRequest
-from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.common.v1 import CancelRequest, GetRequest
 from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 
 NOWHERE = "127.0.0.1:1"
 
@@ -26,19 +31,52 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 @contextmanager
-def door(demo: Demo, *, token: str | None = None, **others: str) -> Iterator[Client]:
-    """A client of a door to the demo service and to `others`."""
+def listening(demo: Demo, *, secret: str = "", **others: str) -> Iterator[str]:
+    """The address of a door to the demo service and to `others`."""
 
     async def make() -> DoorServer:
-        return DoorServer({"ingest": demo.host.address, **others})
+        return DoorServer({"ingest": demo.host.address, **others}, secret=secret)
 
     server = eventloop.run(make(), 10)
-    address = eventloop.run(server.start("127.0.0.1:0"), 10)
     try:
-        with connect(address=address, token=token or demo.data_dir.tokens().of(Role.OPERATOR)) as client:
-            yield client
+        yield eventloop.run(server.start("127.0.0.1:0"), 10)
     finally:
         eventloop.run(server.stop(), 10)
+
+
+@contextmanager
+def door(demo: Demo, *, token: str | None = None, **others: str) -> Iterator[Client]:
+    """A client of a door to the demo service and to `others`."""
+    with (
+        listening(demo, **others) as address,
+        connect(address=address, token=token or demo.data_dir.tokens().of(Role.OPERATOR)) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def another_machine(address: str) -> Iterator[str]:
+    """An address whose connections reach `address` from 127.0.0.2."""
+    host, _, port = address.rpartition(":")
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError), closing(sink):
+            while data := await source.read(1 << 16):
+                sink.write(data)
+
+    async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_connection(host, int(port), local_addr=("127.0.0.2", 0))
+        await asyncio.gather(pump(source, requests), pump(answers, sink))
+
+    async def make() -> asyncio.Server:
+        return await asyncio.start_server(pass_on, "127.0.0.1", 0)
+
+    async def close() -> None:
+        server.close()
+
+    server = eventloop.run(make(), 10)
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    eventloop.run(close(), 10)
 
 
 def test_a_call_and_its_error_pass_as_they_are(demo: Demo) -> None:
@@ -94,6 +132,25 @@ def test_what_is_asked_of_all_is_answered_by_all(demo: Demo) -> None:
 def test_a_question_about_no_service_is_refused(demo: Demo) -> None:
     with door(demo) as client, pytest.raises(InvalidField, match="expected one of ingest"):
         client.admin._of("ingest").Doctor(DoctorRequest(service="nobody"))
+
+
+def test_a_service_records_the_address_of_the_door_s_caller_and_not_one_that_a_caller_claims(demo: Demo) -> None:
+    tokens = demo.data_dir.tokens()
+
+    def recorded(address: str, role: Role, *claimed: tuple[str, str]) -> str:
+        metadata = (("authorization", f"Bearer {tokens.of(role)}"), *claimed)
+        with grpc.insecure_channel(address) as plain, pytest.raises(grpc.RpcError):
+            IngestServiceStub(plain).CancelCrawl(CancelRequest(name="crawls/none"), metadata=metadata, timeout=20)
+        records = demo.host.services[0].host.units.run(lambda unit: list(audit.newest(unit, 10)))
+        assert records[0].user == f"users/{role.value}"
+        return records[0].address
+
+    with listening(demo, secret=tokens.door_secret) as front, another_machine(front) as address:
+        assert recorded(address, Role.OPERATOR) == "127.0.0.2"
+        claimed = (FORWARDED, signed("192.0.2.7", "a secret"))
+        assert recorded(address, Role.ENGINEER, claimed) == "127.0.0.2"
+    with listening(demo) as front, another_machine(front) as address:  # a door without the secret cannot say it
+        assert recorded(address, Role.OPERATOR, claimed) == "127.0.0.1"
 
 
 def test_health_is_that_of_the_services(demo: Demo) -> None:

@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel
 from sqlalchemy import MetaData
 
-from tutti.backbone import Blobs, Database, SystemClock, SystemRandomness, uuid7
+from tutti.backbone import Blobs, Database, Isolation, SystemClock, SystemRandomness, uuid7
 from tutti.backbone.cached import CachedBlobs
 from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
@@ -321,7 +321,7 @@ class HostProcess:
             raise
         return str(folder.relative_to(self._data_dir.path))
 
-    def _record_refusal(self, refusal: Refusal) -> None:
+    def _record_refusal(self, refusal: Refusal, times: int) -> None:
         """In the audit trail of the service that was called; of one that all have, in that of the first."""
         named = {one.descriptor.full_name: each for each in self._running for one in each.service.serves}
         owner = named.get(refusal.service, self._running[0])
@@ -335,7 +335,9 @@ class HostProcess:
                 tenant=who.tenant if who else "",
                 method=who.method.value if who else "",
                 address=refusal.address,
-            )
+                times=times,
+            ),
+            isolation=Isolation.READ_COMMITTED,
         )
 
     def _serve_pages(self) -> None:
@@ -377,6 +379,7 @@ class HostProcess:
                         attempts=rpc.attempts,
                         max_message_bytes=rpc.max_message_bytes,
                         tls=self._tls,
+                        door_secret=self._tokens.door_secret,
                     )
                 )
             return self._channels[service]

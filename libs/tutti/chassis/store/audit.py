@@ -1,7 +1,8 @@
-"""The audit trail of one service: who changed what, and who was refused.
+"""The audit trail of one service: who changed what, who was refused, and what failed.
 
-Promises: a change is recorded in the transaction of the change itself; a refusal in one of its own. Refusals that
-repeat within a minute are counted in one row, so that an attacker cannot fill the disk with them.
+Promises: a change is recorded in the transaction of the change itself; a refusal or a failure in one of its own. Those
+that repeat within a minute are counted in one row, and callers whom nobody authenticated get few rows a minute, so that
+an attacker cannot fill the disk.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select
 
+from tutti.chassis.errors import code_of
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.statements import upsert
 from tutti.chassis.store.tables import from_micros, micros
@@ -18,8 +20,12 @@ from tutti.chassis.store.tables import from_micros, micros
 if TYPE_CHECKING:
     from tutti.chassis.store.unit import Unit
 
-CHANGED, REFUSED = "changed", "refused"
+CHANGED, REFUSED, FAILED = "changed", "refused", "failed"
+FAILURES = frozenset({"DATA_LOSS", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE"})
+"""The gRPC codes of a call that failed though the caller did nothing wrong."""
 MINUTE = 60_000_000
+STRANGERS = 20  # rows a minute for callers whom nobody authenticated; further ones are counted as OTHERS
+OTHERS = "other calls"
 LONGEST = 200  # characters of a value that a stranger sent
 
 
@@ -40,10 +46,13 @@ class Record:
     times: int
 
 
-def changed(unit: "Unit", principal: Principal, action: str, resource: str, revision: int = 0) -> None:
+def changed(
+    unit: "Unit", principal: Principal, action: str, resource: str, revision: int = 0, *, address: str = ""
+) -> None:
     """Record that `action` gave a resource this revision, on behalf of `principal`.
 
-    Revision 0: what was changed belongs to the resource and is no part of it, such as a session of a user.
+    Revision 0: what was changed belongs to the resource and is no part of it, such as a session of a user. `address` is
+    that of the call unless it is given.
     """
     row = _row(unit, action, CHANGED, "") | {
         "user": principal.user,
@@ -51,27 +60,39 @@ def changed(unit: "Unit", principal: Principal, action: str, resource: str, revi
         "method": principal.method.value,
         "resource": resource,
         "revision": revision,
-        "address": unit.cause.address[:LONGEST],
+        "address": (address or unit.cause.address)[:LONGEST],
     }
     unit.tx.execute(insert(unit.tables.audit), row)
 
 
 def refused(
-    unit: "Unit", action: str, reason: str, *, user: str = "", tenant: str = "", method: str = "", address: str = ""
+    unit: "Unit",
+    action: str,
+    reason: str,
+    *,
+    user: str = "",
+    tenant: str = "",
+    method: str = "",
+    address: str = "",
+    times: int = 1,
 ) -> None:
-    """Record or count a refusal; `user` is empty if nobody was authenticated."""
-    row = _row(unit, action[:LONGEST], REFUSED, reason) | {
+    """Record or count a call that was refused or failed; `user` is empty if nobody was authenticated."""
+    row = _row(unit, action[:LONGEST], FAILED if code_of(reason) in FAILURES else REFUSED, reason) | {
         "user": user,
         "tenant": tenant,
         "method": method,
         "address": address[:LONGEST],
+        "times": times,
     }
-    row["fold"] = "\n".join([str(row["at"] // MINUTE), row["user"], row["action"], reason, row["address"]])
+    row["fold"] = _fold(row)
+    if not user and _is_one_too_many(unit, row):
+        row |= {"action": OTHERS, "address": ""}
+        row["fold"] = _fold(row)
     table = unit.tables.audit
     counted = (
         upsert(unit.tx, table)
         .values(row)
-        .on_conflict_do_update(index_elements=[table.c.fold], set_={"times": table.c.times + 1})
+        .on_conflict_do_update(index_elements=[table.c.fold], set_={"times": table.c.times + times})
     )
     unit.tx.execute(counted)
 
@@ -89,6 +110,19 @@ def prune(unit: "Unit", before: datetime) -> int:
     """Delete the records that are older than `before`; how many."""
     table = unit.tables.audit
     return int(unit.tx.execute(delete(table).where(table.c.at < micros(before))).rowcount)
+
+
+def _fold(row: dict[str, Any]) -> str:
+    """The key of the row in which refusals are counted that are alike."""
+    return "\n".join([str(row["at"] // MINUTE), row["user"], row["action"], row["reason"], row["address"]])
+
+
+def _is_one_too_many(unit: "Unit", row: dict[str, Any]) -> bool:
+    """True if strangers have all their rows of this minute, and this one would be another."""
+    table = unit.tables.audit
+    minute = row["at"] // MINUTE * MINUTE
+    found = unit.tx.execute(select(table.c.fold).where(table.c.at >= minute, table.c.user == "")).all()
+    return len(found) >= STRANGERS and row["fold"] not in {each.fold for each in found}
 
 
 def _row(unit: "Unit", action: str, outcome: str, reason: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The sealer of a service's audit trail: a loop that writes new records into the next batch, and the verification.
 
-Promises: a batch is a blob, which is written once; records of changes are sealed within seconds, refusals once their
+Promises: a batch is a blob, which is written once; records of changes are sealed within seconds, others once their
 minute is over, since they are counted until then; two copies of a service seal each batch once.
 """
 
@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from tutti.backbone import Blobs, Isolation
 from tutti.backbone.blobs import BlobExists
-from tutti.chassis.store.audit import MINUTE, REFUSED
+from tutti.chassis.store.audit import CHANGED, MINUTE
 from tutti.chassis.store.seals import FIRST, BadBatch, Batch, Row, broken, compared, decoded, key_of, row_digest
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit, Units
@@ -166,5 +166,5 @@ def _row(row: Any) -> Row:
 
 
 def _is_final(row: Row, now: int) -> bool:
-    """True if a record does not change any more: refusals are counted until their minute is over."""
-    return row["outcome"] != REFUSED or int(row["at"]) // MINUTE < now // MINUTE
+    """True if a record does not change any more: all but changes are counted until their minute is over."""
+    return row["outcome"] == CHANGED or int(row["at"]) // MINUTE < now // MINUTE

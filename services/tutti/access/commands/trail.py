@@ -1,4 +1,4 @@
-"""`tutti audit`: who changed what, who was refused, and whether anybody changed that record."""
+"""`tutti audit`: who changed what, who was refused, what failed, and whether anybody changed that record."""
 
 from typing import Any
 
@@ -26,8 +26,9 @@ VERIFY_SECONDS = 300.0
 def audit(context: click.Context, /, service: str, limit: int, output: str, **where: Any) -> None:
     """Show the newest records of the audit trail, newest first.
 
-    A change is recorded with the user who asked for it, also where one service asked another. Refusals that repeat
-    within a minute are counted in one record. `tutti audit verify` says whether records were changed or removed.
+    A change is recorded with the user who asked for it, also where one service asked another; so is one that was
+    refused or failed, with the reason. Those that repeat within a minute are counted in one record. `tutti audit
+    verify` says whether records were changed or removed.
     """
     if context.invoked_subcommand is not None:
         return

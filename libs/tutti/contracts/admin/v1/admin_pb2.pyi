@@ -703,7 +703,7 @@ Global___ListAuditRecordsRequest: _TypeAlias = ListAuditRecordsRequest  # noqa: 
 
 @_typing.final
 class AuditRecord(_message.Message):
-    """AuditRecord records a change or a refusal with the user who caused it."""
+    """AuditRecord records a change, a refusal or a failure with the user who caused it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -719,6 +719,7 @@ class AuditRecord(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
     TIMES_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
     service: _builtins.str
     """service that stores the record."""
     user: _builtins.str
@@ -730,20 +731,22 @@ class AuditRecord(_message.Message):
     action: _builtins.str
     """action that was requested, such as a gRPC method or "POST /logout"."""
     resource: _builtins.str
-    """resource that was changed; empty for a refusal."""
+    """resource that was changed; empty for a refusal or failure."""
     revision: _builtins.int
     """revision of the resource after the change."""
     outcome: _builtins.str
-    """outcome: changed or refused."""
+    """outcome: changed, refused or failed."""
     reason: _builtins.str
-    """reason of a refusal."""
+    """reason of a refusal or failure."""
     address: _builtins.str
-    """address of the caller; only for a refusal."""
+    """address of the caller."""
     times: _builtins.int
-    """times that the refusal was repeated within a minute."""
+    """times that the refusal or failure was repeated within a minute."""
+    code: _builtins.str
+    """code is the gRPC code that belongs to the reason."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
-        """at is the time; for refusals that were counted together, the first time."""
+        """at is the time; for refusals and failures that were counted together, the first time."""
 
     def __init__(
         self,
@@ -760,10 +763,11 @@ class AuditRecord(_message.Message):
         reason: _builtins.str = ...,
         address: _builtins.str = ...,
         times: _builtins.int = ...,
+        code: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "address", b"address", "at", b"at", "method", b"method", "outcome", b"outcome", "reason", b"reason", "resource", b"resource", "revision", b"revision", "service", b"service", "tenant", b"tenant", "times", b"times", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "address", b"address", "at", b"at", "code", b"code", "method", b"method", "outcome", b"outcome", "reason", b"reason", "resource", b"resource", "revision", b"revision", "service", b"service", "tenant", b"tenant", "times", b"times", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -877,7 +881,7 @@ class VerifyAuditResponse(_message.Message):
     records: _builtins.int
     """records in them."""
     unsealed: _builtins.int
-    """unsealed records: those of the last seconds, and refusals that are still being counted."""
+    """unsealed records: those of the last seconds, and refusals and failures that are still being counted."""
     head: _builtins.str
     """head is the number and digest of the newest batch. If you store it elsewhere, it proves that no batch was removed."""
     @_builtins.property
