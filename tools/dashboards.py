@@ -30,10 +30,10 @@ class Panel:
     description: str = ""
 
 
-def quantiles(metric: str, by: str) -> tuple[tuple[str, str], ...]:
-    """The median and the 99th percentile of a histogram."""
+def quantiles(metric: str, by: str, only: str = "") -> tuple[tuple[str, str], ...]:
+    """The median and the 99th percentile of a histogram, of series with the labels `only`."""
     return tuple(
-        (f"histogram_quantile({q}, sum by ({by}, le) (rate({metric}_bucket[5m])))", f"{{{{{by}}}}} p{q * 100:g}")
+        (f"histogram_quantile({q}, sum by ({by}, le) (rate({metric}_bucket{only}[5m])))", f"{{{{{by}}}}} p{q * 100:g}")
         for q in (0.5, 0.99)
     )
 
@@ -45,7 +45,8 @@ def per_job(metric: str, title: str, unit: str = "short", description: str = "")
 PLATFORM = [
     Panel("Containers that answer", "short", (('count(up{job="tutti"} == 1)', "answer"),)),
     Panel("Calls per second", "reqps", (("sum by (container) (rate(rpc_server_seconds_count[5m]))", "{{container}}"),)),
-    Panel("Time of a call", "s", quantiles("rpc_server_seconds", "container")),
+    Panel("Time of a call", "s", quantiles("rpc_server_seconds", "container", '{kind="call"}'),
+        "99 % within a second is the objective; the alert CallsSlow is at 14.4 times of it."),
     Panel("Failed calls", "percentunit", ((
         'sum by (container) (rate(rpc_server_seconds_count{code=~"INTERNAL|UNKNOWN|DATA_LOSS"}[5m]))'
         " / sum by (container) (rate(rpc_server_seconds_count[5m]))", "{{container}}"),),
@@ -59,6 +60,8 @@ PLATFORM = [
     Panel("Warnings and errors in logs", "ops", (
         ("topk(10, sum by (container, template) (rate(log_records_total[5m])))", "{{container}} {{template}}"),)),
     Panel("Memory", "bytes", (("max by (container) (process_resident_memory_bytes)", "{{container}}"),)),
+    Panel("Disk that is left", "percentunit", (
+        ("min by (container) (data_disk_free_bytes / data_disk_size_bytes)", "{{container}}"),)),
 ]  # fmt: skip
 
 RUN = [

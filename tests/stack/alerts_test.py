@@ -7,9 +7,11 @@ FOR_SECONDS; SCALED has the thresholds and windows that one run cannot reach.
 import json
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -26,7 +28,7 @@ from tests.faults.part_test import ranks
 from tests.faults.processes import named, until
 from tests.promtool import Asked, alerts, rules, scraping
 from tests.scale import SOAK
-from tests.stack.conftest import local
+from tests.stack.conftest import brought_up, local
 from tests.stack.observed import hanging, trains
 from tutti.backbone import NewRecord
 from tutti.backbone.connect import open_log
@@ -42,11 +44,17 @@ pytestmark = [
 HEALTHY_MINUTES = float(os.environ.get("HEALTHY_MINUTES", "30"))
 COPY = re.compile(r"-\d+$")
 SCALED = {
-    "CallsFail": ("[1h]", "[1m]"),  # of an hour with many runs, the failed calls of a minute are too few
-    "EventsUnsent": ("> 1000", "> 0"),
-    "ConsumerBehind": ("> 10000", "> 0"),
-    "StepsStalled": ("[15m]", "[6s]"),
+    "CallsFail": [("[1h]", "[1m]")],  # of an hour with many runs, the failed calls of a minute are too few
+    "CallsFailSteadily": [("[6h]", "[1m]"), ("[30m]", "[1m]")],
+    "CallsSlow": [("[1h]", "[1m]"), ("[5m]", "[1m]"), ("> 50", "> 5")],
+    "CallsSlowSteadily": [("[6h]", "[1m]"), ("[30m]", "[1m]"), ("> 50", "> 5")],
+    "EventsUnsent": [("> 1000", "> 0")],
+    "ConsumerBehind": [("> 10000", "> 0")],
+    "StepsStalled": [("[15m]", "[6s]")],
 }
+LEAST = "< 0.05"
+"""The share of a disk below which DiskFills fires; `scaled` takes one that a file of SPARE bytes crosses."""
+SPARE = 512 << 20
 FOR_SECONDS = 4
 INTERVAL_SECONDS = 2
 DUE_SECONDS = FOR_SECONDS + 2 * INTERVAL_SECONDS
@@ -54,12 +62,16 @@ QUIET_SECONDS = 120.0
 ENDLESS = ("train.steps=100000", "train.checkpoint_every=100", "train.attempts=50")
 
 
-def scaled() -> Iterator[dict[str, Any]]:
+def scaled(stack: Path) -> Iterator[dict[str, Any]]:
+    disk = shutil.disk_usage(stack)
+    least = (LEAST, f"< {(disk.free - SPARE // 2) / disk.total}")
     for rule in rules():
-        known, scale = SCALED.get(rule.get("alert", ""), ("", ""))
-        assert known in rule["expr"]
+        expression = rule["expr"]
+        for known, scale in [least] if rule.get("alert") == "DiskFills" else SCALED.get(rule.get("alert", ""), []):
+            assert known in expression
+            expression = expression.replace(known, scale)
         waits = {"for": f"{FOR_SECONDS}s"} if "for" in rule else {}
-        yield {**rule, "expr": rule["expr"].replace(known, scale) if known else rule["expr"], **waits}
+        yield {**rule, "expr": expression, **waits}
 
 
 @contextmanager
@@ -101,7 +113,7 @@ class Empty(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def prometheus(stack: Path, collector: HTTPServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder, address = tmp_path_factory.mktemp("prometheus"), f"127.0.0.1:{collector.server_port}"
-    with watching(stack, folder, list(scaled()), interval=INTERVAL_SECONDS, collector=address) as asked:
+    with watching(stack, folder, list(scaled(stack)), interval=INTERVAL_SECONDS, collector=address) as asked:
         until(lambda: bool(results(asked, 'up{job="collector"} == 1')), seconds=QUIET_SECONDS, what="the collector")
         yield asked
 
@@ -141,10 +153,13 @@ def url(stack: Path, name: str) -> str:
 
 
 @contextmanager
-def locked(stack: Path, table: str) -> Iterator[None]:
-    """Nobody can write this table, and everybody can read it, as in a database that became read-only."""
+def locked(stack: Path, table: str, mode: str = "SHARE") -> Iterator[None]:
+    """Nobody can write this table, and everybody can read it, as in a database that became read-only.
+
+    With the mode ACCESS EXCLUSIVE, nobody can read it either.
+    """
     with psycopg.connect(url(stack, "postgres")) as connection:
-        connection.execute(f"LOCK TABLE {table} IN SHARE MODE")
+        connection.execute(f"LOCK TABLE {table} IN {mode} MODE")
         yield
 
 
@@ -184,6 +199,19 @@ def test_every_alert_is_caused() -> None:
     source = Path(__file__).read_text()
     names = [rule["alert"] for rule in alerts()]
     assert [alert for alert in names if f'fires(prometheus, "{alert}"' not in source] == []
+
+
+def test_a_standby_is_missing_that_hangs(programs: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The first one, before there is the stack of the others."""
+    folder = tmp_path_factory.mktemp("pair")
+    with brought_up(folder / "data", "--replicated") as pair:
+        watched = watching(pair, folder, list(scaled(pair)), interval=INTERVAL_SECONDS)
+        with watched as prometheus:
+            record = json.loads((pair / "servers" / "pair" / "record.json").read_text())
+            (standby,) = {"postgres", "postgres-2"} - {record["primary"]}
+            with hanging(server(pair, standby)):  # it is made anew after 30 s
+                fires(prometheus, "StandbyMissing", shown=10)
+            ends(prometheus, "StandbyMissing")
 
 
 def test_no_alert_fires_while_runs_are_carried_out(
@@ -288,7 +316,35 @@ def test_calls_and_loops_fail_whose_tables_are_away(stack: Path, prometheus: Ask
                 client.dedup.ListDedups(ListRequest())
 
         fires(prometheus, "CallsFail", shown=30, again=call)
+        fires(prometheus, "CallsFailSteadily", shown=30, again=call)
         fires(prometheus, "LoopFails", shown=180)
+
+
+def test_calls_are_slow_while_nobody_can_read_their_table(stack: Path, prometheus: Asked) -> None:
+    with ThreadPoolExecutor(8) as threads, connect(stack) as client:
+
+        def call() -> None:
+            with suppress(Problem):
+                client.evaluation.ListComparisons(ListRequest(), timeout=1.5)
+
+        def calls() -> None:
+            list(threads.map(lambda _: call(), range(8)))
+
+        with locked(stack, "evaluation.comparisons", "ACCESS EXCLUSIVE"):
+            fires(prometheus, "CallsSlow", shown=60, again=calls)
+            fires(prometheus, "CallsSlowSteadily", shown=60, again=calls)
+
+
+def test_a_disk_fills(stack: Path, prometheus: Asked) -> None:
+    assert "DiskFills" not in firing(prometheus)
+    filling = stack / "filling"
+    try:
+        with filling.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, SPARE)
+        fires(prometheus, "DiskFills", shown=2 * INTERVAL_SECONDS)
+    finally:
+        filling.unlink()
+    ends(prometheus, "DiskFills")
 
 
 def test_shards_are_slow_to_be_stored_while_the_blob_store_hangs(stack: Path, pages: Path, prometheus: Asked) -> None:

@@ -26,6 +26,7 @@ from tutti.backbone.database import Conflict, DatabaseUnavailable
 from tutti.backbone.eventlog import LogUnavailable
 from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.postgres.database import PostgresDatabase
+from tutti.chassis.runtime.gauges import waits_for_standby
 
 pytestmark = pytest.mark.timeout(300)
 TOPIC = Topic("written", Kind.FACT, 1)
@@ -216,6 +217,7 @@ def test_commits_go_on_while_the_only_standby_hangs_and_nobody_promotes_it(
     try:
         until(lambda: not servers.record()["eligible"], seconds=SECONDS, what="a record that the standby lacks commits")
         written.goes_on("the standby hangs")
+        assert not database.run(waits_for_standby)
         print(f"standby hangs: longest gap between acknowledged rows {written.gap_since(began):.1f} s")
         servers.kill(primary)
         written.goes_on("the death of the primary without a standby")
@@ -225,6 +227,7 @@ def test_commits_go_on_while_the_only_standby_hangs_and_nobody_promotes_it(
             with suppress(psutil.NoSuchProcess):
                 process.resume()
     assert servers.await_pair() == before
+    assert database.run(waits_for_standby)
     assert lost(database, written) == set()
 
 

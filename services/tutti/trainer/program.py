@@ -27,9 +27,10 @@ from tutti.chassis.rpc.locator import locate
 from tutti.chassis.rpc.tls import tls_of
 from tutti.chassis.rpc.watch import Watch
 from tutti.chassis.runtime import leash, logs
+from tutti.chassis.runtime.disk import Disk
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
-from tutti.chassis.telemetry import MetricsServer, configure_tracing, count_logs, flush_tracing
+from tutti.chassis.telemetry import MetricsServer, configure_tracing, count_logs, flush_tracing, metrics
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1 import Node
@@ -151,8 +152,9 @@ def _serve(given: argparse.Namespace) -> int:
         )
         stack.callback(agent.close)
         stack.callback(flush_tracing)
-        metrics = MetricsServer(loaded.values.telemetry.metrics_listen)
-        data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{metrics.address}\n".encode())
+        metrics.collect(Disk(data_dir.path))
+        scraped = MetricsServer(loaded.values.telemetry.metrics_listen)
+        data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{scraped.address}\n".encode())
         log.info("the agent of %s has %d slots", settings.name, settings.slots)
         health = _Health(HealthFile(health_path(data_dir.path, f"agent-{settings.node}")), clock)
         named = settings.address != (given.address or loaded.section("trainer", TrainerSettings).address)

@@ -29,6 +29,11 @@ def on_server(url: str) -> bool:
     return url.startswith(SERVER)
 
 
+def is_paired(url: str) -> bool:
+    """Return whether a URL names several servers, which are a primary and its standby."""
+    return on_server(url) and "," in url.rpartition("@")[2].partition("/")[0]
+
+
 def histories() -> dict[str, Path]:
     """Return the folder of migrations of each service of this installation."""
     found = {}

@@ -39,6 +39,11 @@ class Method:
     long: bool = False
 
     @property
+    def kind(self) -> str:
+        """`stream`, `long` if it reads whole data, or `call`, which is answered soon."""
+        return "stream" if self.streams else "long" if self.long else "call"
+
+    @property
     def changes(self) -> bool:
         """True if a call may change something: its verb is none of those that only read."""
         verb = re.match("[A-Z][a-z]*", self.name)

@@ -107,7 +107,8 @@ class RpcServer:
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="rpc")
         self._readers = ThreadPoolExecutor(settings.readers, thread_name_prefix="rpc reader")
         self._inside: dict[asyncio.Task[Any], str] = {}
-        self._seconds = metrics.histogram("rpc_server_seconds", "Time to answer a call", "seconds", ["method", "code"])
+        labels = ["method", "kind", "code"]
+        self._seconds = metrics.histogram("rpc_server_seconds", "Time to answer a call", "seconds", labels)
         self._handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
         for each in served:
             methods = methods_of(each.descriptor)
@@ -215,7 +216,7 @@ class RpcServer:
             raise AssertionError("unreachable: abort raises") from None
         finally:
             del self._inside[task]
-            self._seconds.labels(method.path, code).observe(time.perf_counter() - started)
+            self._seconds.labels(method.path, method.kind, code).observe(time.perf_counter() - started)
 
     async def _unary(self, method: Method, answer: Source, data: bytes, context: Context, metadata: Metadata) -> bytes:
         call, request = await self._admit(method, data, context, metadata)

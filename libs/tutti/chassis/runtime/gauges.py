@@ -12,9 +12,9 @@ from functools import partial
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
-from tutti.backbone import Blobs, EventLog, Isolation
+from tutti.backbone import Blobs, EventLog, Isolation, Transaction
 from tutti.backbone.cached import CachedBlobs
 from tutti.chassis.delivery import outbox
 from tutti.chassis.runtime.machinery import Machinery
@@ -26,10 +26,13 @@ LOG_SECONDS = 2.0
 
 
 class Waiting(Collector):
-    """Outbox depth, tasks by kind and state, dead letters, how far the consumer is behind, and whether nobody leads."""
+    """Outbox depth, tasks by kind and state, dead letters, how far the consumer is behind, and whether nobody leads.
 
-    def __init__(self, services: Mapping[str, tuple[Units, Machinery]], events: EventLog) -> None:
-        self._services = services
+    `paired`: the database is a Postgres primary with a standby, for which commits should wait.
+    """
+
+    def __init__(self, services: Mapping[str, tuple[Units, Machinery]], events: EventLog, *, paired: bool) -> None:
+        self._services, self._paired = services, paired
         self._behind = _Behind(events, {name: machinery for name, (_, machinery) in services.items()})
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -40,11 +43,13 @@ class Waiting(Collector):
         missing = GaugeMetricFamily(
             "leader_missing", "1 while no replica leads the service, else 0", labels=["service"]
         )
+        alone = GaugeMetricFamily(
+            "database_standby_missing", "1 while commits do not wait for a standby, else 0", labels=["service"]
+        )
         for name, (units, machinery) in self._services.items():
             try:
-                (depth, kinds, letters), leads = units.run(
-                    partial(_read, machinery), isolation=Isolation.READ_COMMITTED
-                )
+                read = partial(_read, machinery, self._paired)
+                (depth, kinds, letters), leads, waits = units.run(read, isolation=Isolation.READ_COMMITTED)
             except Exception as error:
                 log.warning("%s has no metrics: %s", name, error)
                 continue
@@ -52,11 +57,13 @@ class Waiting(Collector):
             dead.add_metric([name], letters)
             if leads is not None:
                 missing.add_metric([name], 0 if leads else 1)
+            if waits is not None:
+                alone.add_metric([name], 0 if waits else 1)
             for (kind, state), count in sorted(kinds.items()):
                 tasks.add_metric([name, kind, state], count)
         for (name, topic), count in sorted(self._behind.read().items()):
             lag.add_metric([name, topic], count)
-        return [unsent, tasks, dead, lag, missing]
+        return [unsent, tasks, dead, lag, missing, alone]
 
 
 class Cached(Collector):
@@ -79,10 +86,18 @@ def _count(unit: Unit) -> tuple[int, dict[tuple[str, str], int], int]:
     return outbox.count_unsent(unit), kinds, letters
 
 
-def _read(machinery: Machinery, unit: Unit) -> tuple[tuple[int, dict[tuple[str, str], int], int], bool | None]:
-    """Counts, and whether a replica leads; None for a service without a leader."""
+def _read(
+    machinery: Machinery, paired: bool, unit: Unit
+) -> tuple[tuple[int, dict[tuple[str, str], int], int], bool | None, bool | None]:
+    """Counts; whether a replica leads, None for a service without a leader; whether commits wait for the standby."""
     leadership = machinery.leadership
-    return _count(unit), None if leadership is None else leadership.leader(unit).works
+    leads = None if leadership is None else leadership.leader(unit).works
+    return _count(unit), leads, waits_for_standby(unit.tx) if paired else None
+
+
+def waits_for_standby(tx: Transaction) -> bool:
+    """Return whether commits wait for a standby; the promoter ends that while the standby is away or lags."""
+    return bool(tx.execute(text("SELECT current_setting('synchronous_standby_names')")).scalar_one())
 
 
 class _Behind:

@@ -26,7 +26,7 @@ from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.owned import OwnedBlobs, service_rights
-from tutti.chassis.backup.databases import on_server
+from tutti.chassis.backup.databases import is_paired, on_server
 from tutti.chassis.config.datadir import DataDir, part_of, tokens_at
 from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings, SettingsError
 from tutti.chassis.delivery.compactor import Compactor
@@ -41,6 +41,7 @@ from tutti.chassis.rpc.tls import expiries, tls_of
 from tutti.chassis.rpc.usertokens import UserTokens
 from tutti.chassis.runtime.admin import AdminApi, admin_descriptor
 from tutti.chassis.runtime.blocked import BlockedWatch
+from tutti.chassis.runtime.disk import Disk
 from tutti.chassis.runtime.examination import Administered, Examination
 from tutti.chassis.runtime.gauges import Cached, Waiting
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
@@ -196,8 +197,9 @@ class HostProcess:
             thread.start()
         self._probe.start()
         self._compactor.start()
-        waiting = Waiting({each.service.name: (each.host.units, each.machinery) for each in self._running}, self._log)
-        for collector in (waiting, Cached(self._blobs)):
+        running = {each.service.name: (each.host.units, each.machinery) for each in self._running}
+        waiting = Waiting(running, self._log, paired=is_paired(url))
+        for collector in (waiting, Cached(self._blobs), Disk(data_dir.path)):
             metrics.collect(collector)
             self._open.callback(metrics.forget, collector)
         scraped = self._opened(MetricsServer(values.telemetry.metrics_listen))

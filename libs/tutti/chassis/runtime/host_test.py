@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -153,8 +154,12 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
         assert address.startswith("127.0.0.1:")
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
             text = answer.read().decode()
-    assert 'rpc_server_seconds_count{code="OK",method="/tutti.ingest.v1.IngestService/CreateIngest"}' in text
+    labels = 'code="OK",kind="call",method="/tutti.ingest.v1.IngestService/CreateIngest"'
+    assert f"rpc_server_seconds_count{{{labels}}}" in text
     assert "event_loop_lag_seconds" in text
+    (free,) = re.findall(r"^data_disk_free_bytes (\S+)$", text, re.MULTILINE)
+    assert 0 < float(free) <= shutil.disk_usage(tmp_path).total
+    assert "database_standby_missing{" not in text  # SQLite has none
     assert 'outbox_unsent_events{service="ingest"}' in text
 
 
