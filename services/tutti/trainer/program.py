@@ -26,7 +26,7 @@ from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.rpc.locator import locate
 from tutti.chassis.rpc.tls import tls_of
 from tutti.chassis.rpc.watch import Watch
-from tutti.chassis.runtime import leash, logs
+from tutti.chassis.runtime import leash, logs, sharedmemory
 from tutti.chassis.runtime.disk import Disk
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
@@ -156,6 +156,10 @@ def _serve(given: argparse.Namespace) -> int:
         scraped = MetricsServer(loaded.values.telemetry.metrics_listen)
         data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{scraped.address}\n".encode())
         log.info("the agent of %s has %d slots", settings.name, settings.slots)
+        try:
+            log.info("%s", sharedmemory.tried())
+        except sharedmemory.Lacking as lacking:
+            log.warning("%s", lacking)
         health = _Health(HealthFile(health_path(data_dir.path, f"agent-{settings.node}")), clock)
         named = settings.address != (given.address or loaded.section("trainer", TrainerSettings).address)
         while agent.state is not AgentState.DONE:

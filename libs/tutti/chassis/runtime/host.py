@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -49,7 +50,7 @@ from tutti.chassis.runtime.loops import LoopThread, drain
 from tutti.chassis.runtime.machinery import assemble
 from tutti.chassis.runtime.pool import ProcessPool
 from tutti.chassis.runtime.preflight import Preflight
-from tutti.chassis.runtime.probe import Probe
+from tutti.chassis.runtime.probe import Probe, look_at_log
 from tutti.chassis.runtime.resident import Resident
 from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.runtime.upgrades import await_upgrade, older
@@ -272,10 +273,12 @@ class HostProcess:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
         examination = Examination(self._running, self._log, self._health.reason)
+        topic = next((topic for each in self._running for topic in each.machinery.topics), None)
         preflight = Preflight(
             self._data_dir.path,
             self._blobs,
             {each.service.name: each.host.database for each in self._running},
+            log=partial(look_at_log, self._log, topic),
             expiries=lambda: expiries(self._tls) if self._tls else [],
         )
         admin = Served(
@@ -302,7 +305,6 @@ class HostProcess:
         )
         self.address = self._server.start()
         databases = {each.service.name: (each.host.database, each.threads) for each in self._running}
-        topic = next((topic for each in self._running for topic in each.machinery.topics), None)
         probe = Probe(databases, self._log, topic, self._health, self._health_file)
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 from tutti.backbone import Blobs, Database, Isolation
 from tutti.backbone.blobs import BlobExists
 from tutti.backbone.files import Files, Handle, RealFiles
+from tutti.chassis.runtime import sharedmemory
 from tutti.chassis.runtime.looks import Looks
 from tutti.chassis.runtime.probe import answer
 from tutti.chassis.service import Finding
@@ -24,13 +26,39 @@ from tutti.chassis.service import Finding
 FILES = 1024
 SKEW_SECONDS = 5.0
 SLOW_SECONDS = 0.25
-TRIES = 5
+JITTER_SECONDS = 0.5
+TRIES, ROUNDS = 5, 10
 RENEWAL_DAYS = 14
 NAME = "preflight"
 
 
 class Unfit(Exception):
     """An assumption does not hold; the message says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that a small round trip takes: the median, and the most of nine in ten."""
+
+    middle: float
+    late: float
+
+    def __str__(self) -> str:
+        return f"{self.middle * 1000:.1f} ms, nine times in ten at most {self.late * 1000:.1f} ms"
+
+    def check(self, store: str) -> None:
+        """Raise Unfit where a store is far away, or where its answers come irregularly."""
+        if self.middle > SLOW_SECONDS:
+            raise Unfit(
+                f"{store} takes {self.middle * 1000:.0f} ms to answer, expected at most {SLOW_SECONDS * 1000:.0f} ms: "
+                f"move it nearer"
+            )
+        if self.late - self.middle > JITTER_SECONDS:
+            raise Unfit(
+                f"{store} answers in {self.middle * 1000:.0f} ms, and two times in ten in {self.late * 1000:.0f} ms or "
+                f"more, expected at most {JITTER_SECONDS * 1000:.0f} ms of jitter: look for a lossy network, a busy "
+                f"disk, swapping, or a container at its CPU limit; leases and deadlines can be lost"
+            )
 
 
 class Preflight:
@@ -42,15 +70,19 @@ class Preflight:
         blobs: Blobs,
         databases: Mapping[str, Database],
         *,
+        log: Callable[[], object] = lambda: None,
         files: Files | None = None,
         now: Callable[[], float] = time.time,
+        elapsed: Callable[[], float] = time.monotonic,
         looks: Looks | None = None,
         expiries: Callable[[], Sequence[tuple[str, datetime]]] = tuple,
     ) -> None:
-        """`expiries` returns the files of certificates with the moment at which each expires."""
+        """`log` asks the event log something small; `elapsed` are seconds that never go back; `expiries` returns the
+        files of certificates with the moment at which each expires.
+        """
         self._folder, self._blobs, self._databases = folder, blobs, dict(databases)
         self._files, self._now, self._looks = files or RealFiles(), now, looks or Looks()
-        self._expiries = expiries
+        self._ask_log, self._elapsed, self._expiries = log, elapsed, expiries
 
     def findings(self) -> list[Finding]:
         """One finding where all is well; else one for each assumption that does not hold."""
@@ -58,7 +90,9 @@ class Preflight:
             "files": self._durable_files,
             "blobs": self._conditional_put,
             "clock": self._clock,
-            "databases": self._round_trips,
+            "databases": self._databases_pace,
+            "event log": self._log_pace,
+            "shared memory": self._shared_memory,
             "limits": self._limits,
             "certificates": self._certificates,
         }
@@ -80,7 +114,7 @@ class Preflight:
             for path in (first, second):
                 with self._files.create(path) as handle:
                     handle.write(path.name.encode())
-                    seconds = min(_timed(handle.fsync), *(_synced(handle, path) for _ in range(TRIES)))
+                    seconds = min(self._timed(handle.fsync), *(self._synced(handle, path) for _ in range(TRIES)))
             if self._files.read(second) != second.name.encode() * (TRIES + 1):
                 raise Unfit(f"{self._folder} gave other bytes back than it was given: examine its disk")
             with suppress(FileExistsError):
@@ -107,18 +141,18 @@ class Preflight:
 
     def _conditional_put(self) -> str:
         key = f"stack/{NAME}/{uuid.uuid4().hex}"
-        began = time.monotonic()
-        self._blobs.put_if_absent(key, b"first")
-        seconds = time.monotonic() - began
+        seconds = self._timed(lambda: self._blobs.put_if_absent(key, b"first"))
         try:
             with suppress(BlobExists):
                 self._blobs.put_if_absent(key, b"second")
                 raise Unfit("the store replaced a blob: use an S3 server that honours If-None-Match on PUT")
             if self._blobs.get(key) != b"first":
                 raise Unfit("the store gave other bytes back than it was given: examine its disks")
+            pace = self._pace(lambda: list(self._blobs.list(key)))
+            pace.check("the blob store")
         finally:
             self._blobs.delete(key)
-        return f"blobs are written once ({seconds * 1000:.0f} ms)"
+        return f"blobs are written once ({seconds * 1000:.0f} ms) and listed in {pace}"
 
     def _clock(self) -> str:
         """The clock of each database is between ours before and after the question."""
@@ -136,18 +170,40 @@ class Preflight:
             worst = max(worst, apart)
         return f"clocks are at most {worst:.1f} s apart"
 
-    def _round_trips(self) -> str:
-        slowest, where = 0.0, ""
+    def _databases_pace(self) -> str:
+        """The slowest database."""
+        slowest = Pace(0.0, 0.0)
         for service, database in self._databases.items():
-            seconds = min(_timed(partial(answer, database)) for _ in range(TRIES))
-            if seconds >= slowest:
-                slowest, where = seconds, service
-        if slowest > SLOW_SECONDS:
-            raise Unfit(
-                f"the database of {where} takes {slowest * 1000:.0f} ms to answer, expected at most "
-                f"{SLOW_SECONDS * 1000:.0f} ms: move it nearer"
-            )
-        return f"databases answer within {slowest * 1000:.1f} ms"
+            pace = self._pace(partial(answer, database))
+            pace.check(f"the database of {service}")
+            slowest = max(slowest, pace, key=lambda each: each.middle)
+        return f"databases answer in {slowest}"
+
+    def _log_pace(self) -> str:
+        pace = self._pace(self._ask_log)
+        pace.check("the event log")
+        return f"the event log answers in {pace}"
+
+    def _shared_memory(self) -> str:
+        try:
+            return sharedmemory.tried()
+        except sharedmemory.Lacking as lacking:
+            raise Unfit(str(lacking)) from None
+
+    def _pace(self, ask: Callable[[], object]) -> Pace:
+        """Ask once to connect, and then ROUNDS times."""
+        ask()
+        seconds = sorted(self._timed(ask) for _ in range(ROUNDS))
+        return Pace(seconds[ROUNDS // 2], seconds[-2])
+
+    def _synced(self, handle: Handle, path: Path) -> float:
+        handle.write(path.name.encode())
+        return self._timed(handle.fsync)
+
+    def _timed(self, work: Callable[[], object]) -> float:
+        began = self._elapsed()
+        work()
+        return self._elapsed() - began
 
     def _limits(self) -> str:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -168,14 +224,3 @@ class Preflight:
         if not files:
             return "no certificates"
         return f"certificates hold until {min(until for _, until in files):%Y-%m-%d}"
-
-
-def _synced(handle: Handle, path: Path) -> float:
-    handle.write(path.name.encode())
-    return _timed(handle.fsync)
-
-
-def _timed(work: Callable[[], None]) -> float:
-    began = time.monotonic()
-    work()
-    return time.monotonic() - began
