@@ -77,9 +77,12 @@ class Choice:
         """Those of the lines of one file that are wanted; a raw line is if the line before it is."""
         kept = False
         for line in lines:
-            kept = (kept if line.raw else self._wants(line)) or (line.raw and self._wants(line))
-            if kept:
+            if kept := self.keeps(line, before=kept):
                 yield line
+
+    def keeps(self, line: Line, *, before: bool) -> bool:
+        """Return whether a line is wanted; `before` says so of the line before it, of the same process."""
+        return (line.raw and before) or self._wants(line)
 
     def _wants(self, line: Line) -> bool:
         if line.time < self.since or (line.level in LEVELS and LEVELS.index(line.level) < LEVELS.index(self.level)):
@@ -110,13 +113,13 @@ def _whole(path: Path, end: int | None) -> Iterator[Line]:
     before: Line | None = None
     for each, stop in ((path.with_name(path.name + ROTATED), None), (path, end)):
         with contextlib.suppress(FileNotFoundError), each.open("rb") as file:
-            for data in _lines(file, stop):
+            for data in lines(file, stop):
                 before = read(data, service_of(path), before)
                 yield before
 
 
-def _lines(file: BinaryIO, stop: int | None) -> Iterator[bytes]:
-    """Whole lines; of one that is too long its beginning."""
+def lines(file: BinaryIO, stop: int | None = None) -> Iterator[bytes]:
+    """Whole lines, up to the offset `stop`; of one that is too long its beginning."""
     while (stop is None or file.tell() < stop) and (data := file.readline(MOST_BYTES)):
         rest = data
         while rest and not rest.endswith(b"\n"):

@@ -18,10 +18,14 @@ from tutti.cli.loglines import LEVELS, Choice, Followed, Line, since, written
 from tutti.cli.naming import resolved
 from tutti.cli.nouns import BY_PLURAL, get_one
 from tutti.cli.output import JSON, output_option, say
+from tutti.cli.pipedlogs import chosen
+from tutti.cli.pipedlogs import newest as newest_of
 from tutti.client import Client, Unreachable
 
 LOOK_SECONDS = 0.3
 NEWEST = 100
+PIPED = "-"
+FROM_CONTAINERS = "in containers, run `docker compose logs --timestamps | tutti logs -`"
 
 
 def moment(context: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -35,7 +39,7 @@ def moment(context: click.Context, parameter: click.Parameter, text: str) -> str
 
 
 @click.command("logs", short_help="Show the logs about a run, a job, or everything.")
-@click.argument("resource", default="")
+@click.argument("given", nargs=-1, metavar="[RESOURCE] [-]")
 @click.option("-f", "--follow", is_flag=True, help="Continue with new lines, until Ctrl-C.")
 @click.option(
     "-n",
@@ -52,7 +56,14 @@ def moment(context: click.Context, parameter: click.Parameter, text: str) -> str
 @output_option
 @connection_options
 def logs(
-    resource: str, follow: bool, newest: int, begin: str, level: str, output: str, data_dir: Path, address: str | None
+    given: tuple[str, ...],
+    follow: bool,
+    newest: int,
+    begin: str,
+    level: str,
+    output: str,
+    data_dir: Path,
+    address: str | None,
 ) -> None:
     """Show the logs of services, agents and ranks about RESOURCE, such as runs/NAME or jobs/NAME; without one, all
     logs.
@@ -61,28 +72,55 @@ def logs(
     tutti logs runs/0f5c2d3e4a5b-1           # its stages, job and checkpoints too
     tutti logs -f jobs/5744e334c6ae491c00c3
     tutti logs --level warning --since 1h
+    docker compose logs --timestamps | tutti logs runs/0f5c2d3e4a5b-1 -
 
     The command reads the files in the data directory, so run it on the machine of the platform. About the newest 32 MiB
-    of each process are kept. With -o json, each line is a JSON object, as it was written.
+    of each process are kept. With `-`, it reads lines of containers from its standard input. With -o json, each line is
+    a JSON object, as it was written.
     """
+    named = [each for each in given if each != PIPED]
+    if len(named) > 1:
+        raise click.UsageError(f"expected the name of one resource, got {' '.join(named)}")
+    resource = "".join(named)
+    if PIPED in given:
+        count = piped(Choice(names(resource, data_dir, address), level, begin), output, newest, follow=follow)
+        if not count:
+            say_nothing(resource)
+        return
     if address:
         raise Failure(
             "logs are files of the machine that a platform runs on, and no call sends them: run `tutti logs` there; "
-            "`tutti events tail SERVICE` shows from here what happened",
+            f"{FROM_CONTAINERS}; `tutti events tail SERVICE` shows from here what happened",
             MISUSE,
         )
     choice = Choice(names(resource, data_dir), level, begin)
     folder = data_dir / "logs"
     if not folder.is_dir():
-        raise Failure(f"{folder}: there are no logs; expected a data directory that a platform has served")
+        raise Failure(f"{folder}: there are no logs; expected a data directory of a platform; {FROM_CONTAINERS}")
     coming = Followed(folder, choice) if follow else None
     seen = written(folder, choice, coming.begins if coming else None)
     lines: deque[Line] | itertools.chain[Line] = deque(seen, maxlen=newest) if newest else itertools.chain(seen)
     count = sum(show(line, output) for line in lines)
     if not count and not coming:
-        say(f"no line {f'names {resource}' if resource else 'is so'}; `tutti events tail SERVICE` shows what happened")
+        say_nothing(resource)
     if coming:
         look_on(coming, output)
+
+
+def say_nothing(resource: str) -> None:
+    say(f"no line {f'names {resource}' if resource else 'is so'}; `tutti events tail SERVICE` shows what happened")
+
+
+def piped(choice: Choice, output: str, newest: int, *, follow: bool) -> int:
+    """Show lines of the standard input: the newest once it ends, or each as it comes; how many. Raises Failure."""
+    source = sys.stdin.buffer
+    if source.isatty():
+        raise Failure(f"`-` reads what another command prints: {FROM_CONTAINERS}", MISUSE)
+    found = chosen(source, choice)
+    try:
+        return sum(show(line, output) for line in (found if follow else newest_of(found, newest)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def look_on(coming: Followed, output: str) -> NoReturn:
@@ -104,7 +142,7 @@ def show(line: Line, output: str) -> int:
     return 1
 
 
-def names(resource: str, data_dir: Path) -> list[str]:
+def names(resource: str, data_dir: Path, address: str | None = None) -> list[str]:
     """The names that a line about a resource may have; none for all lines. Raises Failure, NotFound."""
     if not resource:
         return []
@@ -113,14 +151,14 @@ def names(resource: str, data_dir: Path) -> list[str]:
         raise Failure(f"{resource!r}: expected the name of a resource, such as runs/TITLE or jobs/NAME", MISUSE)
     found = [resource]
     try:
-        with connected(data_dir) as client:
+        with connected(data_dir, address) as client:
             resource = resolved(client, kind, resource) if kind in BY_PLURAL else resource
             found = [resource, *beneath(client, kind, resource)]
     except Unreachable:
         if kind == "runs":
             say(
-                f"nobody serves {data_dir}: shown is what names {resource} itself; after `tutti up --detach` the lines "
-                f"about its stages and job are shown too"
+                f"nobody serves {address or data_dir}: shown is what names {resource} itself; after `tutti up "
+                f"--detach` the lines about its stages and job are shown too"
             )
     return [name for each in found for name in (each, *of_job(each))]
 

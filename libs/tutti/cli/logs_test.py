@@ -1,5 +1,6 @@
 """`tutti logs`: the lines about a resource, of a platform that is up, of one that is not, and of one elsewhere."""
 
+import io
 import json
 from pathlib import Path
 
@@ -34,7 +35,8 @@ def test_the_newest_lines_about_a_resource_are_shown(stopped: DataDir, capsys: p
         (("runs/none",), 0, "no line names runs/none"),
         (("a",), 2, "expected the name of a resource"),
         (("--since", "soon"), 2, "expected 30s, 10m"),
-        (("--address", NOBODY), 2, "run `tutti logs` there"),
+        (("--address", NOBODY), 2, "run `tutti logs` there; in containers, run `docker compose logs --timestamps |"),
+        (("runs/a", "jobs/b"), 2, "expected the name of one resource, got runs/a jobs/b"),
     ],
 )
 def test_what_cannot_be_shown_is_said(
@@ -43,6 +45,25 @@ def test_what_cannot_be_shown_is_said(
     ended, out, err = tutti(stopped, capsys, "logs", *arguments)
     assert (ended, out) == (code, "")
     assert words in err
+
+
+def test_lines_of_containers_are_read_from_the_standard_input(
+    stopped: DataDir, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (line(2, "runs/a is late"), "a stack\n", "up\n", line(1, "runs/a"))
+    containers = ("dedup-1", "dedup-1", "kafka-1", "pipeline-1")
+    printed = "".join(f"{name}  | {each}" for name, each in zip(containers, lines, strict=True))
+
+    def piped(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(printed.encode())))
+        return tutti(stopped, capsys, "logs", *arguments)
+
+    code, out, err = piped("runs/a", "-")
+    assert (code, "nobody serves" in err) == (0, True)
+    assert [each.split()[-1] for each in out.splitlines()] == ["runs/a", "late", "stack"]
+    assert [each.split()[-1] for each in piped("-", "-f")[1].splitlines()] == ["late", "stack", "up", "runs/a"]
+    code, out, err = piped("jobs/none", "-")
+    assert (code, out, "no line names jobs/none" in err) == (0, "", True)
 
 
 def test_a_folder_that_no_platform_has_served_has_no_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
