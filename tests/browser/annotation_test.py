@@ -36,6 +36,7 @@ from tutti.contracts.annotation.v1 import (
     RetractAnnotatorRequest,
     RetractGuidelineRequest,
     UpdateGuidelineRequest,
+    WeighAnnotatorRequest,
 )
 from tutti.contracts.common.v1 import GetRequest
 
@@ -716,6 +717,18 @@ def test_who_was_retracted_objects(server: CampaignServer, annotate: Callable[..
     with connect(server.data_dir) as client:
         (found,) = client.annotation.ListMessages(ListMessagesRequest(campaign="campaigns/objecting")).messages
     assert (found.annotator, found.text) == ("a000", "I read every answer.")
+
+
+def test_who_counts_less_reads_why(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("weighed", "ada", pairs=pair_lines(3))
+    with connect(server.data_dir) as client:
+        request = WeighAnnotatorRequest(campaign="campaigns/weighed", key="a000", weight=0.5, reason="too fast")
+        client.annotation.WeighAnnotator(request)
+    ada = annotate("ada", "weighed")
+    expect(ada.page.locator("#notice")).to_contain_text("0.5 (1 is the most). Reason: too fast")
+    ada.page.keyboard.press("m")
+    expect(ada.page.locator("#dialog")).to_contain_text("Reason: too fast")
+    assert ada.tab.violations() == []
 
 
 def test_an_owner_leaves_a_flagged_pair_out_and_counts_it_again(

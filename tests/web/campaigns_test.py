@@ -181,7 +181,29 @@ def test_an_annotator_is_retracted_by_key(served: Hosted, files: Path) -> None:
     (invited,) = tutti(served, "campaigns", "invite", "fourth", "Eve Example")
     found = tutti(served, "annotators", "retract", "fourth", invited["annotator"], "--reason", "on request")
     assert (found["state"], found["reason"]) == ("retracted", "on request")
+    assert actions(served) == ["RetractAnnotator"]
     assert "fourth" in str(refused(served, "annotators", "retract", "fourth", "none", "--reason", "r"))
+
+
+def test_the_weight_of_an_annotator_is_set_for_a_reason_and_audited(served: Hosted, files: Path) -> None:
+    created(served, files, "weighed")
+    (invited,) = tutti(served, "campaigns", "invite", "weighed", "Eve Example")
+    weigh = ("annotators", "weight", "weighed", invited["annotator"], "--weight")
+    assert "why the judgements have less weight" in str(refused(served, *weigh, "0.5"))
+    assert tutti(served, *weigh, "0.5", "--reason", "asleep", "--dry-run")["set_weight"] == 0.5
+    (row,) = tutti(served, "annotators", "ls", "weighed")
+    assert (row["set_weight"], row["weight_reason"]) == (1.0, "")
+    assert tutti(served, *weigh, "0.5", "--reason", "asleep")["set_weight"] == 0.5
+    assert actions(served) == ["WeighAnnotator"]
+    (row,) = tutti(served, "annotators", "ls", "weighed")
+    assert (row["set_weight"], row["weight_reason"]) == (0.5, "asleep")
+    assert "has no annotator none" in str(refused(served, "annotators", "weight", "weighed", "none", "--weight", "1"))
+
+
+def actions(served: Hosted) -> list[str]:
+    """The action of the newest record of the audit trail."""
+    records = tutti(served, "audit", "--service", "annotation", "--limit", "1")
+    return [each["action"].rpartition("/")[2] for each in records]
 
 
 def flagged(served: Hosted, files: Path, campaign: str) -> tuple[Annotator, str]:
@@ -256,6 +278,7 @@ def test_a_message_is_listed_and_answered(served: Hosted, files: Path) -> None:
     (row,) = tutti(served, "annotators", "messages", "asked")
     assert (row["id"], row["text"], row["answer"]) == (message, "May it be long?", "")
     assert tutti(served, "annotators", "answer", "asked", message, "It may.")["answer"] == "It may."
+    assert actions(served) == ["AnswerMessage"]
     assert ada.state().json["messages"] == [{"id": message, "words": "May it be long?", "answer": "It may."}]
 
 

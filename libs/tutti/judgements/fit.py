@@ -4,7 +4,8 @@ The margin d of a pair, by how much its first answer is better, has the prior N(
 with probability sigmoid(a_k d + b_k s + c_k g): a_k is the reliability, b_k the leaning to the answer on the left (s is
 1 where the first answer was shown there, else -1), c_k the leaning to the longer one (g is the difference of lengths in
 units of its root mean square). The posterior of d is computed by Gauss-Hermite quadrature (Bock and Aitkin 1981), the
-mode of a_k, b_k and c_k by Newton's method under normal priors.
+mode of a_k, b_k and c_k by Newton's method under normal priors. The log-likelihood of each judgement is multiplied by
+the weight of its annotator, in the posterior and in the mode (a weighted likelihood: Hu and Zidek 2002).
 
 Control pairs have a known margin: 0 for an answer beside itself with filler. Without them a leaning that all annotators
 share cannot be distinguished from quality, and with one judgement a pair reliability cannot be estimated either; both
@@ -38,7 +39,7 @@ class Observations:
     pair, annotator: int64[judgements], from 0. first: float64[judgements], 1 where the pair's first answer was
     preferred, 0 where its second was, .5 for a tie. left: bool[judgements], whether the first answer was shown on the
     left. lengths: float64[pairs, 2], of both answers in any unit. margins: float64[pairs], the known margin of a
-    control pair, NaN for the others.
+    control pair, NaN for the others. weights: float64[annotators], each above 0 and at most 1; None for 1 each.
     """
 
     pair: Integers
@@ -48,10 +49,21 @@ class Observations:
     lengths: Floats
     margins: Floats
     annotators: int
+    weights: Floats | None = None
+
+    @property
+    def weight(self) -> Floats:
+        """The weight of each judgement, float64[judgements]."""
+        return np.ones(len(self.pair)) if self.weights is None else self.weights[self.annotator]
 
     def __post_init__(self) -> None:
         """Raises ValueError."""
         pairs, judgements = len(self.margins), len(self.pair)
+        if self.weights is not None:
+            if self.weights.shape != (self.annotators,):
+                raise ValueError(f"weights has shape {self.weights.shape}; expected {(self.annotators,)}")
+            if not ((self.weights > 0) & (self.weights <= 1)).all():
+                raise ValueError("weights has values outside 0 … 1; leave out the judgements of weight 0")
         shapes = {
             "annotator": (self.annotator.shape, (judgements,)),
             "first": (self.first.shape, (judgements,)),
@@ -149,7 +161,7 @@ def _posterior(observed: Observations, parameters: Floats, margins: Floats, feat
     first = observed.first[:, None]
     likelihoods = -first * np.logaddexp(0, -z) - (1 - first) * np.logaddexp(0, z)
     found = np.tile(prior, (len(margins), 1))
-    np.add.at(found, observed.pair, likelihoods)
+    np.add.at(found, observed.pair, observed.weight[:, None] * likelihoods)
     found = np.exp(found - found.max(1, keepdims=True))
     return np.asarray(found / found.sum(1, keepdims=True))
 
@@ -159,7 +171,7 @@ def _improved(
 ) -> Floats:
     """The parameters after one Newton step of every annotator, [annotators, 3]."""
     z = _arguments(observed, parameters, margins, features)
-    chance, weight = 1 / (1 + np.exp(-z)), posterior[observed.pair]
+    chance, weight = 1 / (1 + np.exp(-z)), observed.weight[:, None] * posterior[observed.pair]
     slope, curvature = weight * (observed.first[:, None] - chance), weight * chance * (1 - chance)
     d = margins[observed.pair]
     rest = features[:, 1:]
@@ -182,7 +194,7 @@ def _errors(observed: Observations, parameters: Floats, margins: Floats, feature
     """Standard errors, [annotators, 3], by the empirical information: the outer products of each judgement's score.
 
     The score of a judgement is the posterior mean of its gradient (Louis 1982), so what is not known of the margins
-    makes the errors wider.
+    makes the errors wider. A judgement of weight w adds w of its information.
     """
     z = _arguments(observed, parameters, margins, features)
     slope = posterior[observed.pair] * (observed.first[:, None] - 1 / (1 + np.exp(-z)))
@@ -194,7 +206,7 @@ def _errors(observed: Observations, parameters: Floats, margins: Floats, feature
         1,
     )
     information = np.tile(np.diag(1 / np.square(PRIOR_DEVIATION)), (len(parameters), 1, 1))
-    np.add.at(information, observed.annotator, scores[:, :, None] * scores[:, None, :])
+    np.add.at(information, observed.annotator, observed.weight[:, None, None] * scores[:, :, None] * scores[:, None, :])
     return np.asarray(np.sqrt(np.diagonal(np.linalg.inv(information), axis1=1, axis2=2)))
 
 

@@ -113,6 +113,29 @@ def test_a_plain_fit_takes_all_annotators_for_alike_and_names_fewer_pairs_right(
     assert right(known, plain) < right(known, fit(known.observed))
 
 
+def test_a_weight_multiplies_what_each_judgement_says() -> None:
+    known = world(2, pairs=60, controls=5).observed
+    alone = fit(known)
+    assert (fit(replace(known, weights=np.ones(ANNOTATORS))).chance == alone.chance).all()
+    twice = {name: np.tile(getattr(known, name), 2) for name in ("pair", "annotator", "first", "left")}
+    halves = fit(replace(known, **twice, weights=np.full(ANNOTATORS, 0.5)))  # type: ignore[arg-type]
+    np.testing.assert_allclose(halves.chance, alone.chance, atol=1e-5)
+    np.testing.assert_allclose(halves.reliability, alone.reliability, atol=1e-5)
+    np.testing.assert_allclose(halves.errors, alone.errors, atol=1e-5)
+
+
+def test_an_annotator_of_a_tiny_weight_decides_nothing() -> None:
+    known = world(2, pairs=60, controls=5).observed
+    others = known.annotator != 0
+    without = {name: getattr(known, name)[others] for name in ("pair", "annotator", "first", "left")}
+    tiny = np.where(np.arange(ANNOTATORS) == 0, 1e-9, 1.0)
+    np.testing.assert_allclose(
+        fit(replace(known, weights=tiny)).chance,
+        fit(replace(known, **without)).chance,  # type: ignore[arg-type]
+        atol=1e-5,
+    )
+
+
 def test_few_controls_are_too_few() -> None:
     assert fit(world(0, controls=LEAST_CONTROLS - 1).observed).unidentified
     assert not fit(world(0, controls=LEAST_CONTROLS).observed).unidentified
@@ -165,6 +188,8 @@ def test_no_judgement_leaves_the_prior() -> None:
         ({"annotators": 3}, "annotator is 0 … 19; expected 0 … 2"),
         ({"first": np.full(1500 * 3 + 40 * 20, 2.0)}, "first has values outside 0 … 1"),
         ({"left": np.zeros(2, bool)}, "left has shape"),
+        ({"weights": np.ones(3)}, "weights has shape"),
+        ({"weights": np.zeros(ANNOTATORS)}, "weights has values outside"),
     ],
 )
 def test_impossible_observations_are_refused(change: dict[str, object], words: str) -> None:

@@ -1,8 +1,8 @@
 """The life of a campaign: its pairs are made, it is open until it has its judgements, its judgements are published.
 
-Promises: whatever somebody changes gives the campaign a new revision, and so is in the audit trail; a round follows
-from the judgements of the rounds before it; a campaign ends at its deadline with what it has, and says so; people can
-undo a last judgement before it is published; what was published follows from the set of judgements alone.
+Promises: whatever somebody changes is in the audit trail; a round follows from the judgements of the rounds before it;
+a campaign ends at its deadline with what it has, and says so; people can undo a last judgement before it is published;
+what was published follows from the set of judgements and their weights alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,10 @@ from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, imported, pair
 from tutti.annotation.rows import ACTIVE, INVITED, LAPSED, RETRACTED, Annotator, Rows
 from tutti.annotation.sets import LINES, JudgementSet, collect
 from tutti.annotation.tables import Tables
+from tutti.annotation.weighing import WHOLE, Weight, below_one, to_json
 from tutti.chassis import version
 from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.store import audit
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
@@ -66,6 +68,16 @@ class Campaigns:
             TaskKind(name=SETS, run=self._publish, on_failed=self._failed),
         ]
 
+    def note(self, unit: Unit, campaign: Campaign) -> None:
+        """Put a campaign of which somebody changed something.
+
+        The change is in the audit trail even if the campaign itself stays as it is, so that it gets no new revision.
+        """
+        self._tables.campaigns.put(unit, campaign)
+        principal = unit.cause.principal
+        if principal is not None and not principal.is_machine and unit.cause.action and not unit.wrote(campaign.name):
+            audit.changed(unit, principal, unit.cause.action, campaign.name)
+
     def close(self, unit: Unit, campaign: Campaign, reason: str) -> Campaign:
         """Accept nothing more, and publish; the campaign is locked."""
         campaign.state, campaign.reason = CAMPAIGN_STATE_CLOSED, reason
@@ -84,6 +96,16 @@ class Campaigns:
         if campaign.state in UNDER_WAY:
             self._rows.release(unit, annotator)
         self._put_or_publish(unit, campaign, f"without {annotator.key}")
+
+    def weigh(self, unit: Unit, campaign: Campaign, annotator: Annotator, made: Weight) -> None:
+        """Set the weight of an annotator in a campaign, which is locked; done again it changes nothing."""
+        if (annotator.weight, annotator.weight_reason) == (made.value, made.reason):
+            return
+        self._rows.change_annotator(unit, annotator, weight=made.value, weight_reason=made.reason)
+        if annotator.state == RETRACTED or annotator.weight == made.value == WHOLE:
+            self.note(unit, campaign)
+        else:
+            self._put_or_publish(unit, campaign, f"since the weight of {annotator.key} was set to {made.value:g}")
 
     def retract_guideline(self, unit: Unit, campaign: Campaign, version: str, reason: str) -> None:
         """Let no judgement count that was made under a version of the guideline; the campaign is locked."""
@@ -108,7 +130,7 @@ class Campaigns:
             campaign.settled_out = verdicts.count(self._tables, unit, campaign.name)
             self._counts_anew(unit, campaign, "since the verdict on a pair has changed")
         else:
-            self._tables.campaigns.put(unit, campaign)
+            self.note(unit, campaign)
 
     def _counts_anew(self, unit: Unit, campaign: Campaign, why: str) -> None:
         """Go on with what counts now, or publish it."""
@@ -123,7 +145,7 @@ class Campaigns:
         if campaign.state == CAMPAIGN_STATE_PUBLISHED:
             self.close(unit, campaign, f"published anew {why}")
         else:
-            self._tables.campaigns.put(unit, campaign)
+            self.note(unit, campaign)
 
     def advance(self, name: str) -> bool | float | None:
         """Take back what lapsed, count, begin the next round or close."""
@@ -259,20 +281,25 @@ class Campaigns:
 
         return finish
 
-    def _collected(self, unit: Unit, name: str) -> tuple[Campaign, Sequence[set[str]], JudgementSet]:
+    def _collected(self, unit: Unit, name: str) -> tuple[Campaign, Sequence[object], JudgementSet]:
         kept = list(self._rows.kept(unit, name, counted=True))
         pairs = self._rows.pairs(unit, name, {each.pair for each in kept})
         bases = {pair.base for pair in pairs.values() if pair.base >= 0}
         by_number = {pair.number: pair for pair in pairs.values()}
         by_number |= {number: self._rows.numbered(unit, name, number) for number in sorted(bases - by_number.keys())}
-        return self._tables.campaigns.get(unit, name), self._excluded(unit, name), collect(kept, pairs, by_number)
+        found = collect(kept, pairs, by_number, below_one(self._rows.annotators(unit, name)))
+        return self._tables.campaigns.get(unit, name), self._excluded(unit, name), found
 
-    def _excluded(self, unit: Unit, name: str) -> Sequence[set[str]]:
-        """The annotators, the pairs and the versions of the guideline whose judgements do not count."""
+    def _excluded(self, unit: Unit, name: str) -> Sequence[object]:
+        """The annotators, the pairs and the versions of the guideline whose judgements do not count, and the weights
+        of those that do not count fully.
+        """
+        annotators = self._rows.annotators(unit, name)
         return (
-            {each.key for each in self._rows.annotators(unit, name) if each.state == RETRACTED},
+            {each.key for each in annotators if each.state == RETRACTED},
             verdicts.left_out(self._tables, unit, name),
             guidelines.retracted(self._tables, unit, name),
+            below_one(annotators),
         )
 
     def _manifest(self, campaign: Campaign, found: JudgementSet) -> Manifest:
@@ -288,6 +315,8 @@ class Campaigns:
         }
         if campaign.spec.crowd == CROWD_IMPORTED:
             body["imported"] = True
+        if found.weights:
+            body["weights"] = to_json(found.weights)
         return Manifest(ManifestKind.JUDGEMENTS, body, (), self._producer)
 
     def _failed(self, unit: Unit, task: Task, reason: str) -> None:

@@ -95,7 +95,7 @@ class Standing:
     """The state of an annotator in a campaign. `agreement` is (controls, answered as expected), in steps of AGGREGATE.
 
     `code` shows others that the annotator is done; it is drawn when there is nothing left to do. `retracted` counts the
-    versions of the guideline whose judgements do not count.
+    versions of the guideline whose judgements do not count. `weight` is that of the judgements in fits, and why.
     """
 
     state: str
@@ -112,6 +112,7 @@ class Standing:
     code: str = ""
     retracted: int = 0
     messages: Sequence[Message] = ()
+    weight: tuple[float, str] = (1.0, "")
 
 
 class Desk:
@@ -143,6 +144,7 @@ class Desk:
             code=self._code(unit, campaign, annotator, state, done),
             retracted=len(guidelines.retracted(self.rows.tables, unit, campaign.name)),
             messages=messages.sent(self.rows.tables, unit, campaign.name, annotator=annotator.key),
+            weight=(annotator.weight, annotator.weight_reason),
         )
 
     def _code(self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, done: int) -> str:

@@ -5,8 +5,8 @@ differ most. Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tutti.annotation.habits import scores_by_pair
 from tutti.annotation.judgements import JudgementKind, canonical, in_words
-from tutti.annotation.overview import scores_by_pair
 from tutti.annotation.pairs import Pair, Verdict
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement

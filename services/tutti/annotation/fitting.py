@@ -62,9 +62,16 @@ class Fitted:
 
 
 def fitted(
-    pairs: Sequence[PairLine], judgements: Sequence[JudgementLine], axis: str, version: str = RELIABILITY
+    pairs: Sequence[PairLine],
+    judgements: Sequence[JudgementLine],
+    axis: str,
+    version: str = RELIABILITY,
+    weights: Mapping[str, float] | None = None,
 ) -> Fitted:
-    """Fit the judgements of an axis by a version of FITS. Both bad counts as a tie."""
+    """Fit the judgements of an axis by a version of FITS. Both bad counts as a tie.
+
+    `weights` above 0 and below 1 are by the keys of annotators; the others have the weight 1.
+    """
     index = {pair.number: place for place, pair in enumerate(pairs)}
     said = [each for each in judgements if axis in each.scores]
     keys = sorted({each.annotator for each in said})
@@ -78,11 +85,13 @@ def fitted(
         lengths=np.array([[float(length(text)) for text in pair.answers] for pair in pairs]).reshape(len(pairs), 2),
         margins=known.reshape(len(pairs)),
         annotators=len(keys),
+        weights=np.array([(weights or {}).get(key, 1.0) for key in keys], np.float64),
     )
     found = fit(observed, alike=version == PLAIN)
     ordinary = np.isnan(known)
-    votes = np.bincount(observed.pair, minlength=len(pairs))
-    shares = np.bincount(observed.pair, observed.first, minlength=len(pairs)) / np.maximum(votes, 1)
+    votes = np.bincount(observed.pair, observed.weight, minlength=len(pairs))
+    first = np.bincount(observed.pair, observed.weight * observed.first, minlength=len(pairs))
+    shares = first / np.where(votes > 0, votes, 1.0)
     lines = [
         Preference(
             pair.prompt,
@@ -124,6 +133,7 @@ def _weighed(observed: Observations, found: Fit, keys: Sequence[str], ordinary: 
             _estimate(found.reliability[place], found.errors[place, 0]),
             _estimate(found.position[place], found.errors[place, 1]),
             _estimate(found.length[place], found.errors[place, 2]),
+            1.0 if observed.weights is None else float(observed.weights[place]),
         )
         for place, key in enumerate(keys)
     ]

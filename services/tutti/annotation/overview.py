@@ -3,16 +3,16 @@
 Promises: people are named by their keys in the campaign; no text of a pair is in it.
 """
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tutti.annotation.judgements import UNKNOWN_MS, JudgementKind, canonical, in_words
+from tutti.annotation.habits import habits, scores_by_pair
+from tutti.annotation.judgements import UNKNOWN_MS, JudgementKind
 from tutti.annotation.messages import Message
-from tutti.annotation.pairs import Kind
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
+from tutti.annotation.weighing import WHOLE
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CROWD_IMPORTED,
@@ -25,7 +25,6 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.judgements import LEAST_CONTROLS
 from tutti.judgements.agreement import alpha
-from tutti.judgements.habits import drift, straight
 
 ALPHA_NEEDS = 10
 """Pairs with at least two judgements, below which an agreement says nothing."""
@@ -50,8 +49,10 @@ class Estimated:
 
 @dataclass(frozen=True)
 class AnnotatorRow:
-    """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one;
-    `lacking` control pairs would identify its biases; `habits` are reasons in words to look at what the annotator does.
+    """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one, and
+    `weight` is the one that it used; `lacking` control pairs would identify its biases; `habits` are reasons in words
+    to look at what the annotator does. `set_weight` is what the owner set, because of `weight_reason`; `proposed` is
+    another weight that habits suggest, because of `proposal`, None if they suggest none.
     """
 
     key: str
@@ -68,6 +69,10 @@ class AnnotatorRow:
     weight: float | None
     lacking: int
     habits: Sequence[str]
+    set_weight: float
+    weight_reason: str
+    proposed: float | None
+    proposal: str
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,10 @@ def overview(known: Overview) -> OverviewView:
             GuidelineRow(each.version, each.title, each.current, each.judgements, each.retracted)
             for each in known.guidelines
         ],
-        annotators=[_row(each, times.get(each.key, []), found.get(each.key, [])) for each in known.annotators],
+        annotators=[
+            _row(each, times.get(each.key, []), found[each.key].words if each.key in found else [])
+            for each in known.annotators
+        ],
     )
 
 
@@ -191,49 +199,6 @@ def _agreement(kept: Sequence[StoredJudgement], axis: str) -> Agreement:
 def _forecast(campaign: Campaign, words: float | None) -> float | None:
     judgements = campaign.wanted / (1 - campaign.spec.controls)
     return None if words is None else forecast_hours(judgements, words)
-
-
-def habits(kept: Sequence[StoredJudgement], axis: str) -> Mapping[str, Sequence[str]]:
-    """Unusual habits of annotators, by key: runs of one score as displayed, and decreasing agreement."""
-    ordinary = [each for each in kept if each.kind == Kind.ORDINARY and axis in each.scores]
-    shown: dict[str, list[StoredJudgement]] = {}
-    for each in ordinary:
-        shown.setdefault(each.annotator, []).append(each)
-    every, sums = Counter[Hashable](each.scores[axis] for each in ordinary), Counter[str]()
-    for pair, said in scores_by_pair(ordinary, axis).items():
-        sums[pair] = sum((score > 0) - (score < 0) for score in said)
-    found = {}
-    for key, mine in shown.items():
-        scores: list[Hashable] = [each.scores[axis] for each in mine]
-        run = straight(scores, every - Counter(scores))
-        fading = drift(_agreed(mine, axis, sums))
-        words = [f"{in_words(run.score, 'left', 'right')} {run.length} times in a row"] if run else []
-        if fading:
-            words.append(f"agreed with others in {fading.before:.0%}, then in {fading.after:.0%}")
-        found[key] = words
-    return found
-
-
-def _agreed(mine: Sequence[StoredJudgement], axis: str, sums: Mapping[str, int]) -> list[bool]:
-    """For the pairs on which both have a side, True if an annotator is on the side of the others."""
-    found = []
-    for each in mine:
-        score = canonical(each.scores, flipped=each.flipped)[axis]
-        own = (score > 0) - (score < 0) if isinstance(score, int) else 0
-        others = sums[each.pair] - own
-        if own and others:
-            found.append((own > 0) == (others > 0))
-    return found
-
-
-def scores_by_pair(kept: Iterable[StoredJudgement], axis: str) -> Mapping[str, list[float]]:
-    """The scores of each ordinary pair on an axis, -2 … 2 from its first to its second answer; not `both bad`."""
-    found: dict[str, list[float]] = {}
-    for each in kept:
-        score = canonical(each.scores, flipped=each.flipped).get(axis)
-        if each.kind == Kind.ORDINARY and isinstance(score, int):
-            found.setdefault(each.pair, []).append(float(score))
-    return found
 
 
 def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> AnnotatorRow:
@@ -259,6 +224,10 @@ def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> Annota
         weight=annotator.weight if annotator.HasField("weight") else None,
         lacking=max(0, LEAST_CONTROLS - annotator.controls),
         habits=found,
+        set_weight=annotator.set_weight if annotator.HasField("set_weight") else WHOLE,
+        weight_reason=annotator.weight_reason,
+        proposed=annotator.proposed_weight if annotator.HasField("proposed_weight") else None,
+        proposal=annotator.proposal,
     )
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tutti.annotation.overview import ALPHA_NEEDS, Agreement, Overview, overview, scores_by_pair
+from tutti.annotation.habits import scores_by_pair
+from tutti.annotation.overview import ALPHA_NEEDS, Agreement, Overview, overview
 from tutti.annotation.rows import StoredJudgement
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_ACTIVE,

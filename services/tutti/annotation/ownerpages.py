@@ -167,7 +167,7 @@ class OwnerPages:
             campaign = self._locked(unit, visit)
             made = messages.Answer(visit.form.get("text", ""), visit.principal.user)
             messages.answer(self._tables, unit, campaign.name, visit.form.get("id", ""), made)
-            self._tables.campaigns.put(unit, campaign)
+            self._campaigns.note(unit, campaign)
 
         self._units.run(answer)
         return Redirect(f"/annotation/{visit.path['campaign']}/messages")
@@ -183,7 +183,7 @@ class OwnerPages:
             return Overview(
                 campaign,
                 list(self._rows.kept(unit, campaign.name, counted=True)),
-                listing.listed(self._rows, unit, campaign.name),
+                listing.listed(self._rows, unit, campaign),
                 last_hour=self._last_hour(unit, campaign),
                 remarks=remarks.remarks(self._tables, unit, campaign.name, REMARKS),
                 messages=messages.sent(self._tables, unit, campaign.name),

@@ -16,6 +16,7 @@ from tutti.annotation.ownerpages import OwnerPages
 from tutti.annotation.rows import Annotator
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
+from tutti.annotation.weighing import WHOLE
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.names import check_name
@@ -161,8 +162,10 @@ class AnnotationPages:
             campaign, annotator = self._found(unit, visit, name)
             told = {"campaign": campaign.name, "annotator": annotator.key, "user": annotator.user}
             standing = {"state": annotator.state, "reason": annotator.reason, "completion_code": annotator.code}
+            weight = {"weight": annotator.weight, "weight_reason": annotator.weight_reason}
             written = _messages(messages.sent(self._tables, unit, name, annotator=annotator.key))
-            return {**told, **standing, "judgements": remarks.own(self._tables, unit, annotator), "messages": written}
+            said = {"judgements": remarks.own(self._tables, unit, annotator), "messages": written}
+            return {**told, **standing, **weight, **said}
 
         return self._units.run(look)
 
@@ -282,6 +285,9 @@ def _standing(standing: Standing, before: str) -> dict[str, object]:
     if standing.qualification:
         found["qualification"] = dict(standing.qualification)
     found |= {key: words for key, words in (("warning", standing.warning), ("code", standing.code)) if words}
+    weight, why = standing.weight
+    if weight < WHOLE:
+        found["weight"] = {"weight": weight, "why": why}
     if standing.agreement is not None:
         found["agreement"] = {"of": standing.agreement[0], "agreed": standing.agreement[1]}
     return found

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.annotation import fitting
+from tutti.annotation import fitting, weighing
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
-from tutti.annotation.merging import Lines, merged, whose
+from tutti.annotation.merging import Lines, key_of, merged, whose
 from tutti.annotation.sets import LINES
 from tutti.annotation.tables import Tables
+from tutti.annotation.weighing import Weight
 from tutti.backbone import Blobs
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
@@ -26,11 +27,15 @@ from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
 
 MOST_CAMPAIGNS = 16
+NO_WEIGHT = "NO_WEIGHT"
+"""The reason by which a fit counts the judgements that are not in it since their annotator has the weight 0."""
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """The published judgements of a campaign. `axes` are in its order, `excluded` are counts by reason."""
+    """The published judgements of a campaign. `axes` are in its order, `excluded` are counts by reason, `weights` those
+    below 1 by the keys of annotators.
+    """
 
     manifest: Manifest
     lines: Lines
@@ -38,6 +43,7 @@ class _Judged:
     simulated: bool
     imported: bool
     excluded: dict[str, int]
+    weights: dict[str, Weight]
 
 
 def check(spec: PreferencesSpec) -> None:
@@ -82,12 +88,22 @@ def preferring(host: Host, tables: Tables) -> Work[Preferences]:
         simulated = sets[0].simulated
         if any(each.simulated != simulated for each in sets):
             raise WorkFailed("people judged in one campaign and simulated annotators in another; fit them apart")
-        pairs, judgements = merged([each.lines for each in sets])
+        every = merged([each.lines for each in sets])
+        weights = {
+            key_of(key, place): weight for place, each in enumerate(sets) for key, weight in each.weights.items()
+        }
+        values = {key: weight.value for key, weight in weights.items()}
+        pairs, judgements = weighing.counted(every, values)
         if not judgements:
             raise WorkFailed(f"{spec.campaign} has no judgement that can be fitted; run another campaign")
         context.check()
-        found = context.pool(fitting.fitted, pairs, judgements, axis, spec.fit or RELIABILITY)
-        manifest = _manifest(host, spec, axis, sets, found, producer)
+        found = context.pool(fitting.fitted, pairs, judgements, axis, spec.fit or RELIABILITY, values)
+        excluded = Counter[str]()
+        for each in sets:
+            excluded.update(each.excluded)
+        if no_weight := len(every[1]) - len(judgements):
+            excluded[NO_WEIGHT] = no_weight
+        manifest = _manifest(host, spec, axis, sets, found, producer, excluded=excluded, weights=weights)
         result = publish(host.blobs, "annotation", manifest, data_bytes=0)
 
         def fill(unit: Unit, preferences: Preferences) -> None:
@@ -118,15 +134,24 @@ def _read(blobs: Blobs, judged: JudgedCampaign) -> _Judged:
         bool(fields.value("simulated")),
         fields.has("imported"),
         {str(reason): counts.count(str(reason)) for reason in excluded} if isinstance(excluded, Mapping) else {},
+        {
+            each.text("annotator"): Weight(each.number("weight"), each.text("reason"))
+            for each in fields.objects("weights", missing=())
+        },
     )
 
 
 def _manifest(
-    host: Host, spec: PreferencesSpec, axis: str, sets: Sequence[_Judged], found: Fitted, producer: str
+    host: Host,
+    spec: PreferencesSpec,
+    axis: str,
+    sets: Sequence[_Judged],
+    found: Fitted,
+    producer: str,
+    *,
+    excluded: Mapping[str, int],
+    weights: Mapping[str, Weight],
 ) -> Manifest:
-    excluded = Counter[str]()
-    for each in sets:
-        excluded.update(each.excluded)
     first, *others = [each.manifest.content_digest for each in sets]
     body: dict[str, JsonValue] = {
         "annotators": [each.to_json() for each in found.annotators],
@@ -145,6 +170,8 @@ def _manifest(
         body["imported"] = True
     if others:
         body["other_judgement_sets"] = list(others)
+    if weights:
+        body["weights"] = weighing.to_json(weights)
     return Manifest(Kind.PREFERENCES, body, (), producer)
 
 

@@ -45,7 +45,8 @@ BATCH = 500
 @dataclass(frozen=True, slots=True)
 class Annotator:
     """A user in a campaign. `places` counts the pairs that were assigned, `guideline` is the version that was read,
-    `code` says that he or she was done; empty before.
+    `code` says that he or she was done; empty before. `weight` is that of the judgements in fits, from 0 to 1, which
+    the owner has set because of `weight_reason`.
     """
 
     campaign: str
@@ -56,6 +57,8 @@ class Annotator:
     guideline: str
     places: int
     code: str = ""
+    weight: float = 1.0
+    weight_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message as AnyMessage
 
-from tutti.annotation import demonstrations, erasing, guidelines, messages, preferring, verdicts, versions
+from tutti.annotation import demonstrations, erasing, guidelines, messages, preferring, verdicts, versions, weighing
 from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, check_reason, extended, filled
 from tutti.annotation.listing import listed, wire
@@ -84,6 +84,7 @@ from tutti.contracts.annotation.v1 import (
     SettledPair,
     SettlePairRequest,
     UpdateGuidelineRequest,
+    WeighAnnotatorRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
@@ -314,13 +315,13 @@ class AnnotationApi:
         name = check_name("campaigns", request.campaign, field="campaign")
 
         def look(unit: Unit) -> tuple[list[WireAnnotator], list[Preferences]]:
-            self._tables.campaigns.get_for(unit, name, call.principal)
+            campaign = self._tables.campaigns.get_for(unit, name, call.principal)
             fits = [
                 each
                 for each in self._preferences.resource.select(unit, state=STATE_DONE)
                 if preferring.fits(each, name)
             ]
-            return listed(self._rows, unit, name), fits
+            return listed(self._rows, unit, campaign), fits
 
         found, fits = self._units.run(look)
         if fits:
@@ -348,6 +349,20 @@ class AnnotationApi:
 
         return wire(self._changed(request.campaign, call, retract))
 
+    def WeighAnnotator(self, request: WeighAnnotatorRequest, call: Call) -> WireAnnotator:
+        required(request, "campaign", "key")
+        made = weighing.read(request.weight if request.HasField("weight") else None, request.reason)
+
+        def weigh(unit: Unit, campaign: Campaign) -> Annotator:
+            found = self._rows.annotator(unit, campaign.name, key=request.key)
+            if found is None:
+                raise NotFound(f"the annotator {request.key} of {campaign.name}")
+            if not request.validate_only:
+                self._campaigns.weigh(unit, campaign, found, made)
+            return replace(found, weight=made.value, weight_reason=made.reason)
+
+        return wire(self._changed(request.campaign, call, weigh))
+
     def RequalifyAnnotator(self, request: RequalifyAnnotatorRequest, call: Call) -> WireAnnotator:
         required(request, "campaign", "key")
 
@@ -360,7 +375,7 @@ class AnnotationApi:
             if found.state != SUSPENDED or request.validate_only:
                 return found
             self._rows.qualify_again(unit, found)
-            self._tables.campaigns.put(unit, campaign)
+            self._campaigns.note(unit, campaign)
             return replace(found, state=INVITED, reason="")
 
         return wire(self._changed(request.campaign, call, requalify))
@@ -374,7 +389,7 @@ class AnnotationApi:
             found = erasing.texts(self._tables, unit, campaign.name, request.key)
             if not request.validate_only:
                 erasing.erase(self._tables, unit, campaign.name, request.key)
-                self._tables.campaigns.put(unit, campaign)
+                self._campaigns.note(unit, campaign)
             return found
 
         return self._changed(request.campaign, call, erase)
@@ -395,7 +410,7 @@ class AnnotationApi:
             made = messages.Answer(request.text, call.principal.user, only_checked=request.validate_only)
             found = messages.answer(self._tables, unit, campaign.name, request.id, made)
             if not request.validate_only:
-                self._tables.campaigns.put(unit, campaign)
+                self._campaigns.note(unit, campaign)
             return found
 
         return messages.wire(request.campaign, self._changed(request.campaign, call, answer))
@@ -418,7 +433,7 @@ class AnnotationApi:
         def review(unit: Unit, campaign: Campaign) -> Demonstration:
             found = demonstrations.review(self._tables, unit, campaign.name, request, call.principal)
             if not request.validate_only:
-                self._tables.campaigns.put(unit, campaign)
+                self._campaigns.note(unit, campaign)
             return found
 
         return self._changed(request.campaign, call, review)

@@ -1,8 +1,8 @@
 """The judgement set of a campaign: what people said, as one immutable manifest with two files of JSON lines.
 
-Promises: its content follows from the set of judgements, in whatever order they arrived, and from no resource's name;
+Promises: its content follows from the judgements and their weights, in whatever order they arrived, and from no name;
 it has no time, duration, comment or user, and does not say which model wrote an answer. A judgement that is not in it
-leaves no trace in it.
+leaves no trace in it. Weights below 1 are in it, each with its reason, and no others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tutti.annotation.judgements import JudgementKind, canonical, is_fast
 from tutti.annotation.pairs import Kind, Pair
 from tutti.annotation.rows import StoredJudgement
+from tutti.annotation.weighing import Weight
 from tutti.corpus.judgementset import JudgementLine, PairLine
 
 LINES = "annotation/lines"
@@ -22,15 +23,24 @@ TOO_FAST = "TOO_FAST"
 
 @dataclass(frozen=True)
 class JudgementSet:
-    """`excluded` counts judgements that are not in it, by reason; annotators who were retracted are in no count."""
+    """`excluded` counts judgements that are not in it, by reason; annotators who were retracted are in no count.
+    `weights` has those below 1, by the keys of annotators.
+    """
 
     pairs: Sequence[PairLine]
     judgements: Sequence[JudgementLine]
     excluded: Mapping[str, int]
+    weights: Mapping[str, Weight]
 
 
-def collect(kept: Iterable[StoredJudgement], pairs: Mapping[str, Pair], number_of: Mapping[int, Pair]) -> JudgementSet:
-    """The set of judgements, in canonical order; `number_of` has the pairs by number.
+def collect(
+    kept: Iterable[StoredJudgement],
+    pairs: Mapping[str, Pair],
+    number_of: Mapping[int, Pair],
+    weights: Mapping[str, Weight],
+) -> JudgementSet:
+    """The set of judgements, in canonical order; `number_of` has the pairs by number, `weights` those below 1 by the
+    keys of annotators.
 
     A swapped control is a judgement of the pair that it repeats. What was skipped or flagged, and the qualification, is
     no part of it.
@@ -49,4 +59,6 @@ def collect(kept: Iterable[StoredJudgement], pairs: Mapping[str, Pair], number_o
         lines.append(JudgementLine(about.number, each.annotator, each.guideline, not each.flipped, scores))
     lines.sort(key=lambda line: (line.pair, line.annotator, line.left, sorted(map(str, line.scores.items()))))
     found = [PairLine(each.number, str(each.kind), each.prompt, each.answers) for _, each in sorted(judged.items())]
-    return JudgementSet(found, lines, {TOO_FAST: fast} if fast else {})
+    present = {each.annotator for each in lines}
+    weighed = {key: weight for key, weight in weights.items() if key in present}
+    return JudgementSet(found, lines, {TOO_FAST: fast} if fast else {}, weighed)

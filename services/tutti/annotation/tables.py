@@ -6,7 +6,7 @@ Promises: a judgement is never changed or deleted; what an annotator wrote in wo
 
 from collections.abc import Iterable
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, Text
 
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.limits import Limits
@@ -53,6 +53,8 @@ class Tables:
             Column("guideline", NAME, nullable=False),
             Column("places", Integer, nullable=False),
             Column("code", NAME, nullable=False, server_default=""),
+            Column("weight", Float(53), nullable=False, server_default="1"),
+            Column("weight_reason", Text, nullable=False, server_default=""),
         )
         given, needed = Column("given", Integer, nullable=False), Column("needed", Integer, nullable=False)
         self.pairs = declare(

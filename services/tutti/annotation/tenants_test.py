@@ -46,6 +46,7 @@ from tutti.contracts.annotation.v1 import (
     ReviewDemonstrationRequest,
     SettlePairRequest,
     UpdateGuidelineRequest,
+    WeighAnnotatorRequest,
 )
 from tutti.contracts.annotation.v1.annotation_pb2 import DESCRIPTOR
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
@@ -84,6 +85,7 @@ CHANGES: dict[str, Message] = {
     "EraseAnnotator": EraseAnnotatorRequest(campaign=NAME, key="ada"),
     "AnswerMessage": AnswerMessageRequest(campaign=NAME, id="x", text="no answer"),
     "RequalifyAnnotator": RequalifyAnnotatorRequest(campaign=NAME, key="ada"),
+    "WeighAnnotator": WeighAnnotatorRequest(campaign=NAME, key="ada", weight=0.5, reason="no reason"),
     "ReviewDemonstration": ReviewDemonstrationRequest(campaign=NAME, id="x", accepted=True),
 }
 ELSEWHERE = {"ListCampaigns", "ListPreferences", "ListDemonstrations"}

@@ -6,8 +6,10 @@ import click
 
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
+from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
+from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
@@ -20,6 +22,7 @@ from tutti.contracts.annotation.v1 import (
     ListMessagesRequest,
     RequalifyAnnotatorRequest,
     RetractAnnotatorRequest,
+    WeighAnnotatorRequest,
 )
 from tutti.judgements import LEAST_CONTROLS
 
@@ -42,6 +45,9 @@ def ls(campaign: str, output: str, **where: Any) -> None:
     Sharpness says how reliably the better answer is chosen; position is the leaning to the left answer, length that to
     the longer one. They are known once preferences were fitted to the campaign, each with its standard error.
     With fewer than ten control pairs, position and length are not identified.
+
+    A weight is proposed where a tenth of the judgements or more were too fast, or where a run of one score is longer
+    than chance explains: the share of the other judgements. `tutti annotators weight` sets it; nothing else does.
     """
     with served(**where) as client:
         request = ListAnnotatorsRequest(campaign=resolved(client, "campaigns", campaign))
@@ -53,11 +59,22 @@ def ls(campaign: str, output: str, **where: Any) -> None:
 
 
 def _brief(row: Plain) -> Plain:
-    """Estimates as `1.52 ± 0.30`, empty without a fit, with a remark where too few controls identify them."""
+    """Estimates as `1.52 ± 0.30`, empty without a fit, with a remark where too few controls identify them; the weight
+    that was set, with the one that is proposed.
+    """
     shown = {name: _estimate(row.get(name)) for name in ESTIMATES}
     if int(row.get("controls") or 0) < LEAST_CONTROLS:
         shown |= {name: f"{shown[name]} (few controls)" for name in BIASES if shown[name]}
-    return {**row, **shown, "weight": "" if row.get("weight") is None else row["weight"]}
+    weight, proposed = _set_weight(row), row.get("proposed_weight")
+    is_proposed = proposed is not None and proposed < weight
+    reasons = (row.get("reason"), row.get("weight_reason"), row.get("proposal") if is_proposed else "")
+    shown["weight"] = f"{weight:g} ({proposed:g} proposed)" if is_proposed else f"{weight:g}"
+    return {**row, **shown, "reason": "; ".join(each for each in reasons if each)}
+
+
+def _set_weight(row: Plain) -> float:
+    found = row.get("set_weight")
+    return 1.0 if found is None else float(found)
 
 
 def _estimate(value: Any) -> str:
@@ -117,6 +134,46 @@ def retract(campaign: str, key: str, reason: str, output: str, **where: Any) -> 
         print_json(plain(found))
     else:
         click.echo(f"annotator {found.key} of {found.campaign} is retracted")
+
+
+@annotators.command("weight", short_help="Set the weight of an annotator in fits.")
+@click.argument("campaign")
+@click.argument("key")
+@click.option(
+    "--weight", type=FiniteRange(0, 1), required=True,
+    help="From 0, for judgements that are not fitted, to 1, for those that count fully.",
+)  # fmt: skip
+@click.option("--reason", default="", help="Reason, which the annotator sees; required below 1.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@output_option
+@connection_options
+def weight(campaign: str, key: str, weight: float, reason: str, dry_run: bool, output: str, **where: Any) -> None:
+    """Set the weight that the judgements of annotator KEY of CAMPAIGN have when preferences are fitted.
+
+    The annotator sees the weight and the reason, and can object with a message. Judgements that were published are
+    published anew with the weight and the reason, so write nothing personal; the next run of the recipe fits
+    preferences anew, and trains what follows from them. Undo it with --weight 1.
+
+    \b
+    tutti annotators weight trial a003 --weight 0.5 --reason "the same key for an hour" --dry-run
+    tutti annotators weight trial a003 --weight 1
+    """
+    with connected(**where) as client:
+        name = resolved(client, "campaigns", campaign)
+        listed = client.annotation.ListAnnotators(ListAnnotatorsRequest(campaign=name)).annotators
+        before = next((each for each in listed if each.key == key), None)
+        if before is None:
+            raise Failure(f"{name} has no annotator {key}: `tutti annotators ls {campaign}` lists them")
+        request = WeighAnnotatorRequest(
+            request_id=fresh_id(), campaign=name, key=key, weight=weight, reason=reason, validate_only=dry_run
+        )
+        found = client.annotation.WeighAnnotator(request)
+    if output == JSON:
+        print_json(plain(found))
+        return
+    judgements = f"{before.judged + before.controls} judgements of {key} of {name}"
+    was = "would get" if dry_run else "have"
+    click.echo(f"the {judgements} {was} the weight {found.set_weight:g}, instead of {_set_weight(plain(before)):g}")
 
 
 @annotators.command("erase", short_help="Delete what an annotator wrote in words.")

@@ -1,5 +1,7 @@
 """The table of annotators: biases that too few controls identify say so."""
 
+from typing import Any
+
 import pytest
 
 from tutti.annotation.commands.annotators import _brief
@@ -13,3 +15,17 @@ def test_a_bias_says_that_too_few_controls_identify_it(controls: int, remark: st
     assert row["sharpness"] == "0.51 ± 0.20"
     assert row["position"] == f"0.51 ± 0.20{remark}"
     assert row["length"] == ""
+
+
+@pytest.mark.parametrize(
+    ("row", "weight", "reason"),
+    [
+        ({}, "1", ""),
+        ({"set_weight": 0.0, "weight_reason": "asleep"}, "0", "asleep"),
+        ({"set_weight": 1.0, "proposed_weight": 0.2, "proposal": "a run"}, "1 (0.2 proposed)", "a run"),
+        ({"set_weight": 0.2, "proposed_weight": 0.2, "proposal": "a run", "weight_reason": "keys"}, "0.2", "keys"),
+    ],
+)
+def test_a_weight_is_shown_with_a_lower_one_that_is_proposed(row: dict[str, Any], weight: str, reason: str) -> None:
+    shown = _brief({"key": "a000", "controls": LEAST_CONTROLS, **row})
+    assert (shown["weight"], shown["reason"]) == (weight, reason)

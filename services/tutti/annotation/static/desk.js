@@ -122,6 +122,7 @@ class Desk {
     this.line();
     this.shelve();
     this.tellAnswer();
+    this.tellWeight(before);
     const { state, done, qualification } = this.standing;
     if (state === "guideline_changed") {
       this.queue = this.undone; // no pair is judged before what is new was read
@@ -525,6 +526,13 @@ class Desk {
     if (this.isAnswered) this.notice(say("answered", { key: this.keymap.keyOf("ask") }));
   }
 
+  // Says so when the page opens and when the owner changes it, if the judgements do not count fully.
+  tellWeight(before) {
+    const { weight } = this.standing;
+    if (!weight || (before?.weight?.weight === weight.weight && before.weight.why === weight.why)) return;
+    this.notice(`${say("weighed", weight)} ${say("weighedAsk", { key: this.keymap.keyOf("ask") })}`);
+  }
+
   get answersSeen() {
     return Math.max(this.seen, Number(localStorage.getItem(`${SEEN}/${this.calls.campaign}/${this.calls.annotator}`)) || 0);
   }
@@ -630,7 +638,7 @@ class Desk {
       leaves = true;
       $("dialog-form").requestSubmit();
     };
-    await show(say("own"), ownData(this.calls.campaign, this.standing?.code, leave));
+    await show(say("own"), ownData(this.calls.campaign, this.standing ?? {}, leave));
     if (leaves) await this.withdraw();
   }
 

@@ -57,7 +57,7 @@ export function conversation(messages) {
 
 // Why there is no pair, and when there may be one; `undo` is called by a button while there is something to undo, and
 // `askOwner` by another one.
-export function waiting({ state, reason, done, agreement, code }, undo = null, askOwner = null) {
+export function waiting({ state, reason, done, agreement, code, weight }, undo = null, askOwner = null) {
   const body = element("div");
   const add = (text) => text && body.append(paragraph(text));
   if (state === "no_pairs" && code) add(say("closedWords", { done }));
@@ -66,6 +66,7 @@ export function waiting({ state, reason, done, agreement, code }, undo = null, a
   if (state === "no_pairs") add(say("noPairsWhen"));
   if (state === "paused") add(say("pausedWhen"));
   if (agreement) add(say("agreement", agreement));
+  if (weight) add(say("weighed", weight));
   if (code) body.append(element("p", { dir: "auto" }, element("strong", {}, say("code", { code }))));
   if (undo && state === "no_pairs") {
     const button = element("button", { type: "button" }, say("undoLast"));
@@ -81,10 +82,11 @@ export function waiting({ state, reason, done, agreement, code }, undo = null, a
 }
 
 // What is stored of the annotator; `leave` is called by its button.
-export function ownData(campaign, code, leave) {
+export function ownData(campaign, { code, weight }, leave) {
   const data = element("a", { href: `/annotation/${encodeURIComponent(campaign)}/own.json`, download: "own.json" }, say("ownData"));
   const body = element("div", {}, paragraph(say("ownWords")), element("p", {}, data));
   if (code) body.append(paragraph(say("code", { code })));
+  if (weight) body.append(paragraph(say("weighed", weight)));
   const withdraw = element("button", { type: "button" }, say("withdraw"));
   withdraw.addEventListener("click", leave);
   body.append(element("p", {}, withdraw));

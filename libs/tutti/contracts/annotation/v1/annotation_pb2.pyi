@@ -705,6 +705,10 @@ class Annotator(_message.Message):
     LENGTH_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
     COMPLETION_CODE_FIELD_NUMBER: _builtins.int
+    SET_WEIGHT_FIELD_NUMBER: _builtins.int
+    WEIGHT_REASON_FIELD_NUMBER: _builtins.int
+    PROPOSED_WEIGHT_FIELD_NUMBER: _builtins.int
+    PROPOSAL_FIELD_NUMBER: _builtins.int
     campaign: _builtins.str
     """campaign that the user judges in."""
     key: _builtins.str
@@ -727,6 +731,14 @@ class Annotator(_message.Message):
     """weight of the judgements in the newest fit; only after a fit."""
     completion_code: _builtins.str
     """completion_code that the annotator was shown at the end; empty before."""
+    set_weight: _builtins.float
+    """set_weight is the weight that the owner set for fits, from 0 to 1; 1 unless another one was set."""
+    weight_reason: _builtins.str
+    """weight_reason: why the owner set it, as text."""
+    proposed_weight: _builtins.float
+    """proposed_weight, if many judgements were too fast or a run of one score is too long; it is not applied."""
+    proposal: _builtins.str
+    """proposal: why a weight is proposed, as text."""
     @_builtins.property
     def sharpness(self) -> Global___Estimate:
         """sharpness: the reliability of choosing the better answer; only after a fit."""
@@ -756,15 +768,23 @@ class Annotator(_message.Message):
         length: Global___Estimate | None = ...,
         weight: _builtins.float | None = ...,
         completion_code: _builtins.str = ...,
+        set_weight: _builtins.float | None = ...,
+        weight_reason: _builtins.str = ...,
+        proposed_weight: _builtins.float | None = ...,
+        proposal: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_sharpness", b"_sharpness", "_weight", b"_weight", "length", b"length", "position", b"position", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "length", b"length", "position", b"position", "proposed_weight", b"proposed_weight", "set_weight", b"set_weight", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "reason", b"reason", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "proposal", b"proposal", "proposed_weight", b"proposed_weight", "reason", b"reason", "set_weight", b"set_weight", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight", "weight_reason", b"weight_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__length: _TypeAlias = _typing.Literal["length"]  # noqa: Y015
     _WhichOneofArgType__length: _TypeAlias = _typing.Literal["_length", b"_length"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
     _WhichOneofArgType__position: _TypeAlias = _typing.Literal["_position", b"_position"]  # noqa: Y015
+    _WhichOneofReturnType__proposed_weight: _TypeAlias = _typing.Literal["proposed_weight"]  # noqa: Y015
+    _WhichOneofArgType__proposed_weight: _TypeAlias = _typing.Literal["_proposed_weight", b"_proposed_weight"]  # noqa: Y015
+    _WhichOneofReturnType__set_weight: _TypeAlias = _typing.Literal["set_weight"]  # noqa: Y015
+    _WhichOneofArgType__set_weight: _TypeAlias = _typing.Literal["_set_weight", b"_set_weight"]  # noqa: Y015
     _WhichOneofReturnType__sharpness: _TypeAlias = _typing.Literal["sharpness"]  # noqa: Y015
     _WhichOneofArgType__sharpness: _TypeAlias = _typing.Literal["_sharpness", b"_sharpness"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
@@ -773,6 +793,10 @@ class Annotator(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__length) -> _WhichOneofReturnType__length | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__position) -> _WhichOneofReturnType__position | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__proposed_weight) -> _WhichOneofReturnType__proposed_weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__set_weight) -> _WhichOneofReturnType__set_weight | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__sharpness) -> _WhichOneofReturnType__sharpness | None: ...
     @_typing.overload
@@ -901,6 +925,50 @@ class RetractAnnotatorRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetractAnnotatorRequest: _TypeAlias = RetractAnnotatorRequest  # noqa: Y015
+
+@_typing.final
+class WeighAnnotatorRequest(_message.Message):
+    """WeighAnnotatorRequest contains the weight."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    campaign: _builtins.str
+    """campaign of the annotator."""
+    key: _builtins.str
+    """key of the annotator."""
+    weight: _builtins.float
+    """weight from 0, for judgements that are not fitted, to 1."""
+    reason: _builtins.str
+    """reason as text, which the annotator sees and published judgements contain; required for a weight below 1."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        campaign: _builtins.str = ...,
+        key: _builtins.str = ...,
+        weight: _builtins.float | None = ...,
+        reason: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_weight", b"_weight", "weight", b"weight"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weight", b"_weight", "campaign", b"campaign", "key", b"key", "reason", b"reason", "request_id", b"request_id", "validate_only", b"validate_only", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+
+Global___WeighAnnotatorRequest: _TypeAlias = WeighAnnotatorRequest  # noqa: Y015
 
 @_typing.final
 class EraseAnnotatorRequest(_message.Message):

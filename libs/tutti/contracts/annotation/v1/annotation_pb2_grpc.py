@@ -122,6 +122,11 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
                 _registered_method=True)
+        self.WeighAnnotator = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/WeighAnnotator',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.WeighAnnotatorRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+                _registered_method=True)
         self.RequalifyAnnotator = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/RequalifyAnnotator',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RequalifyAnnotatorRequest.SerializeToString,
@@ -335,6 +340,14 @@ class AnnotationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WeighAnnotator(self, request, context):
+        """WeighAnnotator sets the weight that the judgements of an annotator have in fits. A published campaign is published
+        again if that changes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RequalifyAnnotator(self, request, context):
         """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
         count. An annotator who did not fail is returned unchanged.
@@ -542,6 +555,11 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
             'RetractAnnotator': grpc.unary_unary_rpc_method_handler(
                     servicer.RetractAnnotator,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
+            ),
+            'WeighAnnotator': grpc.unary_unary_rpc_method_handler(
+                    servicer.WeighAnnotator,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.WeighAnnotatorRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.SerializeToString,
             ),
             'RequalifyAnnotator': grpc.unary_unary_rpc_method_handler(
@@ -1089,6 +1107,33 @@ class AnnotationService:
             target,
             '/tutti.annotation.v1.AnnotationService/RetractAnnotator',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WeighAnnotator(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/WeighAnnotator',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.WeighAnnotatorRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.Annotator.FromString,
             options,
             channel_credentials,

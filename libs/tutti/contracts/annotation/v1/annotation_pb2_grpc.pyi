@@ -75,6 +75,10 @@ class AnnotationServiceStub:
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
+    WeighAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.WeighAnnotatorRequest, _annotation_pb2.Annotator]
+    """WeighAnnotator sets the weight that the judgements of an annotator have in fits. A published campaign is published
+    again if that changes.
+    """
     RequalifyAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RequalifyAnnotatorRequest, _annotation_pb2.Annotator]
     """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
     count. An annotator who did not fail is returned unchanged.
@@ -159,6 +163,10 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
     RetractAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
+    WeighAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.WeighAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
+    """WeighAnnotator sets the weight that the judgements of an annotator have in fits. A published campaign is published
+    again if that changes.
+    """
     RequalifyAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RequalifyAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """RequalifyAnnotator lets an annotator who did not pass the qualification take it again. The earlier answers do not
     count. An annotator who did not fail is returned unchanged.
@@ -342,6 +350,16 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
         """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
+
+    @_abc_1.abstractmethod
+    def WeighAnnotator(
+        self,
+        request: _annotation_pb2.WeighAnnotatorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.Annotator, _abc.Awaitable[_annotation_pb2.Annotator]]:
+        """WeighAnnotator sets the weight that the judgements of an annotator have in fits. A published campaign is published
+        again if that changes.
+        """
 
     @_abc_1.abstractmethod
     def RequalifyAnnotator(
