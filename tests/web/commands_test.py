@@ -63,6 +63,16 @@ def test_a_user_is_added_listed_invited_again_and_disabled(served: Hosted) -> No
     assert [each.get("/runs").status for each in (visitor, again)] == [401, 401]
 
 
+def test_the_name_of_a_user_is_erased_and_the_audit_trail_still_verifies(served: Hosted) -> None:
+    user = tutti(served, "users", "add", "Bob Example", "--role", "engineer")["user"]
+    assert tutti(served, "users", "erase", user, "--dry-run")["display_name"] == "Bob Example"
+    assert tutti(served, "users", "erase", user)["links"] == 1
+    listed = {each["name"]: each for each in tutti(served, "users", "ls")}
+    assert (listed[user]["display_name"], listed[user]["state"]) == ("", "disabled")
+    (verified,) = tutti(served, "audit", "verify", "--service", "access")
+    assert verified["problems"] == []
+
+
 def test_a_user_calls_with_a_token_until_disabled(served: Hosted) -> None:
     user = tutti(served, "users", "add", "Eve Example", "--role", "engineer")["user"]
     token = tutti(served, "token", "create", "--user", user)["token"]

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from tutti.access import sessions
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
-from tutti.access.tables import Link, Tables
-from tutti.access.tokens import TAKEN, TokenCalls, check_digest, timestamp, wire_of
+from tutti.access.tables import Link, Personal, Tables
+from tutti.access.tokens import PEOPLE, TAKEN, TokenCalls, check_digest, timestamp, wire_of
 from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.identity import principal
@@ -35,6 +35,8 @@ from tutti.contracts.access.v1 import (
     CreateUserRequest,
     CreateUserResponse,
     DisableUserRequest,
+    ErasedUser,
+    EraseUserRequest,
     IssueLinkRequest,
     IssueLinkResponse,
     ListUsersResponse,
@@ -50,7 +52,8 @@ from tutti.contracts.options.v1 import Role as WireRole
 LINK_REFUSED, TOO_MANY_FAILURES = "LINK_REFUSED", "TOO_MANY_FAILURES"
 ROLES = (WireRole.ROLE_OPERATOR, WireRole.ROLE_ENGINEER, WireRole.ROLE_ANNOTATOR)
 LONGEST_NAME = 200
-LOGIN, LOGOUT, ISSUE_LINK = "log in", "log out", "issue a login link"
+LOGIN, LOGOUT, ISSUE_LINK, ERASE = "log in", "log out", "issue a login link", "erase a user"
+BUILT_IN = frozenset(f"users/{role.value}" for role in PEOPLE)
 declare(
     {
         LINK_REFUSED: "the login link is unknown, expired or used",
@@ -94,7 +97,8 @@ class AccessApi(TokenCalls):
             if request.validate_only:
                 return user
             made = self._tables.users.create(unit, user, request)
-            self._tables.name_person(unit, made.name, request.display_name.strip())
+            if made.state != USER_STATE_DISABLED:  # a request that is repeated does not bring back an erased name
+                self._tables.name_person(unit, made.name, request.display_name.strip())
             return made
 
         return CreateUserResponse(user=self._units.run(create))
@@ -117,6 +121,32 @@ class AccessApi(TokenCalls):
             return self._tables.users.put(unit, user)
 
         return self._units.run(disable)
+
+    def EraseUser(self, request: EraseUserRequest, call: Call) -> ErasedUser:
+        name = check_name("users", request.name)
+        if name in BUILT_IN:
+            raise InvalidField("name", seen=name, expected="the user of a person; this one has no personal data")
+
+        def erase(unit: Unit) -> Personal:
+            user = self._tables.users.lock(unit, name)
+            found = self._tables.personal(unit, name)
+            if request.validate_only or (found == Personal() and user.state == USER_STATE_DISABLED):
+                return found
+            self._tables.erase(unit, name)
+            user.state = USER_STATE_DISABLED
+            self._tables.users.put(unit, user)
+            if not unit.wrote(name):
+                audit.changed(unit, call.principal, ERASE, name)
+            return found
+
+        found = self._units.run(erase)
+        return ErasedUser(
+            name=name,
+            display_name=found.display_name,
+            sessions=found.sessions,
+            links=found.links,
+            tokens=found.tokens,
+        )
 
     def IssueLink(self, request: IssueLinkRequest, call: Call) -> IssueLinkResponse:
         check_digest(request, "link_digest")

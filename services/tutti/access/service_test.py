@@ -20,6 +20,8 @@ from tutti.contracts.access.v1 import (
     AuthenticateTokenRequest,
     CreateUserRequest,
     DisableUserRequest,
+    ErasedUser,
+    EraseUserRequest,
     InviteNodeRequest,
     IssueLinkRequest,
     JoinNodeRequest,
@@ -61,6 +63,10 @@ class Callers:
 
     def disable(self, name: str) -> User:
         return self._world.insist(lambda: self._stubs[Role.OPERATOR].DisableUser(DisableUserRequest(name=name)))
+
+    def erase(self, name: str, *, validate_only: bool = False) -> ErasedUser:
+        request = EraseUserRequest(name=name, validate_only=validate_only)
+        return self._world.insist(lambda: self._stubs[Role.OPERATOR].EraseUser(request))
 
     def link(self, user: str = "", role: Role = Role.OPERATOR, digest: str = LINK) -> str:
         request = IssueLinkRequest(link_digest=digest, user=user)
@@ -128,15 +134,55 @@ def test_a_caller_may_create_links_for_itself_and_an_operator_for_anybody(caller
     assert list(callers.get("users/operator").roles) == [ROLE_OPERATOR]
 
 
+def rows(unit: Unit) -> dict[str, str]:
+    """All rows, by table."""
+    tables = unit.tx.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars().all()
+    return {table: repr(unit.tx.execute(text(f'SELECT * FROM "{table}"')).all()) for table in tables}  # noqa: S608
+
+
+def test_an_erased_user_is_an_id_without_a_person(world: Simulation, callers: Callers) -> None:
+    user = callers.create_user().name
+    callers.link(user)
+    callers.open()
+    callers.link(user, digest="e" * 64)
+    found = callers.erase(user, validate_only=True)
+    assert found == ErasedUser(name=user, display_name=PERSON, sessions=1, links=2)
+    assert callers.authenticate().display_name == PERSON
+    before = world.peek("access", lambda unit: list(audit.newest(unit, 100)))
+    callers.erase(user)
+    assert callers.erase(user) == ErasedUser(name=user)
+    assert callers.get(user).state == USER_STATE_DISABLED
+    assert callers.create_user().name == user  # the request arrives again, late
+    with pytest.raises(Refused) as refused:
+        callers.authenticate()
+    assert refused.value.reason == "SESSION_UNKNOWN"
+    told = world.peek("access", rows)
+    assert [table for table, values in told.items() if PERSON in values] == []
+    after = world.peek("access", lambda unit: list(audit.newest(unit, 100)))
+    changes = [each for each in after if each.outcome == audit.CHANGED]
+    assert [each for each in before if each.outcome == audit.CHANGED] == changes[1:]
+    assert (changes[0].resource, changes[0].action.rpartition("/")[2]) == (user, "EraseUser")
+
+
+def test_the_name_of_a_disabled_user_is_erased_and_audited_once(world: Simulation, callers: Callers) -> None:
+    user = callers.create_user().name
+    callers.disable(user)
+    for _ in range(2):
+        callers.erase(user)
+    changes = [each.action for each in world.peek("access", lambda unit: audit.newest(unit, 100))]
+    assert changes.count("erase a user") == 1
+
+
+def test_a_built_in_user_is_not_erased(callers: Callers) -> None:
+    callers.link()
+    with pytest.raises(InvalidField, match="the user of a person"):
+        callers.erase("users/operator")
+
+
 def test_what_is_personal_is_in_one_table_and_no_secret_is_in_any(world: Simulation, callers: Callers) -> None:
     user = callers.create_user().name
     callers.link(user)
     callers.open()
-
-    def rows(unit: Unit) -> dict[str, str]:
-        tables = unit.tx.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars().all()
-        return {table: repr(unit.tx.execute(text(f'SELECT * FROM "{table}"')).all()) for table in tables}  # noqa: S608
-
     told = world.peek("access", rows)
     assert [table for table, values in told.items() if PERSON in values] == ["people"]
     assert "outbox" in [table for table, values in told.items() if user in values]

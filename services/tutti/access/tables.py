@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, MetaData, Table, Text, delete, insert, or_, select, update
+from sqlalchemy import BigInteger, Column, MetaData, Table, Text, delete, func, insert, or_, select, update
 
 from tutti.access.sessions import Reason, Session
 from tutti.chassis.store.limits import Limits
@@ -60,6 +60,16 @@ class Token:
         if self.used_by:
             return USED
         return EXPIRED if now >= self.expires_at else VALID
+
+
+@dataclass(frozen=True)
+class Personal:
+    """The personal data of a user: the name, empty if there is none, and counts of what belongs to the person."""
+
+    display_name: str = ""
+    sessions: int = 0
+    links: int = 0
+    tokens: int = 0
 
 
 class Tables:
@@ -177,6 +187,21 @@ class Tables:
         unit.tx.execute(update(table).where(open_).values(ended=Reason.DISABLED.value))
         unit.tx.execute(delete(self._links).where(self._links.c.user == user))
         unit.tx.execute(delete(self._tokens).where(self._tokens.c.user == user))
+
+    def personal(self, unit: Unit, user: str) -> Personal:
+        """Return what `erase` deletes."""
+
+        def count(table: Table) -> int:
+            found = select(func.count()).select_from(table).where(table.c.user == user)
+            return int(unit.tx.execute(found).scalar_one())
+
+        name = self.display_names(unit, [user]).get(user, "")
+        return Personal(name, count(self._sessions), count(self._links), count(self._tokens))
+
+    def erase(self, unit: Unit, user: str) -> None:
+        """Delete the name of a user, and all sessions, links and tokens."""
+        for table in (self._people, self._sessions, self._links, self._tokens):
+            unit.tx.execute(delete(table).where(table.c.user == user))
 
     def prune(self, unit: Unit, links_before: datetime, sessions_before: datetime) -> None:
         """Delete links that expired and sessions that were last used before these times."""

@@ -13,14 +13,14 @@ from tutti.cli.pages import new_link, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.client import Client
-from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
+from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, EraseUserRequest
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role
 
 ROLES = ("operator", "engineer", "annotator")
 
 
-@click.group(cls=Words, help="Users of the web pages: add, list, invite, disable.")
+@click.group(cls=Words, help="Users of the web pages: add, list, invite, disable, erase.")
 def users() -> None: ...
 
 
@@ -92,6 +92,31 @@ def disable(user: str, output: str, **where: Any) -> None:
         print_json(plain(found))
     else:
         click.echo(f"{found.name} is disabled")
+
+
+@users.command("erase", short_help="Delete the name of a user, and refuse the user from now on.")
+@click.argument("user")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
+@output_option
+@connection_options
+def erase(user: str, dry_run: bool, output: str, **where: Any) -> None:
+    """Delete the name of USER, and all sessions, links and tokens; this cannot be undone.
+
+    The opaque id stays in the audit trail and at what the user made, and names nobody any more. Before, delete what an
+    annotator wrote in words with `tutti annotators erase`.
+
+    \b
+    tutti users erase users/u2607c6b0da92696202f --dry-run
+    """
+    with connected(**where) as client:
+        request = EraseUserRequest(request_id=fresh_id(), name=full_name("users", user), validate_only=dry_run)
+        found = client.access.EraseUser(request)
+    if output == JSON:
+        print_json(plain(found))
+        return
+    name = f'the name "{found.display_name}"' if found.display_name else "no name"
+    counts = f"{name}, {found.sessions} sessions, {found.links} links and {found.tokens} tokens"
+    click.echo(f"{counts} of {found.name} {'would be' if dry_run else 'are'} deleted")
 
 
 def _show_invitation(client: Client, user: str, output: str) -> None:

@@ -257,6 +257,74 @@ class DisableUserRequest(_message.Message):
 Global___DisableUserRequest: _TypeAlias = DisableUserRequest  # noqa: Y015
 
 @_typing.final
+class EraseUserRequest(_message.Message):
+    """EraseUserRequest identifies a user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id of the caller."""
+    name: _builtins.str
+    """name of the user."""
+    validate_only: _builtins.bool
+    """validate_only counts and deletes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseUserRequest: _TypeAlias = EraseUserRequest  # noqa: Y015
+
+@_typing.final
+class ErasedUser(_message.Message):
+    """ErasedUser describes the personal data that was deleted; a repeated call finds none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    LINKS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the user, which stays."""
+    display_name: _builtins.str
+    """display_name that was deleted; empty if there was none."""
+    sessions: _builtins.int
+    """sessions that were deleted."""
+    links: _builtins.int
+    """links that were deleted."""
+    tokens: _builtins.int
+    """tokens that were deleted."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        display_name: _builtins.str = ...,
+        sessions: _builtins.int = ...,
+        links: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_name", b"display_name", "links", b"links", "name", b"name", "sessions", b"sessions", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasedUser: _TypeAlias = ErasedUser  # noqa: Y015
+
+@_typing.final
 class IssueLinkRequest(_message.Message):
     """IssueLinkRequest describes a link."""
 

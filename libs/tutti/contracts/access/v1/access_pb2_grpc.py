@@ -58,6 +58,11 @@ class AccessServiceStub:
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DisableUserRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_events__pb2.User.FromString,
                 _registered_method=True)
+        self.EraseUser = channel.unary_unary(
+                '/tutti.access.v1.AccessService/EraseUser',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.EraseUserRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ErasedUser.FromString,
+                _registered_method=True)
         self.IssueLink = channel.unary_unary(
                 '/tutti.access.v1.AccessService/IssueLink',
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueLinkRequest.SerializeToString,
@@ -143,6 +148,14 @@ class AccessServiceServicer:
 
     def DisableUser(self, request, context):
         """DisableUser ends all sessions and links of a user; from then on, the user is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseUser(self, request, context):
+        """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused. The id
+        of the user stays, so that the audit trail does not change.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -250,6 +263,11 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.DisableUser,
                     request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DisableUserRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_events__pb2.User.SerializeToString,
+            ),
+            'EraseUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseUser,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.EraseUserRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ErasedUser.SerializeToString,
             ),
             'IssueLink': grpc.unary_unary_rpc_method_handler(
                     servicer.IssueLink,
@@ -417,6 +435,33 @@ class AccessService:
             '/tutti.access.v1.AccessService/DisableUser',
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DisableUserRequest.SerializeToString,
             tutti_dot_contracts_dot_access_dot_v1_dot_events__pb2.User.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/EraseUser',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.EraseUserRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ErasedUser.FromString,
             options,
             channel_credentials,
             insecure,
