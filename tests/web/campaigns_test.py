@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
+from pyarrow import json as arrow
 
 from tests.web.annotation_test import Annotator
 from tests.web.commands_test import followed, tutti
@@ -129,6 +131,12 @@ def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_pa
     line = json.loads((tmp_path / "trl.jsonl").read_text().splitlines()[0])
     assert line["prompt"][0]["role"] == "user"
     assert line["chosen"][0]["role"] == line["rejected"][0]["role"] == "assistant"
+    tutti(served, "preferences", "export", "trial", "--format", "hf", "--to", str(tmp_path / "folder"))
+    _, card, _ = (tmp_path / "folder" / "README.md").read_text().split("---\n")
+    (split,) = yaml.safe_load(card)["configs"][0]["data_files"]
+    assert split["split"] == "train"
+    table = arrow.read_json(tmp_path / "folder" / split["path"])  # as datasets.load_dataset does
+    assert table.to_pylist() == [json.loads(each) for each in (tmp_path / "trl.jsonl").read_text().splitlines()]
     (row,) = tutti(served, "annotators", "ls", "trial")
     assert row["sharpness"]["error"] > 0
     again = refused(served, "preferences", "export", "trial", "--to", str(tmp_path / "own.jsonl"))

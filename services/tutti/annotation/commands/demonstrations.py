@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from tutti.annotation.commands import datasetfolders
 from tutti.backbone.files import RealFiles
 from tutti.backbone.files import publish as publish_file
-from tutti.backbone.folders import new_folder
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -177,9 +177,11 @@ def export(name: str, wanted: str, path: Path, output: str, **where: Any) -> Non
     data = "".join(map(_trl, found)).encode() if wanted == TRL else to_lines(found)
     with written_to(path, "--to"):
         if wanted == HF:
-            with new_folder(RealFiles(), path) as folder:
-                (folder / "README.md").write_text(_card(full, digest, len(found)))
-                (folder / "train.jsonl").write_bytes(data)
+            about = (
+                f"{len(found)} demonstrations that annotators wrote and other people accepted, as conversations "
+                f"(`messages` with `role` and `content`)."
+            )
+            datasetfolders.write(path, data, title=full, about=about, digest=digest)
         else:
             publish_file(RealFiles(), path.with_name(f".{path.name}.partial"), path, [data])
     print_one({"demonstrations": full, "format": wanted, "to": str(path), "conversations": len(found)}, output)
@@ -196,15 +198,6 @@ def _trl(conversation: Conversation) -> str:
     """A line in the conversational prompt-completion format of TRL."""
     *prompt, answer = [each.to_json() for each in conversation.messages]
     return json.dumps({"prompt": prompt, "completion": [answer]}, ensure_ascii=False) + "\n"
-
-
-def _card(name: str, digest: str, count: int) -> str:
-    """The dataset card of Hugging Face, with the files as YAML."""
-    return (
-        "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: train.jsonl\n---\n\n"
-        f"# {name}\n\n{count} demonstrations that annotators wrote and other people accepted, as conversations "
-        f"(`messages` with `role` and `content`).\n\nContent digest: `{digest}`\n"
-    )
 
 
 def _every(client: Client, campaign: str) -> Iterator[Demonstration]:
