@@ -163,6 +163,12 @@ def test_the_state_is_that_of_one_rank(alone: Trained, dp: int) -> None:
     assert together.metrics == alone.metrics
 
 
+def test_an_entropy_bonus_gives_other_losses_and_the_same_state_on_two_ranks(alone: Trained) -> None:
+    one, two = (trained(dp, until=4, settings=replace(SETTINGS, entropy=0.1)) for dp in (1, 2))
+    assert one.state == two.state
+    assert one.losses == two.losses != alone.losses[:4]
+
+
 def test_control_draws_by_the_place_in_a_task_give_another_state() -> None:
     one, two = (trained(dp, until=4, kind=ByPlace) for dp in (1, 2))
     assert one.state != two.state

@@ -52,7 +52,7 @@ class PolicyLeaf:
     `old`, `reference` and `advantages` are float32 [rows, context], at the position that a token is predicted from, in
     nats or without unit; 0 where `valid` is not set. `clip` is the half width of the interval around a ratio of 1, `kl`
     the coefficient of the penalty. `prompt` and `answer` are the lengths of the iteration's longest prompt and answer.
-    `valued` is set where the state has a value model.
+    `valued` is set where the state has a value model. `entropy` is the coefficient of the entropy bonus.
     """
 
     tokens: npt.NDArray[np.int64]
@@ -67,6 +67,7 @@ class PolicyLeaf:
     answer: int
     clipped: Clipped = field(default_factory=Clipped)
     valued: Valued | None = None
+    entropy: float = 0.0
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:
@@ -82,7 +83,14 @@ class PolicyLeaf:
 
 
 class ClippedPolicy:
-    """For leaves of rollouts; of the policy and, where a leaf is `valued`, of the value model."""
+    """For leaves of rollouts; of the policy and, where a leaf is `valued`, of the value model.
+
+    The entropy bonus (Williams and Peng 1991; Schulman et al. 2017, eq. 9) is `entropy` times the entropy of the policy
+    at each token of an answer, in nats. The entropy is estimated by the token that was sampled, -r log p, where p is
+    its probability and r = p / old its ratio: over the tokens that the old policy could have sampled, the mean of the
+    estimate is the entropy, and the mean of its derivative -r (log p + 1) gives the gradient of the entropy. It is not
+    clipped.
+    """
 
     def losses(
         self, transformer: Transformer, tokens: Tensor, documents: Tensor, valid: Tensor, batch: CheckedBatch
@@ -107,6 +115,9 @@ class ClippedPolicy:
             losses = -torch.minimum(ratio * advantages, inside * advantages)
             losses = losses + leaf.kl * (gap - (reference - chances) - 1)
             coefficients = torch.where(free, -advantages * ratio, 0.0) + leaf.kl * (1 - gap)
+            if leaf.entropy:
+                losses = losses + leaf.entropy * ratio * chances
+                coefficients = coefficients + leaf.entropy * ratio * (chances + 1)
             leaf.clipped.tokens = int(mask.sum())
             leaf.clipped.clipped = int((mask & ~free).sum())
             leaf.clipped.apart = float(torch.where(mask, chances - old, 0.0).abs().max().detach())

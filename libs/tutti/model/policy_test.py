@@ -1,6 +1,7 @@
 """The clipped objective: its coefficients are the derivatives of its losses."""
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -19,7 +20,8 @@ class Spy:
         return placed.tokens, placed.tokens
 
 
-def test_coefficients_are_derivatives_of_the_losses_and_padding_has_none() -> None:
+@pytest.mark.parametrize("entropy", [0.0, 0.2])
+def test_coefficients_are_derivatives_of_the_losses_and_padding_has_none(entropy: float) -> None:
     rng = np.random.default_rng(1)
     shape = (2, 8)
     old, reference, advantages = (rng.normal(-3, 0.5, shape).astype(np.float32) for _ in range(3))
@@ -36,6 +38,7 @@ def test_coefficients_are_derivatives_of_the_losses_and_padding_has_none() -> No
         kl=0.3,
         prompt=1,
         answer=8,
+        entropy=entropy,
     )
     batch = CheckedBatch(leaf.tokens, leaf.documents, valid, leaf)
     spy = Spy()
@@ -78,6 +81,37 @@ def test_the_first_step_of_a_policy_is_not_clipped() -> None:
     assert losses.tolist() == [-1, 1, -2, 2, *[0] * 12]
     spy.weigh(chances - 0.5)  # type: ignore[operator]
     assert leaf.clipped.apart == 0.5
+
+
+def test_the_entropy_bonus_has_the_gradient_of_the_entropy_on_average() -> None:
+    """Over every token that the old policy could have sampled, each by its probability."""
+    source = torch.Generator().manual_seed(3)
+    logits = torch.randn(16, generator=source, dtype=torch.float64, requires_grad=True)
+    old = torch.log_softmax(torch.randn(16, generator=source, dtype=torch.float64), 0)
+    leaf = PolicyLeaf(
+        np.zeros((1, 17), np.int64),
+        np.zeros((1, 17), np.int64),
+        np.ones((1, 16), np.bool_),
+        old.float().numpy()[None],
+        old.float().numpy()[None],
+        np.zeros((1, 16), np.float32),
+        clip=0.2,
+        kl=0.0,
+        prompt=1,
+        answer=16,
+        entropy=0.7,
+    )
+    spy = Spy()
+    tokens = torch.zeros(1, 17, dtype=torch.long)
+    batch = CheckedBatch(leaf.tokens, leaf.documents, leaf.valid, leaf)
+    ClippedPolicy().losses(spy, tokens, tokens, torch.ones(1, 16, dtype=torch.bool), batch)  # type: ignore[arg-type]
+    now = torch.log_softmax(logits, 0)
+    losses, coefficients = spy.weigh(now.detach().float())  # type: ignore[operator]
+    entropy = -(now.exp() * now).sum()
+    (expected,) = torch.autograd.grad(-0.7 * entropy, logits, retain_graph=True)
+    (found,) = torch.autograd.grad((old.exp() * coefficients.double() * now).sum(), logits)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close((old.exp() * losses.double()).sum(), -0.7 * entropy.detach(), rtol=1e-4, atol=1e-6)
 
 
 def test_the_slopes_of_values_are_derivatives_of_their_clipped_losses() -> None:

@@ -61,6 +61,13 @@ def test_its_job_reads_prompts_a_reference_and_a_reward_model(world: World) -> N
     assert finished(world, TEXT, "stages.grpo.ranks=2")[1] == []  # changes no bit of the result
 
 
+def test_an_entropy_bonus_is_recorded_only_where_one_is_asked_for() -> None:
+    assert "entropy" not in read(TEXT).canonical()
+    assert '"entropy":0.01' in read(TEXT, ["stages.grpo.entropy=0.01"]).canonical()
+    with pytest.raises(InvalidField, match="entropy"):
+        read(TEXT, ["stages.grpo.entropy=-1"])
+
+
 def test_its_rows_hold_a_multiple_of_sixteen_tokens(world: World) -> None:
     run, _ = finished(world, TEXT, "stages.grpo.length=20")
     assert Training.from_json(jobs(world, run)["grpo"].spec.training).step.length == 32

@@ -187,6 +187,7 @@ class PolicyData:
             prompt=max(len(each.tokens) for each in self._experience.prompts),
             answer=settings.tokens,
             valued=valued,
+            entropy=settings.entropy,
         )
 
 

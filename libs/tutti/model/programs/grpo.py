@@ -36,7 +36,8 @@ class GrpoParameters(Recorded):
     the reward model, where there is one, and of the weighted `functions`, each of which has `deadline` seconds an
     answer. `stop_kl` is the KL divergence from the reference, in nats an answer, that ends the job; 0 for none.
     Rollouts are made by the policy of `lag` iterations before, but by none that is older than the last checkpoint.
-    Advantages are not scaled up as if rewards that differ by less than `least_spread` differed by more.
+    Advantages are not scaled up as if rewards that differ by less than `least_spread` differed by more. `entropy` is
+    the coefficient of the entropy bonus a token; 0 for none.
     """
 
     prompts: int
@@ -52,6 +53,7 @@ class GrpoParameters(Recorded):
     deadline: float = 5.0
     lag: int = 0
     least_spread: float = later(0.0, since="0.2")
+    entropy: float = later(0.0, since="0.2")
 
     LEAST_GROUP: ClassVar[int] = 2
     WHOLE: ClassVar[bool] = True
@@ -69,6 +71,7 @@ class GrpoParameters(Recorded):
             clip=(0 < self.clip < 1, "above 0, below 1"),
             kl=(self.kl >= 0, "0 or more"),
             least_spread=(self.least_spread >= 0, "0 or more"),
+            entropy=(self.entropy >= 0, "0 or more"),
             stop_kl=(self.stop_kl >= 0, "0 or more; 0 for no limit"),
             lag=(0 <= self.lag <= MOST_LAG, f"0 to {MOST_LAG}: each rank keeps as many copies of the parameters"),
         )

@@ -42,6 +42,8 @@ class RolloutPart(Part):
 
 
 class GrpoSection(JobSection):
+    later = frozenset({"entropy"})
+
     steps: Positive = Field(
         default=60, description="number of iterations: each generates rollouts and updates the policy"
     )
@@ -53,6 +55,11 @@ class GrpoSection(JobSection):
     clip: Real = Field(default=0.2, gt=0, lt=1, description="half width of the clipping interval of ratios around 1")
     kl: Real = Field(
         default=0.1, ge=0, description="coefficient of the KL penalty per token, relative to the reference"
+    )
+    entropy: Real = Field(
+        default=0.0,
+        ge=0,
+        description="coefficient of the entropy bonus per token, which keeps answers varied; 0: no bonus",
     )
     stop_kl: Real = Field(
         default=0.0,
@@ -166,6 +173,7 @@ class GrpoStage(FinetuningStage):
             deadline=section.deadline,
             lag=section.lag,
             least_spread=section.least_spread,
+            entropy=section.entropy,
         )
 
     def length(self, section: GrpoSection, model: ModelSpec) -> int:
