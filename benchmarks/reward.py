@@ -32,7 +32,6 @@ from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.template import of_digest
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.judgements.crowds import Crowd, generator_of
-from tutti.judgements.languages import LANGUAGES
 from tutti.trainer.calibration import calibration_error
 
 FAIR = """utility: letters@1
@@ -169,7 +168,7 @@ def margins_of(blobs: EmbeddedBlobs, reward: dict[str, Any], pairs: list[Pair]) 
 
 def utilities_of(pairs: list[Pair]) -> npt.NDArray[np.float64]:
     """The known utility of the first answer of each pair less that of the second."""
-    utility = LANGUAGES[Crowd.read(FAIR).utility].utility
+    utility = Crowd.read(FAIR).language.utility
     known = [
         [utility(pair[0].prompt[-1].content, each.text, ended=each.stop == "end") for each in pair] for pair in pairs
     ]

@@ -12,9 +12,10 @@ from typing import Annotated, Self
 
 import blake3
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from tutti.judgements.languages import LANGUAGES
+from tutti.judgements.declared import Declared
+from tutti.judgements.languages import LANGUAGES, Language
 from tutti.native.arrays import np
 
 TIE, MUCH = 0.25, 2.0
@@ -70,20 +71,31 @@ MIXED = (
 
 
 class Crowd(BaseModel):
-    """A crowd: the language by whose utility it judges, and its kinds of annotators."""
+    """A crowd: the language by whose utility it judges, by name or declared, and its kinds of annotators."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    utility: str
+    utility: Annotated[
+        Annotated[Declared, Tag("declared")] | Annotated[str, Tag("name")],
+        Discriminator(lambda value: "declared" if isinstance(value, dict | Declared) else "name"),
+    ]
     kinds: tuple[Character, ...] = Field(default=MIXED, min_length=1)
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.utility not in LANGUAGES:
-            raise ValueError(f"utility {self.utility!r}; expected one of {', '.join(LANGUAGES)}")
+        if isinstance(self.utility, str) and self.utility not in LANGUAGES:
+            raise ValueError(
+                f"utility {self.utility!r}; expected one of {', '.join(LANGUAGES)}, or `terms` of your own; people "
+                f"judge instead without a simulated crowd"
+            )
         if abs(sum(kind.share for kind in self.kinds) - 1) > 1e-6:
             raise ValueError(f"shares add up to {sum(kind.share for kind in self.kinds):g}; expected 1")
         return self
+
+    @property
+    def language(self) -> Language:
+        """The language by whose utility the crowd judges."""
+        return LANGUAGES[self.utility] if isinstance(self.utility, str) else self.utility.language
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -126,7 +138,7 @@ class Crowd(BaseModel):
 
         `key` is (seed, annotator's index, pair's id); it alone decides the draw.
         """
-        judge = LANGUAGES[self.utility].utility
+        judge = self.language.utility
         left, right = (judge(asked, answer, ended=end) for answer, end in zip(answers, ended, strict=True))
         lengths = [len(answer.split()) for answer in answers]
         mean = annotator.sharpness * (left - right) + annotator.left + annotator.length * (lengths[0] - lengths[1])

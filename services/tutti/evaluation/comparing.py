@@ -14,7 +14,6 @@ from tutti.corpus.conversations import Answer, InvalidConversation, Messages, pr
 from tutti.corpus.judgementset import ORDINARY, JudgementLine, PairLine
 from tutti.judgements.crowds import Crowd, generator_of
 from tutti.judgements.intervals import Interval, win_rate
-from tutti.judgements.languages import LANGUAGES
 from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
 from tutti.records.fields import Fields
@@ -113,7 +112,7 @@ def paired(baseline: Sequence[Answer], candidate: Sequence[Answer]) -> list[Pair
 
 def compare(pairs: Sequence[Pair], crowd: Crowd, *, annotators: int, overlap: int, seed: int) -> Compared:
     """Let `overlap` annotators of the crowd judge each pair."""
-    people, judge = crowd.annotators(annotators, seed), LANGUAGES[crowd.utility].utility
+    people, judge = crowd.annotators(annotators, seed), crowd.language.utility
     judgements, utilities = [], np.zeros((len(pairs), 2))
     for at, pair in enumerate(pairs):
         digest, asked = prompt_digest(pair.prompt), pair.prompt[-1].content

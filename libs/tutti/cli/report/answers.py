@@ -26,7 +26,6 @@ HELD_OUT = {PRETRAIN: "text", "sft": "demonstrations"}
 def read(client: Client, run: Run, models: list[Plain]) -> Answers:
     """The comparisons of a run by simulated crowds; a part that nobody knows is missing."""
     from tutti.judgements.crowds import Crowd, InvalidCrowd  # pydantic, which no other command needs
-    from tutti.judgements.languages import LANGUAGES
 
     stages = {stage.resource: stage.name for stage in run.stages if stage.resource and stage.state == STATE_DONE}
     contests, languages = list[Contest](), {}
@@ -37,7 +36,7 @@ def read(client: Client, run: Run, models: list[Plain]) -> Answers:
             continue
         with contextlib.suppress(Problem, InvalidCrowd):
             compared = plain(get_one(client, "comparisons", resource))
-            language = LANGUAGES[Crowd.read(compared["spec"]["crowd"]).utility]
+            language = Crowd.read(compared["spec"]["crowd"]).language
             sides = [compared["spec"][side]["name"] for side in ("baseline", "candidate")]
             for name in sides:
                 if stages.get(name, name) not in answers:
