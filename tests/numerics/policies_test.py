@@ -255,6 +255,26 @@ def test_a_reward_model_that_diverged_is_named() -> None:
         trained(1, model=lambda texts, begins: np.full(len(texts), np.nan))
 
 
+RANDOM = "{utility: {terms: [{worth: 1, ended: true}]}, kinds: [{name: random, share: 1, sharpness: [0, 0]}]}"
+JUDGED = replace(SETTINGS, functions=(), crowd=RANDOM, annotators=5, gap_every=1)
+
+
+def sums(texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Scores of answers that nobody else prefers."""
+    return np.array([float(sum(text[begin:]) % 97) for text, begin in zip(texts, begins, strict=True)])
+
+
+def test_fresh_judgements_of_answers_give_a_gap_which_is_equal_on_all_ranks() -> None:
+    found = trained(2, settings=JUDGED, model=sums, until=4)
+    assert 0.1 < found.metrics[0]["reward_gap"] < 0.9
+    assert "reward_gap" not in found.metrics[1]
+
+
+def test_a_reward_model_that_judges_do_not_follow_is_stopped() -> None:
+    with pytest.raises(AssertionError, match=r"iteration 0: reward gap: of 1[0-2] pairs .*; expected 0\.1"):
+        trained(1, settings=replace(JUDGED, stop_gap=0.1), model=sums)
+
+
 def test_a_policy_that_leaves_its_reference_too_far_is_stopped() -> None:
     with pytest.raises(AssertionError, match=r"iteration 1: KL budget: the policy is .* nats an answer"):
         trained(1, settings=replace(SETTINGS, stop_kl=1e-6))

@@ -68,6 +68,26 @@ def test_an_entropy_bonus_is_recorded_only_where_one_is_asked_for() -> None:
         read(TEXT, ["stages.grpo.entropy=-1"])
 
 
+JUDGED = TEXT.replace(
+    '    rewards: [{name: length, argument: "8", weight: 0.5}]\n',
+    "    crowd: {simulated: crowd.yaml}\n    stop_gap: 0.2\n",
+)
+
+
+def test_a_crowd_of_a_file_judges_its_answers(world: World) -> None:
+    (world.folder / "crowd.yaml").write_text("utility: letters@1\n")
+    run, _ = finished(world, JUDGED)
+    found = Training.from_json(jobs(world, run)["grpo"].spec.training).program_parameters
+    assert isinstance(found, GrpoParameters)
+    assert (found.crowd, found.annotators, found.gap_every, found.stop_gap) == ("utility: letters@1\n", 20, 10, 0.2)
+
+
+def test_a_crowd_that_cannot_be_simulated_is_refused_by_its_key(world: World) -> None:
+    (world.folder / "crowd.yaml").write_text("utility: beauty\n")
+    with pytest.raises(InvalidField, match=r"crowd\.simulated.*utility 'beauty'"):
+        finished(world, JUDGED)
+
+
 def test_its_rows_hold_a_multiple_of_sixteen_tokens(world: World) -> None:
     run, _ = finished(world, TEXT, "stages.grpo.length=20")
     assert Training.from_json(jobs(world, run)["grpo"].spec.training).step.length == 32
@@ -92,6 +112,8 @@ def test_split_rollouts_have_workers_of_their_own_and_change_no_result(world: Wo
         ("stages.grpo.ranks=9", "at most"),
         ("stages.grpo.rollout.workers=2", "1, the ranks that train, or nothing; or `placement: split`"),
         ("stages.grpo.rollout.placement=apart", "placement"),
+        ("stages.grpo.stop_gap=0.2", "a crowd that judges"),
+        ("stages.grpo.crowd.simulated=utility: letters@1", "a reward model alone"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused_before_anything_starts(change: str, words: str) -> None:

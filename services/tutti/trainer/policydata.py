@@ -21,6 +21,7 @@ from tutti.model.training import Training
 from tutti.trainer.behind import Behind
 from tutti.trainer.crew import Split
 from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.gaps import Gap, Gaps
 from tutti.trainer.rollouts import Rollouts, require_parity
 
 
@@ -55,6 +56,8 @@ class PolicyData:
                 "prompts, or lower prompts_per_step",
             )
         self.note = note
+        self._gaps = Gaps(settings, step.seed) if settings.crowd else None
+        self._gap: Gap | None = None
         self._training, self._settings, self._prompts, self._rollouts = training, settings, prompts, rollouts
         self._experience: Experience | None = None
         self._leaves: dict[int, PolicyLeaf] = {}
@@ -77,6 +80,8 @@ class PolicyData:
             made = self._rollouts.roll(step, self._asked(number), iteration)
             self._check_age(made, iteration)
             _check_signal(made, self._settings)
+            self._gap = self._gaps.of(made) if self._gaps else None
+            _check_gap(self._gap, iteration, self._settings)
             self._experience = self._fresh = made
         if self._experience is None:
             raise RankFailure(
@@ -145,7 +150,10 @@ class PolicyData:
             apart = np.array([max((each.apart for each in own), default=0.0)])
             require_parity(float(np.max(step.share(apart, [1] * len(step.plan.ranks)))))
         told = {"clip_fraction": clipped / tokens if tokens else 0.0}
-        return told if self._fresh is None else {**self._fresh.summary(), **told}
+        if self._fresh is None:
+            return told
+        gap = {"reward_gap": self._gap.value} if self._gap else {}
+        return {**self._fresh.summary(), **gap, **told}
 
     def _span(self) -> Span:
         """The prompts of each iteration, whose steps share them."""
@@ -205,3 +213,14 @@ def _check_signal(experience: Experience, settings: GrpoParameters) -> None:
         )
     if words:
         raise RankFailure(Reason.POLICY_STOPPED, f"iteration {iteration}: {words}")
+
+
+def _check_gap(gap: Gap | None, iteration: int, settings: GrpoParameters) -> None:
+    """Raises RankFailure where judges certainly do not follow the reward model."""
+    if gap is not None and settings.stop_gap and gap.low > settings.stop_gap:
+        raise RankFailure(
+            Reason.POLICY_STOPPED,
+            f"iteration {iteration}: reward gap: of {gap.pairs} pairs of answers the reward model promises "
+            f"{gap.value:.3g} more wins a pair than judges give, at least {gap.low:.3g}; expected "
+            f"{settings.stop_gap:g}",
+        )

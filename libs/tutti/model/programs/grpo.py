@@ -38,6 +38,10 @@ class GrpoParameters(Recorded):
     Rollouts are made by the policy of `lag` iterations before, but by none that is older than the last checkpoint.
     Advantages are not scaled up as if rewards that differ by less than `least_spread` differed by more. `entropy` is
     the coefficient of the entropy bonus a token; 0 for none.
+
+    `annotators` of `crowd`, a simulated one as YAML, judge pairs of answers in every `gap_every`-th iteration; none do
+    if it is empty. `stop_gap` is the gap between the wins that the reward model promises and the judged ones that ends
+    the job; 0 for none.
     """
 
     prompts: int
@@ -54,6 +58,10 @@ class GrpoParameters(Recorded):
     lag: int = 0
     least_spread: float = later(0.0, since="0.2")
     entropy: float = later(0.0, since="0.2")
+    crowd: str = later("", since="0.2")
+    annotators: int = later(0, since="0.2")
+    gap_every: int = later(0, since="0.2")
+    stop_gap: float = later(0.0, since="0.2")
 
     LEAST_GROUP: ClassVar[int] = 2
     WHOLE: ClassVar[bool] = True
@@ -72,9 +80,19 @@ class GrpoParameters(Recorded):
             kl=(self.kl >= 0, "0 or more"),
             least_spread=(self.least_spread >= 0, "0 or more"),
             entropy=(self.entropy >= 0, "0 or more"),
+            stop_gap=(0 <= self.stop_gap < 1, "0 to 1; 0 for no limit"),
+            annotators=((self.annotators > 0) == bool(self.crowd), "a positive number with a crowd, 0 without one"),
+            gap_every=((self.gap_every > 0) == bool(self.crowd), "a positive number with a crowd, 0 without one"),
             stop_kl=(self.stop_kl >= 0, "0 or more; 0 for no limit"),
             lag=(0 <= self.lag <= MOST_LAG, f"0 to {MOST_LAG}: each rank keeps as many copies of the parameters"),
         )
+        if self.crowd and (self.functions or self.group < 2 or self.reward_weight <= 0):
+            raise SpecError(
+                "GrpoParameters.crowd judges pairs of answers by a reward model; expected a group of 2 or more, no "
+                "reward functions, and a reward_weight above 0"
+            )
+        if self.stop_gap and not self.crowd:
+            raise SpecError(f"GrpoParameters.stop_gap is {self.stop_gap}; expected 0 without a crowd that judges")
         if self.rollouts % self.minibatches:
             raise SpecError(
                 f"GrpoParameters.minibatches is {self.minibatches}; expected a divisor of {self.rollouts} rollouts "

@@ -1,6 +1,6 @@
 """The stage `grpo`: a checkpoint learns from rewards of its own answers."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -17,6 +17,7 @@ from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
 from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel
+from tutti.pipeline.crowdpart import CrowdPart
 from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipe import Count, Positive, Recipe
 from tutti.pipeline.stages.definition import Role, StageContext
@@ -42,7 +43,7 @@ class RolloutPart(Part):
 
 
 class GrpoSection(JobSection):
-    later = frozenset({"entropy"})
+    later = frozenset({"entropy", "crowd", "gap_every", "stop_gap"})
 
     steps: Positive = Field(
         default=60, description="number of iterations: each generates rollouts and updates the policy"
@@ -65,6 +66,17 @@ class GrpoSection(JobSection):
         default=0.0,
         ge=0,
         description="KL divergence from the reference, in nats per answer, at which training stops; 0: no limit",
+    )
+    crowd: CrowdPart | None = Field(
+        default=None,
+        description="simulated annotators whose judgements are compared with the reward model; default: nobody",
+    )
+    gap_every: Positive = Field(default=10, description="iterations between two comparisons with `crowd`")
+    stop_gap: Real = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="gap between promised and judged wins at which training stops; 0: no limit",
     )
     reward_weight: Real = Field(default=1.0, description="weight of the reward model in the sum")
     rewards: list[RewardPart] = Field(
@@ -126,6 +138,19 @@ class GrpoStage(FinetuningStage):
                 )
         return section.model_copy(update={"rows": rows, "batch": None})
 
+    def embedded(self, section: GrpoSection, text_of: Callable[[str, str], str]) -> GrpoSection:
+        from tutti.judgements.crowds import Crowd, InvalidCrowd  # numpy, which a recipe without a crowd does not need
+
+        if section.crowd is None:
+            return section
+        text = text_of("crowd.simulated", section.crowd.simulated)
+        try:
+            Crowd.read(text)
+        except InvalidCrowd as error:
+            expected = "YAML with `utility` and `kinds` of annotators"
+            raise InvalidField(f"{self.name}.crowd.simulated", seen=str(error), expected=expected) from error
+        return section.model_copy(update={"crowd": section.crowd.model_copy(update={"simulated": text})})
+
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
         section = _section(recipe)
         yield from self.job_problems(recipe, section)
@@ -135,6 +160,15 @@ class GrpoStage(FinetuningStage):
         if REWARD not in filled and not section.rewards:
             expected = "functions, or a reward model as `from: {reward: …}`"
             yield InvalidField(f"{self.name}.rewards", seen="nothing", expected=expected)
+        if section.crowd is None and section.stop_gap:
+            expected = "a crowd that judges, as `crowd: {simulated: FILE}`"
+            yield InvalidField(f"{self.name}.crowd", seen="nothing", expected=expected)
+        if section.crowd is not None and (REWARD not in filled or section.rewards or section.reward_weight <= 0):
+            seen = "other rewards" if section.rewards else "no reward model with a weight above 0"
+            expected = "a reward model alone, whose promises the crowd is compared with"
+            yield InvalidField(f"{self.name}.crowd", seen=seen, expected=expected)
+        if section.crowd is not None and section.group < 2:
+            yield InvalidField(f"{self.name}.group", seen=section.group, expected="2 or more: the crowd judges pairs")
         for each in section.rewards:
             try:
                 reward_of(each.name, each.argument)
@@ -174,6 +208,7 @@ class GrpoStage(FinetuningStage):
             lag=section.lag,
             least_spread=section.least_spread,
             entropy=section.entropy,
+            **_judged(section),
         )
 
     def length(self, section: GrpoSection, model: ModelSpec) -> int:
@@ -224,6 +259,15 @@ class GrpoStage(FinetuningStage):
 
     def unforeseeable(self, recipe: Recipe) -> str:
         return ""
+
+
+def _judged(section: GrpoSection) -> dict[str, Any]:
+    """The parameters of fresh judgements; none without a crowd."""
+    crowd = section.crowd
+    if crowd is None:
+        return {}
+    given = {"crowd": crowd.simulated, "annotators": crowd.annotators}
+    return {**given, "gap_every": section.gap_every, "stop_gap": section.stop_gap}
 
 
 def _every(section: GrpoSection) -> int:
