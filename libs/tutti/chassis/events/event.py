@@ -3,17 +3,22 @@
 Promises: an Event's message is decoded and its subject is the resource that the message names.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from blake3 import blake3
 from google.protobuf.message import DecodeError
 
 from tutti.backbone.eventlog import Record
 from tutti.chassis.events.catalog import EventType
 
 MAX_PAYLOAD_BYTES = 64 * 1024
+DIGEST = "digest"
+"""The header with the digest of the others and of the payload."""
+_SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,8 @@ class Undecodable(Exception):
     """The record cannot be an event of the type that it names."""
 
 
-def headers(event: Event, source: str) -> dict[str, str]:
-    """The headers of the envelope; those without a value are left out."""
+def headers(event: Event, source: str, payload: bytes) -> dict[str, str]:
+    """The headers of the envelope of a payload; those without a value are left out."""
     every = {
         "ce_specversion": "1.0",
         "ce_id": event.id,
@@ -51,7 +56,14 @@ def headers(event: Event, source: str) -> dict[str, str]:
         "traceparent": event.traceparent,
         "user": event.user,
     }
-    return {name: value for name, value in every.items() if value}
+    told = {name: value for name, value in every.items() if value}
+    return {**told, DIGEST: digest_of(told, payload)}
+
+
+def digest_of(found: Mapping[str, str], payload: bytes) -> str:
+    """Return the digest of a record: of its payload and of its headers but for the digest itself, in hexadecimal."""
+    words = _SORTED.encode({name: value for name, value in found.items() if name != DIGEST})
+    return blake3(words.encode() + b"\0" + payload).hexdigest()
 
 
 def decode(record: Record, kind: EventType) -> Event:

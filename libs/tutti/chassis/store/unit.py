@@ -206,7 +206,7 @@ class Unit:
             "subject": subject,
             "revision": revision,
             "made_at": micros(self.now),
-            "headers": json.dumps(headers(event, self._units.service)),
+            "headers": json.dumps(headers(event, self._units.service, payload)),
             "payload": payload,
         }
         self._outgoing.append(row)
