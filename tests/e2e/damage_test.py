@@ -91,6 +91,27 @@ def test_a_damaged_row_and_a_damaged_last_checkpoint_cost_their_stages_and_no_ot
     assert checkpoints(summary) == checkpoints(first)
 
 
+def scrubbed(data_dir: Path) -> tuple[list[str], list[str]]:
+    """The keys of blobs that a scrub repaired, and those of blobs of agents that it found damaged."""
+    result = tutti("scrub", "--data-dir", data_dir, "-o", "json")
+    assert result.code == 1, result.err  # for the row of dedup
+    assert tutti("scrub", "--last", "--data-dir", data_dir, "-o", "json").json() == result.json()
+    repaired = [line.partition(":")[0] for each in result.json() for line in each["repaired"]]
+    damaged = [line.partition(":")[0] for each in result.json() for line in each["damaged"]]
+    return repaired, [each for each in damaged if each.startswith("trainer/")]
+
+
+def test_a_scrub_makes_the_damaged_result_of_a_stage_again_and_names_a_damaged_checkpoint(
+    first: dict[str, Any], damaged: Path
+) -> None:
+    (name,) = (each["name"] for each in first["checkpoints"] if each["step"] == 5)
+    file = min((damaged / "blobs" / "ingest" / "document-shards").iterdir())
+    whole = flip_file(file)
+    shard = f"trainer/shards/{name.split('/')[1]}.0.5.1.0.bin"
+    assert scrubbed(damaged) == ([f"ingest/document-shards/{file.name}"], [shard])
+    assert file.read_bytes() == whole
+
+
 def test_verify_names_what_is_damaged_and_what_holds(first: dict[str, Any], damaged: Path) -> None:
     names = {each["step"]: each["name"] for each in first["checkpoints"]}
     result = tutti("checkpoints", "verify", names[5], names[15], names[20], "--data-dir", damaged, "-o", "json")
@@ -103,3 +124,7 @@ def test_verify_names_what_is_damaged_and_what_holds(first: dict[str, Any], dama
     assert refused.code == 1
     assert "[CORRUPT_ROW]" in refused.err
     assert "Traceback" not in result.err + refused.err
+
+
+def test_a_scrub_does_not_name_a_checkpoint_that_is_marked(damaged: Path) -> None:
+    assert scrubbed(damaged) == ([], [])

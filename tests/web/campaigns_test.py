@@ -135,7 +135,7 @@ def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_pa
     _, card, _ = (tmp_path / "folder" / "README.md").read_text().split("---\n")
     (split,) = yaml.safe_load(card)["configs"][0]["data_files"]
     assert split["split"] == "train"
-    table = arrow.read_json(tmp_path / "folder" / split["path"])  # as datasets.load_dataset does
+    table = arrow.read_json(tmp_path / "folder" / split["path"])  # type: ignore[attr-defined]
     assert table.to_pylist() == [json.loads(each) for each in (tmp_path / "trl.jsonl").read_text().splitlines()]
     (row,) = tutti(served, "annotators", "ls", "trial")
     assert row["sharpness"]["error"] > 0

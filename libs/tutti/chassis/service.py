@@ -3,7 +3,7 @@
 Promises: a service is a value; nothing runs before its host starts it. It never sees threads, sockets or connections.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -81,6 +81,14 @@ class Finding:
     message: str
 
 
+class Remakes(Protocol):
+    """Work whose result has the same bytes whenever it is made (`tutti.chassis.work.work.Work`)."""
+
+    def make_again(self, unit: Unit, manifests: Collection[str], cause: str) -> list[str]:
+        """Enqueue the work of the results that have these manifests once more; the ids of the tasks."""
+        ...
+
+
 class Front(Protocol):
     """The server of all pages of one host: threads of its own, and never the event loop of the gRPC server."""
 
@@ -119,6 +127,10 @@ def nothing(unit: Unit) -> Iterable[CanonicalLine]:
     return ()
 
 
+def none(unit: Unit) -> Iterable[str]:
+    return ()
+
+
 @dataclass
 class Service:
     name: str
@@ -131,6 +143,10 @@ class Service:
     loops: Sequence[Loop] = ()
     export: Callable[[Unit], Iterable[CanonicalLine]] = nothing
     checks: Sequence[Callable[[], Finding]] = field(default_factory=tuple)
+    remakes: Sequence[Remakes] = ()
+    """Work that a scrub may repeat where blobs of its result are damaged."""
+    condemned: Callable[[Unit], Iterable[str]] = none
+    """Prefixes of the keys of blobs that are known to be damaged, and kept as evidence."""
     migrations: Path | None = None
     """The folder with the history of its tables; without one, tables that are missing are created."""
     pages: Pages | None = None

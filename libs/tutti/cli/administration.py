@@ -11,7 +11,6 @@ from tutti.chassis.config.room import little_left
 from tutti.chassis.events import catalog
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.verdict import examined
-from tutti.cli import scrubbing
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import FAILED, MISUSE, Failure
@@ -176,7 +175,7 @@ def doctor(output: str, **where: Any) -> None:
     with connected(**where) as client:
         found = client.admin.Doctor(DoctorRequest(), timeout=DOCTOR_SECONDS)
     if not where["address"]:
-        found = examined([*found.findings, disk(where["data_dir"]), scrubbing.newest(where["data_dir"])])
+        found = examined([*found.findings, disk(where["data_dir"])])
     if output == JSON:
         print_json([plain(each) for each in found.findings])
     else:

@@ -77,7 +77,6 @@ ALONE = {
     "recipes new",
     "stack show",
     "stack adopt",
-    "scrub",
     "backup",
     "restore",
     "migrate",

@@ -23,6 +23,8 @@ from tutti.contracts.admin.v1 import (
     DoctorResponse,
     ExportRequest,
     ExportResponse,
+    GetScrubRequest,
+    GetScrubResponse,
     ListAuditRecordsRequest,
     ListAuditRecordsResponse,
     ListDeadLettersRequest,
@@ -31,6 +33,8 @@ from tutti.contracts.admin.v1 import (
     RepublishEventsResponse,
     SettleDeadLetterRequest,
     SettleDeadLetterResponse,
+    StartScrubRequest,
+    StartScrubResponse,
     TailEventsRequest,
     TailEventsResponse,
     VerifyAuditRequest,
@@ -117,6 +121,14 @@ class AdminFan:
     def VerifyAudit(self, request: VerifyAuditRequest, timeout: float | None = None) -> VerifyAuditResponse:
         """Raises Unreachable."""
         return self._of(request.service).VerifyAudit(request, timeout=timeout)
+
+    def StartScrub(self, request: StartScrubRequest, timeout: float | None = None) -> StartScrubResponse:
+        """Raises Unreachable."""
+        return self._of(request.service).StartScrub(request, timeout=timeout)
+
+    def GetScrub(self, request: GetScrubRequest, timeout: float | None = None) -> GetScrubResponse:
+        """Raises Unreachable."""
+        return self._of(request.service).GetScrub(request, timeout=timeout)
 
     def SettleDeadLetter(
         self, request: SettleDeadLetterRequest, timeout: float | None = None

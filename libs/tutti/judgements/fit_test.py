@@ -131,7 +131,7 @@ def test_an_annotator_of_a_tiny_weight_decides_nothing() -> None:
     tiny = np.where(np.arange(ANNOTATORS) == 0, 1e-9, 1.0)
     np.testing.assert_allclose(
         fit(replace(known, weights=tiny)).chance,
-        fit(replace(known, **without)).chance,  # type: ignore[arg-type]
+        fit(replace(known, **without)).chance,
         atol=1e-5,
     )
 

@@ -6,6 +6,7 @@ for ever; bytes are believed only when a process that did not write them has rea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from tutti.chassis.rpc import standard
 from tutti.chassis.service import Finding, Host, Service
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
+from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
-from tutti.checkpoints.keys import REPORTS, SHARDS
+from tutti.checkpoints.keys import MANIFESTS, REPORTS, SHARDS
 from tutti.committer.commits import Commits
 from tutti.committer.export import export
 from tutti.committer.garbage import Collector
@@ -26,7 +28,7 @@ from tutti.committer.settings import CommitterSettings
 from tutti.committer.shards import Shards
 from tutti.committer.tables import Tables
 from tutti.committer.troubles import Troubles
-from tutti.contracts.committer.v1 import Checkpoint, DivergenceDetected, Line
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, Checkpoint, DivergenceDetected, Line
 from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
 
 
@@ -65,6 +67,11 @@ def build(host: Host) -> Service:
         found = host.units.run(records.damaged)
         return Finding("decisions", not found, "; ".join(found) or "every row has the digest that it was written with")
 
+    def condemned(unit: Unit) -> Iterator[str]:
+        for each in checkpoints.select(unit, state=int(CHECKPOINT_STATE_QUARANTINED)):
+            name = f"{each.job.removeprefix('jobs/')}.{each.line}.{each.step}."
+            yield from (f"{SHARDS}{name}", f"{MANIFESTS}{name}")
+
     troubles = Troubles(records, lines)
     reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance, tell=troubles.of_commits)
     adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around, tell=troubles.of_reports)
@@ -97,5 +104,6 @@ def build(host: Host) -> Service:
         loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),
         checks=[decisions],
+        condemned=condemned,
         migrations=Path(__file__).with_name("migrations"),
     )

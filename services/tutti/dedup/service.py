@@ -216,6 +216,7 @@ def build(host: Host) -> Service:
         resources=[work.resource],
         serves=[standard.served(DESCRIPTOR.services_by_name["DedupService"], DedupApi(host, work, settings), work)],
         tasks=[work.task()],
+        remakes=[work],
         export=work.export,
         checks=[kernels.check("duplicates are found", "by Python, some fifteen times slower", natives)],
         migrations=Path(__file__).with_name("migrations"),

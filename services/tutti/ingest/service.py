@@ -78,6 +78,7 @@ def build(host: Host) -> Service:
             ),
         ],
         tasks=[crawl.task(), read.task(), chosen.task(), learnt.task(), gathered.task()],
+        remakes=[read, chosen, learnt, gathered],
         export=export,
         checks=[kernels.check("texts are read and measured", "by Python, much slower", NATIVES)],
         migrations=Path(__file__).with_name("migrations"),

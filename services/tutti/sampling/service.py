@@ -32,6 +32,7 @@ def build(host: Host) -> Service:
             experiences.served(),
         ],
         tasks=[sampled.task(), exported.task(), experiences.task()],
+        remakes=[sampled, exported],
         migrations=Path(__file__).with_name("migrations"),
         pages=RolloutPages(host, experiences).site,
     )

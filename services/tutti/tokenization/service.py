@@ -213,6 +213,7 @@ def build(host: Host) -> Service:
         resources=[work.resource, datasets, tokenizers, indexes.resource],
         serves=[standard.served(DESCRIPTOR.services_by_name["TokenizationService"], api, work, indexes, *kept)],
         tasks=[work.task(), indexes.task()],
+        remakes=[work, indexes],
         export=export,
         checks=[
             kernels.check("texts are encoded", "by tokenizers, slower", (native,)),

@@ -141,6 +141,18 @@ class BlobSettings(Section):
     )
 
 
+class ScrubSettings(Section):
+    """Scrubs, which compare what is stored with its digests before somebody needs it."""
+
+    every_days: float = Field(
+        default=7.0, ge=0, le=36500, description="interval of the scrubs of a service; 0: only `tutti scrub` begins one"
+    )
+    mebibytes_per_second: float = Field(
+        default=20.0, gt=0, description="read rate of the scrubs of one process that nobody asked for"
+    )
+    repair: bool = Field(default=True, description="make damaged results again, and publish damaged events again")
+
+
 class RankSettings(Section):
     watchdog_seconds: float = Field(
         default=20.0, gt=0, description="time without a heartbeat of its agent after which a rank exits"
@@ -232,6 +244,7 @@ class Settings(Section):
     log: LogSettings = LogSettings()
     database: DatabaseSettings = DatabaseSettings()
     blobs: BlobSettings = BlobSettings()
+    scrub: ScrubSettings = ScrubSettings()
     rank: RankSettings = RankSettings()
     lifecycle: LifecycleSettings = LifecycleSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Select, Table, Update, bindparam, delete, func, select, update
 
 from tutti.backbone.eventlog import Kind, NewRecord
+from tutti.chassis.events.event import DIGEST, digest_of
 from tutti.chassis.store.leases import Lease
 from tutti.chassis.store.statements import among, prepared
 from tutti.chassis.store.tables import from_micros, micros
@@ -86,6 +87,26 @@ def send_newest_again(unit: "Unit", rows: Sequence[Outgoing]) -> None:
             .group_by(outbox.c.subject)
         )
         unit.tx.execute(update(outbox).where(outbox.c.seq.in_(newest)).values(sent_at=None))
+
+
+def send_again(unit: "Unit", event_id: str) -> bool:
+    """Queue an event to be sent again under the same id, or a newer snapshot of its resource; False where its row is
+    gone, or has no longer the digest that it was written with."""
+    outbox = unit.tables.outbox
+    row = unit.tx.execute(select(outbox).where(outbox.c.id == event_id)).first()
+    if row is None:
+        return False
+    try:
+        found = _outgoing(row)
+    except ValueError:  # its headers, or its kind, are damaged
+        return False
+    if digest_of(found.record.headers, found.record.value) != found.record.headers.get(DIGEST):
+        return False
+    if found.kind is Kind.STATE:
+        send_newest_again(unit, [found])
+    else:
+        unit.tx.execute(update(outbox).where(outbox.c.id == event_id).values(sent_at=None))
+    return True
 
 
 def republish(unit: "Unit", since: datetime, *, validate_only: bool = False) -> int:

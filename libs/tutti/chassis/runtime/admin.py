@@ -27,13 +27,15 @@ from tutti.chassis.rpc.health import Standing
 from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.rpc.verdict import examined
 from tutti.chassis.rpc.watch import snapshots
+from tutti.chassis.runtime import scrubber as scrubbing
 from tutti.chassis.runtime.examination import Administered, Examination
 from tutti.chassis.runtime.looks import dependency
 from tutti.chassis.runtime.machinery import process_name
 from tutti.chassis.service import Finding, Service
-from tutti.chassis.store import audit, auditseals
+from tutti.chassis.store import audit, auditseals, scrubs
 from tutti.chassis.store.canonical import render
 from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.tables import from_micros
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.version import VERSION
 from tutti.chassis.work.leadership import Leader
@@ -48,6 +50,8 @@ from tutti.contracts.admin.v1 import (
     DoctorResponse,
     ExportRequest,
     ExportResponse,
+    GetScrubRequest,
+    GetScrubResponse,
     ListAuditRecordsRequest,
     ListAuditRecordsResponse,
     ListChangesRequest,
@@ -56,8 +60,11 @@ from tutti.contracts.admin.v1 import (
     ListDeadLettersResponse,
     RepublishEventsRequest,
     RepublishEventsResponse,
+    Scrub,
     SettleDeadLetterRequest,
     SettleDeadLetterResponse,
+    StartScrubRequest,
+    StartScrubResponse,
     TailEventsRequest,
     TailEventsResponse,
     VerifyAuditRequest,
@@ -89,13 +96,14 @@ class AdminApi:
         pages: Callable[[], str],
         copies: Callable[[], str],
         preflight: Callable[[], Sequence[Finding]],
+        scrubber: scrubbing.Scrubber,
     ) -> None:
         self._pages, self._copies, self._preflight = pages, copies, preflight
         self._services = {each.service.name: each for each in services}
         self._owners: dict[str, tuple[Administered, Resource[Any]]] = {
             resource.kind: (each, resource) for each in services for resource in each.service.resources
         }
-        self._standing, self._examination = standing, examination
+        self._standing, self._examination, self._scrubber = standing, examination, scrubber
         self._process = process_name()
 
     def Describe(self, request: DescribeRequest, call: Call) -> DescribeResponse:
@@ -201,6 +209,28 @@ class AdminApi:
     def CopyDatabases(self, request: CopyDatabasesRequest, call: Call) -> CopyDatabasesResponse:
         return CopyDatabasesResponse(folder=self._copies())
 
+    def StartScrub(self, request: StartScrubRequest, call: Call) -> StartScrubResponse:
+        each = self._find(request.service)
+        rate = request.bytes_per_second if request.HasField("bytes_per_second") else None
+        response = StartScrubResponse()
+        asked_at = each.host.units.run(lambda unit: scrubs.ask(unit, rate), isolation=Isolation.READ_COMMITTED)
+        response.asked_at.FromDatetime(from_micros(asked_at))
+        self._scrubber.wake()
+        return response
+
+    def GetScrub(self, request: GetScrubRequest, call: Call) -> GetScrubResponse:
+        kept = self._kept(self._find(request.service))
+        response = GetScrubResponse(service=request.service)
+        for told, found in ((response.running, kept.running), (response.last, kept.last)):
+            if found is not None:
+                told.CopyFrom(_scrub(found))
+        if due_at := kept.due_at(self._scrubber.every):
+            response.due_at.FromDatetime(from_micros(due_at))
+        return response
+
+    def _kept(self, each: Administered) -> scrubs.Kept:
+        return each.host.units.run(scrubs.read, isolation=Isolation.READ_COMMITTED)
+
     def _find(self, name: str) -> Administered:
         if name not in self._services:
             raise InvalidField("service", seen=name, expected=f"one of {_list(self._services)}")
@@ -222,6 +252,7 @@ class AdminApi:
         yield Finding(
             "rows", not damaged, "; ".join(damaged) or "every resource has the digest that it was written with"
         )
+        yield scrubbing.finding(self._kept(each), self._scrubber.every)
         for check in each.service.checks:
             try:
                 yield check()
@@ -232,6 +263,22 @@ class AdminApi:
 
 def _finding(service: str, found: Finding) -> DoctorResponse.Finding:
     return DoctorResponse.Finding(service=service, check=found.check, ok=found.ok, message=found.message)
+
+
+def _scrub(found: scrubs.Scrub) -> Scrub:
+    values = {name: getattr(found, name) for name in ("phase", "rows", "records", "blobs", "bytes", "unstated")}
+    told = Scrub(
+        **values,
+        total_blobs=found.total,
+        damaged=[each.message for each in found.damaged],
+        more_damaged=found.more,
+        repaired=found.repaired,
+        bytes_per_second=found.rate,
+    )
+    told.began_at.FromDatetime(from_micros(found.began_at))
+    if found.ended_at:
+        told.ended_at.FromDatetime(from_micros(found.ended_at))
+    return told
 
 
 def _leader(each: Administered) -> Leader:

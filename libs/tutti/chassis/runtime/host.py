@@ -47,11 +47,12 @@ from tutti.chassis.runtime.examination import Administered, Examination
 from tutti.chassis.runtime.gauges import Cached, Waiting
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.runtime.loops import LoopThread, drain
-from tutti.chassis.runtime.machinery import assemble
+from tutti.chassis.runtime.machinery import assemble, process_name
 from tutti.chassis.runtime.pool import ProcessPool
 from tutti.chassis.runtime.preflight import Preflight
 from tutti.chassis.runtime.probe import Probe, look_at_log
 from tutti.chassis.runtime.resident import Resident
+from tutti.chassis.runtime.scrubber import Scrubber
 from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.runtime.upgrades import await_upgrade, older
 from tutti.chassis.service import Build, Front, FrontHost, Served
@@ -59,6 +60,7 @@ from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
 from tutti.chassis.store.unit import Units
 from tutti.chassis.telemetry import MetricsServer, configure_tracing, count_logs, flush_tracing, metrics
+from tutti.chassis.work.leadership import AT
 
 log = logging.getLogger(__name__)
 S = TypeVar("S", bound=BaseModel)
@@ -132,7 +134,7 @@ class HostProcess:
         for each in self._running:
             self._health.set(each.service.name, "drains")
         threads = [thread for each in self._running for thread in each.threads if thread.started]
-        threads += [thread for thread in (self._probe, self._compactor, self._examination) if thread.started]
+        threads += [thread for thread in self._own_threads if thread.started]
         for thread in threads:
             thread.tell_to_stop()
         late = self._drain_front(seconds)
@@ -196,8 +198,8 @@ class HostProcess:
         for thread in [thread for each in self._running for thread in each.threads]:
             _check(deadline, thread.name)
             thread.start()
-        self._probe.start()
-        self._compactor.start()
+        for thread in (self._probe, self._compactor, self._scrubbing):
+            thread.start()
         running = {each.service.name: (each.host.units, each.machinery) for each in self._running}
         waiting = Waiting(running, self._log, paired=is_paired(url))
         for collector in (waiting, Cached(self._blobs), Disk(data_dir.path)):
@@ -281,6 +283,15 @@ class HostProcess:
             log=partial(look_at_log, self._log, topic),
             expiries=lambda: expiries(self._tls) if self._tls else [],
         )
+        scrubber = self._opened(
+            Scrubber(
+                self._running,
+                self._log,
+                values.scrub,
+                holder=f"{self._instance}/{uuid7(self._clock, self._randomness)}{AT}{process_name()}",
+                ttl=values.lease.ttl_seconds,
+            )
+        )
         admin = Served(
             admin_descriptor,
             AdminApi(
@@ -290,6 +301,7 @@ class HostProcess:
                 lambda: self._pages,
                 self._copies,
                 preflight.findings,
+                scrubber,
             ),
         )
         own = [each for each in values.services.get(self._alone or "", "").split(",") if each]
@@ -309,6 +321,8 @@ class HostProcess:
         self._probe = LoopThread(probe, clock=self._clock, watch=None)
         self._compactor = LoopThread(Compactor(self._log), clock=self._clock, watch=None)
         self._examination = LoopThread(examination, clock=self._clock, watch=None)
+        self._scrubbing = LoopThread(scrubber, clock=self._clock, watch=None)
+        self._own_threads = (self._probe, self._compactor, self._examination, self._scrubbing)
         self._serving = True
 
     def _copies(self) -> str:

@@ -1,28 +1,37 @@
-"""Scrub: read every blob and compare it with its digest, before somebody needs it.
+"""The blobs of a scrub: each is read and compared with its digest, before somebody needs it.
 
 Promises: nothing is changed; a blob's digest is the one that a manifest states (`bytes_digest`), or else the one in its
-key; manifests are compared with their own content digest; what nothing states a digest of is counted apart; no more
-than the given rate is read.
+key; manifests are compared with their own content digest; what nothing states a digest of is counted apart. Bytes that
+differ are read twice before they count as damaged.
 """
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from blake3 import blake3
 
 from tutti.backbone import Blobs
-from tutti.backbone.blobs import BlobError, BlobMissing, BlobsUnavailable, Stat
+from tutti.backbone.blobs import BlobError, BlobMissing, BlobsUnavailable
+from tutti.chassis.store.scrubs import Damage, Looked, Scrub
 from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.records.canonical import named
 from tutti.records.errors import CorpusError
 
+BLOBS = "blobs"
 PIECE = 4 << 20
+LISTED = 1000
+"""Blobs that are listed in one look."""
 _NAMED = re.compile(r".*/([0-9a-f]{64})(\.[A-Za-z0-9._-]+)?")
 _KINDS = tuple(str(kind) for kind in Kind)
+_MANIFEST = "manifest"
+"""Expected of a manifest, instead of a digest of its bytes."""
+_MANIFESTS_READ = " "
+"""A place before every key."""
 
 
 @dataclass(frozen=True)
@@ -35,76 +44,114 @@ class Scrubbed:
     damaged: tuple[str, ...]
 
 
-def scrub(
-    blobs: Blobs,
-    *,
-    bytes_per_second: float = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    wait: Callable[[float], None] = time.sleep,
-) -> Scrubbed:
-    """Read the whole store, at any rate if `bytes_per_second` is 0. Raises BlobsUnavailable."""
-    every = list(blobs.list(""))
-    total, began, done = sum(stat.size for stat in every), time.monotonic(), 0
+def scrub(blobs: Blobs, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Scrubbed:
+    """Read the whole store at once. `progress` hears the bytes that were read, of all. Raises BlobsUnavailable."""
+    total, done = sum(stat.size for stat in blobs.list("")), 0
+    found = Scrub(began_at=0, rate=0)
     damaged: list[str] = []
-    stated: dict[str, str] = {}
-
-    def paced(size: int) -> None:
-        nonlocal done
-        done += size
+    for looked in look(blobs, "", lambda key: True):
+        done += looked.read
         progress(done, total)
-        if bytes_per_second:
-            wait(max(0.0, done / bytes_per_second - (time.monotonic() - began)))
+        found = found.with_look(looked)
+        damaged += [each.message for each in looked.damages]
+    return Scrubbed(found.blobs, found.bytes, found.unstated, tuple(damaged))
 
-    for stat in [stat for stat in every if _is_manifest(stat.key)]:
+
+def look(blobs: Blobs, prefix: str, belongs: Callable[[str], bool], after: str = "") -> Iterator[Looked]:
+    """Read the blobs below a prefix, and those that `belong` among what its manifests state, wherever they are.
+
+    `after` is the place where an earlier scrub was. Raises BlobsUnavailable.
+    """
+    sizes: dict[str, int] = {}
+    for stat in blobs.list(prefix):
+        sizes[stat.key] = stat.size
+        if len(sizes) % LISTED == 0:
+            yield Looked()
+    manifests = [key for key in sizes if is_manifest(key)]
+    stated: dict[str, tuple[str, str]] = {}
+    for key in manifests:
         try:
-            manifest = Manifest.decode(blobs.get(stat.key), expected=_KINDS)
-            stated.update(_stated(manifest.body))
+            body = Manifest.decode(blobs.get(key), expected=_KINDS).body
+            stated.update((each, (digest, key)) for each, digest in _stated(body) if belongs(each))
         except BlobsUnavailable:
             raise
-        except (CorpusError, BlobError) as error:
-            damaged.append(f"{stat.key}: {error}")
-        paced(stat.size)
-    unstated = 0
-    for stat in [stat for stat in every if not _is_manifest(stat.key)]:
-        named = _NAMED.fullmatch(stat.key)
-        expected = stated.pop(stat.key, f"blake3:{named[1]}" if named else "")
-        if not expected:
-            unstated += 1
-            continue
-        try:
-            if stat.key == tokenizer_key(expected):  # it is named by the digest of what it says
-                BytePairTokenizer.load(blobs.get(stat.key), expected_version=expected)
-                paced(stat.size)
-                continue
-            found = _digest(blobs, stat, paced)
-        except BlobMissing:
-            continue  # it was deleted meanwhile
-        except TokenizerError as error:
-            damaged.append(f"{stat.key}: {error}")
-            continue
-        if found != expected:
-            damaged.append(f"{stat.key}: its bytes have digest {found}, expected {expected}")
-    for key, expected in sorted(stated.items()):  # missing, or written while the store was listed
-        try:
-            found = _digest(blobs, blobs.stat(key), paced)
-        except BlobMissing:
-            found = "none: it is missing"
-        if found != expected:
-            damaged.append(f"{key}: its bytes have digest {found}, expected {expected}")
-    return Scrubbed(len(every), total, unstated, tuple(damaged))
+        except (CorpusError, BlobError):
+            pass  # it is read again for the message
+        if after:
+            yield Looked(read=sizes[key])
+        else:
+            yield from _checked(blobs, key, sizes[key], _MANIFEST, "")
+    keys = sorted((sizes.keys() | stated.keys()) - set(manifests))
+    yield Looked(total=len(keys) + len(manifests), after=after or _MANIFESTS_READ)
+    for key in keys[bisect_right(keys, after) :]:
+        digest, manifest = stated.get(key, ("", ""))
+        in_name = digest_in(key)
+        expected = digest or (f"blake3:{in_name}" if in_name else "")
+        if expected:
+            yield from _checked(blobs, key, sizes.get(key), expected, manifest)
+        else:
+            yield Looked(blobs=1, unstated=1)
+        yield Looked(after=key)
 
 
-def _is_manifest(key: str) -> bool:
+def is_manifest(key: str) -> bool:
     return key.split("/")[-2] == "manifests"
 
 
-def _digest(blobs: Blobs, stat: Stat, paced: Callable[[int], None]) -> str:
-    hasher = blake3()
-    for start in range(0, stat.size, PIECE):
-        piece = blobs.get_range(stat.key, start, min(PIECE, stat.size - start))
-        hasher.update(piece)
-        paced(len(piece))
-    return f"blake3:{hasher.hexdigest()}"
+def digest_in(key: str) -> str:
+    """The digest in the name of a blob, in hexadecimal; empty if there is none."""
+    found = _NAMED.fullmatch(key)
+    return found[1] if found else ""
+
+
+def wrong(blobs: Blobs, key: str, expected: str, size: int | None = None) -> Generator[Looked, None, tuple[str, int]]:
+    """Read a blob of this size, if it is known; what is wrong with it, empty if nothing is, and its bytes.
+
+    Raises BlobMissing, BlobsUnavailable.
+    """
+    size = blobs.stat(key).size if size is None else size
+    try:
+        if expected == _MANIFEST:
+            Manifest.decode(blobs.get(key), expected=_KINDS)
+        elif key == tokenizer_key(expected):  # it is named by the digest of what it says
+            BytePairTokenizer.load(blobs.get(key), expected_version=expected)
+        else:
+            state = blake3()
+            for start in range(0, size, PIECE):
+                piece = blobs.get_range(key, start, min(PIECE, size - start))
+                state.update(piece)
+                yield Looked(read=len(piece))
+            seen = named(state)
+            return f"its bytes have digest {seen}, expected {expected}" if seen != expected else "", size
+    except (BlobMissing, BlobsUnavailable):
+        raise
+    except (CorpusError, BlobError, TokenizerError) as error:
+        return str(error), size
+    yield Looked(read=size)
+    return "", size
+
+
+def _checked(blobs: Blobs, key: str, size: int | None, expected: str, manifest: str) -> Iterator[Looked]:
+    """`manifest` is the one that states the digest, if one does."""
+    try:
+        message, nbytes = yield from wrong(blobs, key, expected, size)
+        if message:
+            message, nbytes = yield from wrong(blobs, key, expected)
+    except BlobMissing:
+        if manifest and _is_there(blobs, manifest):
+            line = f"{key}: it is missing, expected {expected}"
+            yield Looked(blobs=1, damages=(Damage(BLOBS, key, line, missing=True, expected=expected),))
+        return  # else it was deleted meanwhile, with its manifest if it has one
+    damages = (Damage(BLOBS, key, f"{key}: {message}", expected=expected),) if message else ()
+    yield Looked(blobs=1, bytes=nbytes, damages=damages)
+
+
+def _is_there(blobs: Blobs, key: str) -> bool:
+    try:
+        blobs.stat(key)
+    except BlobMissing:
+        return False
+    return True
 
 
 def _stated(value: Any) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,7 @@ class Tables:
     task_progress: Table
     audit: Table
     origins: Table
+    scrubs: Table
 
 
 def declare(name: str, metadata: MetaData, *parts: SchemaItem, **options: Any) -> Table:
@@ -52,6 +53,7 @@ def tables_of(metadata: MetaData) -> Tables:
             _task_progress(metadata),
             _audit(metadata),
             _origins(metadata),
+            _scrubs(metadata),
         )
     return found
 
@@ -214,4 +216,19 @@ def _origins(metadata: MetaData) -> Table:
         Column("name", NAME, primary_key=True),
         Column("user", NAME, nullable=False),
         Column("tenant", NAME, nullable=False),
+    )
+
+
+def _scrubs(metadata: MetaData) -> Table:
+    """One row: since when there is one, the scrub that was asked for, the one that runs and the last one that ended, as
+    JSON; `rate` is the read rate in bytes a second that was asked for, negative for that of the settings."""
+    return Table(
+        "scrubs",
+        metadata,
+        Column("name", NAME, primary_key=True),
+        Column("since", BigInteger, nullable=False),
+        Column("asked_at", BigInteger, nullable=False),
+        Column("rate", BigInteger, nullable=False),
+        Column("running", Text, nullable=False),
+        Column("last", Text, nullable=False),
     )

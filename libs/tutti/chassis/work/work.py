@@ -7,7 +7,7 @@ content afterwards, whatever damage was there before.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
@@ -47,6 +47,8 @@ from tutti.records.errors import CorpusError
 
 IN_VAIN = (STATE_FAILED, STATE_CANCELLED)
 ENDED = (STATE_DONE, *IN_VAIN)
+AGAIN = b"again"
+"""The payload of a task that makes a result again."""
 _log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
@@ -150,10 +152,29 @@ class Work(Generic[M]):
             content = {"content_digest": work.result.content_digest, "state": _state(work)}
             yield CanonicalLine(work.name, content)
 
+    def make_again(self, unit: Unit, manifests: Collection[str], cause: str) -> list[str]:
+        """Enqueue the work of the results that have these manifests once more; the ids of the tasks.
+
+        What it stores takes the place of damaged bytes; the resource stays as it is. Results of another version of the
+        logic are left out, since their bytes would be others. `cause` is part of the ids.
+        """
+        return [
+            unit.enqueue(self.kind, found.name, AGAIN, id=f"{found.name}/{cause}")
+            for found in self._done(unit)
+            if found.result.manifest_key in manifests and found.spec.logic_version == self.logic_version
+        ]
+
+    def _done(self, unit: Unit) -> list[Any]:
+        return list(self.resource.select(unit, state=int(STATE_DONE)))
+
     def task(self) -> TaskKind:
         return TaskKind(name=self.kind, run=self._run, on_failed=self._failed)
 
     def _run(self, context: TaskContext) -> Finish:
+        if context.task.payload == AGAIN:
+            self.run(context, self.host.units.run(lambda unit: self.resource.get(unit, context.task.resource)))
+            return lambda unit: None
+
         def begin(unit: Unit) -> M:
             found: Any = self.resource.lock(unit, context.task.resource)
             if found.state == STATE_PENDING:

@@ -905,3 +905,197 @@ class VerifyAuditResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___VerifyAuditResponse: _TypeAlias = VerifyAuditResponse  # noqa: Y015
+
+@_typing.final
+class Scrub(_message.Message):
+    """Scrub is one pass over everything that a service stored: its rows, its audit trail, the records that it published and
+    its blobs, each compared with its digest.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGAN_AT_FIELD_NUMBER: _builtins.int
+    ENDED_AT_FIELD_NUMBER: _builtins.int
+    PHASE_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    BLOBS_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    TOTAL_BLOBS_FIELD_NUMBER: _builtins.int
+    UNSTATED_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    MORE_DAMAGED_FIELD_NUMBER: _builtins.int
+    REPAIRED_FIELD_NUMBER: _builtins.int
+    BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    phase: _builtins.str
+    """phase that runs, such as "blobs"; empty after the end."""
+    rows: _builtins.int
+    """rows of resources that were read."""
+    records: _builtins.int
+    """records of the event log that were read."""
+    blobs: _builtins.int
+    """blobs that were read."""
+    bytes: _builtins.int
+    """bytes of these blobs."""
+    total_blobs: _builtins.int
+    """total_blobs that there are; 0 until they are listed."""
+    unstated: _builtins.int
+    """unstated: blobs and records without a digest to compare with."""
+    more_damaged: _builtins.int
+    """more_damaged: the number of further damages."""
+    bytes_per_second: _builtins.int
+    """bytes_per_second that are read at most; 0 means no limit."""
+    @_builtins.property
+    def began_at(self) -> _timestamp_pb2.Timestamp:
+        """began_at is when it began."""
+
+    @_builtins.property
+    def ended_at(self) -> _timestamp_pb2.Timestamp:
+        """ended_at is when it ended; unset while it runs."""
+
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """damaged: what is wrong and what to do, a message for each thing, at most 100."""
+
+    @_builtins.property
+    def repaired(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """repaired: what was damaged and has been made, or published, again."""
+
+    def __init__(
+        self,
+        *,
+        began_at: _timestamp_pb2.Timestamp | None = ...,
+        ended_at: _timestamp_pb2.Timestamp | None = ...,
+        phase: _builtins.str = ...,
+        rows: _builtins.int = ...,
+        records: _builtins.int = ...,
+        blobs: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        total_blobs: _builtins.int = ...,
+        unstated: _builtins.int = ...,
+        damaged: _abc.Iterable[_builtins.str] | None = ...,
+        more_damaged: _builtins.int = ...,
+        repaired: _abc.Iterable[_builtins.str] | None = ...,
+        bytes_per_second: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["began_at", b"began_at", "ended_at", b"ended_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_at", b"began_at", "blobs", b"blobs", "bytes", b"bytes", "bytes_per_second", b"bytes_per_second", "damaged", b"damaged", "ended_at", b"ended_at", "more_damaged", b"more_damaged", "phase", b"phase", "records", b"records", "repaired", b"repaired", "rows", b"rows", "total_blobs", b"total_blobs", "unstated", b"unstated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Scrub: _TypeAlias = Scrub  # noqa: Y015
+
+@_typing.final
+class StartScrubRequest(_message.Message):
+    """StartScrubRequest identifies a service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service that is scrubbed."""
+    bytes_per_second: _builtins.int
+    """bytes_per_second to read at most, 0 for no limit; if unset, as the settings say."""
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        bytes_per_second: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "bytes_per_second", b"bytes_per_second"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "bytes_per_second", b"bytes_per_second", "service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bytes_per_second: _TypeAlias = _typing.Literal["bytes_per_second"]  # noqa: Y015
+    _WhichOneofArgType__bytes_per_second: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bytes_per_second) -> _WhichOneofReturnType__bytes_per_second | None: ...
+
+Global___StartScrubRequest: _TypeAlias = StartScrubRequest  # noqa: Y015
+
+@_typing.final
+class StartScrubResponse(_message.Message):
+    """StartScrubResponse contains the time of the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ASKED_AT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def asked_at(self) -> _timestamp_pb2.Timestamp:
+        """asked_at is the time of the request. The scrub is over when the last one ended after it."""
+
+    def __init__(
+        self,
+        *,
+        asked_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["asked_at", b"asked_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_at", b"asked_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartScrubResponse: _TypeAlias = StartScrubResponse  # noqa: Y015
+
+@_typing.final
+class GetScrubRequest(_message.Message):
+    """GetScrubRequest identifies a service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service whose scrubs are returned."""
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetScrubRequest: _TypeAlias = GetScrubRequest  # noqa: Y015
+
+@_typing.final
+class GetScrubResponse(_message.Message):
+    """GetScrubResponse contains the scrubs of a service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    DUE_AT_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service that was scrubbed."""
+    @_builtins.property
+    def running(self) -> Global___Scrub:
+        """running scrub; unset if none runs."""
+
+    @_builtins.property
+    def last(self) -> Global___Scrub:
+        """last scrub that ended; unset if none did."""
+
+    @_builtins.property
+    def due_at(self) -> _timestamp_pb2.Timestamp:
+        """due_at is when the next scrub begins without a request; unset for never."""
+
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        running: Global___Scrub | None = ...,
+        last: Global___Scrub | None = ...,
+        due_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["due_at", b"due_at", "last", b"last", "running", b"running"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["due_at", b"due_at", "last", b"last", "running", b"running", "service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetScrubResponse: _TypeAlias = GetScrubResponse  # noqa: Y015

@@ -75,6 +75,16 @@ class AdminStub:
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.FromString,
                 _registered_method=True)
+        self.StartScrub = channel.unary_unary(
+                '/tutti.admin.v1.Admin/StartScrub',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.StartScrubRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.StartScrubResponse.FromString,
+                _registered_method=True)
+        self.GetScrub = channel.unary_unary(
+                '/tutti.admin.v1.Admin/GetScrub',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.GetScrubRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.GetScrubResponse.FromString,
+                _registered_method=True)
         self.SettleDeadLetter = channel.unary_unary(
                 '/tutti.admin.v1.Admin/SettleDeadLetter',
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.SettleDeadLetterRequest.SerializeToString,
@@ -159,6 +169,20 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartScrub(self, request, context):
+        """StartScrub asks a service to compare everything that it stored with its digests. A scrub that runs goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetScrub(self, request, context):
+        """GetScrub returns the scrub of a service that runs, and the last one that ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SettleDeadLetter(self, request, context):
         """SettleDeadLetter replays or discards a dead letter and unparks its key.
         """
@@ -229,6 +253,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.VerifyAudit,
                     request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.SerializeToString,
+            ),
+            'StartScrub': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartScrub,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.StartScrubRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.StartScrubResponse.SerializeToString,
+            ),
+            'GetScrub': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetScrub,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.GetScrubRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.GetScrubResponse.SerializeToString,
             ),
             'SettleDeadLetter': grpc.unary_unary_rpc_method_handler(
                     servicer.SettleDeadLetter,
@@ -468,6 +502,60 @@ class Admin:
             '/tutti.admin.v1.Admin/VerifyAudit',
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.SerializeToString,
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartScrub(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/StartScrub',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.StartScrubRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.StartScrubResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetScrub(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/GetScrub',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.GetScrubRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.GetScrubResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,10 @@ class AdminStub:
     """ListAuditRecords returns the newest records of the audit trail, newest first."""
     VerifyAudit: _grpc.UnaryUnaryMultiCallable[_admin_pb2.VerifyAuditRequest, _admin_pb2.VerifyAuditResponse]
     """VerifyAudit compares the audit trail of a service with its seals, which are write-once blobs."""
+    StartScrub: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StartScrubRequest, _admin_pb2.StartScrubResponse]
+    """StartScrub asks a service to compare everything that it stored with its digests. A scrub that runs goes on."""
+    GetScrub: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetScrubRequest, _admin_pb2.GetScrubResponse]
+    """GetScrub returns the scrub of a service that runs, and the last one that ended."""
     SettleDeadLetter: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SettleDeadLetterRequest, _admin_pb2.SettleDeadLetterResponse]
     """SettleDeadLetter replays or discards a dead letter and unparks its key."""
     RepublishEvents: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RepublishEventsRequest, _admin_pb2.RepublishEventsResponse]
@@ -87,6 +91,10 @@ class AdminAsyncStub(AdminStub):
     """ListAuditRecords returns the newest records of the audit trail, newest first."""
     VerifyAudit: _aio.UnaryUnaryMultiCallable[_admin_pb2.VerifyAuditRequest, _admin_pb2.VerifyAuditResponse]  # type: ignore[assignment]
     """VerifyAudit compares the audit trail of a service with its seals, which are write-once blobs."""
+    StartScrub: _aio.UnaryUnaryMultiCallable[_admin_pb2.StartScrubRequest, _admin_pb2.StartScrubResponse]  # type: ignore[assignment]
+    """StartScrub asks a service to compare everything that it stored with its digests. A scrub that runs goes on."""
+    GetScrub: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetScrubRequest, _admin_pb2.GetScrubResponse]  # type: ignore[assignment]
+    """GetScrub returns the scrub of a service that runs, and the last one that ended."""
     SettleDeadLetter: _aio.UnaryUnaryMultiCallable[_admin_pb2.SettleDeadLetterRequest, _admin_pb2.SettleDeadLetterResponse]  # type: ignore[assignment]
     """SettleDeadLetter replays or discards a dead letter and unparks its key."""
     RepublishEvents: _aio.UnaryUnaryMultiCallable[_admin_pb2.RepublishEventsRequest, _admin_pb2.RepublishEventsResponse]  # type: ignore[assignment]
@@ -166,6 +174,22 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.VerifyAuditResponse, _abc.Awaitable[_admin_pb2.VerifyAuditResponse]]:
         """VerifyAudit compares the audit trail of a service with its seals, which are write-once blobs."""
+
+    @_abc_1.abstractmethod
+    def StartScrub(
+        self,
+        request: _admin_pb2.StartScrubRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.StartScrubResponse, _abc.Awaitable[_admin_pb2.StartScrubResponse]]:
+        """StartScrub asks a service to compare everything that it stored with its digests. A scrub that runs goes on."""
+
+    @_abc_1.abstractmethod
+    def GetScrub(
+        self,
+        request: _admin_pb2.GetScrubRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetScrubResponse, _abc.Awaitable[_admin_pb2.GetScrubResponse]]:
+        """GetScrub returns the scrub of a service that runs, and the last one that ended."""
 
     @_abc_1.abstractmethod
     def SettleDeadLetter(
