@@ -129,11 +129,16 @@ def as_record(record: Any) -> Record:
         record.topic,
         record.partition,
         record.offset,
-        (record.key or b"").decode(),
+        _text(record.key),
         record.value or b"",
-        {name: value.decode() for name, value in record.headers},
+        {name: _text(value) for name, value in record.headers},
         record.timestamp,
     )
+
+
+def _text(data: bytes | None) -> str:
+    """Return a key or the value of a header: any bytes, or none at all, if another program wrote the record."""
+    return (data or b"").decode(errors="backslashreplace")
 
 
 def _ours(partitions: Any) -> tuple[TopicPartition, ...]:

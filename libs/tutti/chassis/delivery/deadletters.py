@@ -4,6 +4,7 @@ Promises: a dead event parks its subject for its group; later events of that sub
 or discarded.
 """
 
+import hashlib
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from tutti.chassis.store.tables import from_micros, micros
 from tutti.chassis.store.unit import Raced, Unit
 
 MAX_ERROR = 2000
+MAX_NAME_BYTES = 1000
+"""Of a text in an index: Postgres accepts at most 2,704 bytes an entry."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,12 @@ class DeadLetters:
         row = {
             "group_name": self._group,
             "id": id,
-            "type": record.headers.get("ce_type", ""),
+            "type": storable(record.headers.get("ce_type", "")),
             "topic": record.topic,
             "subject": record.key,
             "headers": json.dumps(dict(record.headers)),
             "payload": record.value,
-            "error": None if error is None else error[:MAX_ERROR],
+            "error": None if error is None else escaped(error)[:MAX_ERROR],
             "died_at": micros(unit.now),
         }
         try:
@@ -104,7 +107,23 @@ class DeadLetters:
     def kill(self, unit: Unit, letter: DeadLetter, error: str) -> None:
         """Mark a parked event as dead, or as dead again."""
         dead = unit.tables.dead_letters
-        unit.tx.execute(update(dead).where(dead.c.seq == letter.seq).values(error=error[:MAX_ERROR]))
+        unit.tx.execute(update(dead).where(dead.c.seq == letter.seq).values(error=escaped(error)[:MAX_ERROR]))
+
+
+def escaped(text: str) -> str:
+    """Return the text without the characters that Postgres does not store: NUL and halves of surrogate pairs."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+
+
+def storable(text: str) -> str:
+    """Return the text as every database can store and index it; the end of a long one is replaced by its digest."""
+    text = escaped(text)
+    data = text.encode()
+    if len(data) <= MAX_NAME_BYTES:
+        return text
+    return f"{data[:MAX_NAME_BYTES].decode(errors='ignore')}...{hashlib.sha256(data).hexdigest()}"
 
 
 @prepared

@@ -1,7 +1,7 @@
 """Handling: what one transaction does with a batch of records.
 
 Promises: an event that was handled is skipped, one behind a dead letter of its subject is parked, one that its handler
-cannot take even alone is dead-lettered; an unknown type is skipped and counted.
+cannot take even alone is dead-lettered, and so is a record that is no event; an unknown type is skipped and counted.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from enum import Enum, auto
 from tutti.backbone import Clock, Kind, Record
 from tutti.backbone.database import Conflict, DatabaseError
 from tutti.backbone.transactions import AbortedTransaction, NestedTransaction
-from tutti.chassis.delivery.deadletters import DeadLetter, DeadLetters
+from tutti.chassis.delivery.deadletters import MAX_NAME_BYTES, DeadLetter, DeadLetters, storable
 from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.events.catalog import EventType, event_type
 from tutti.chassis.events.event import Event, Undecodable, decode
@@ -25,6 +25,7 @@ BUDGET_SECONDS = 0.005
 MAX_BATCH = 200
 MAX_ALONE = 50
 """Each event that is taken alone has a savepoint, and Postgres keeps 64 of a transaction in memory."""
+UNSTORABLE = f"has a NUL character, or more than {MAX_NAME_BYTES} bytes"
 _POISON = (Conflict, AbortedTransaction, NestedTransaction)
 _handled = metrics.counter("events_handled", "Events whose effect was committed.", labels=("group", "type"))
 _skipped = metrics.counter("events_skipped", "Events without effect here.", labels=("group", "why"))
@@ -133,12 +134,18 @@ class Handling:
         name = record.headers.get("ce_type", "")
         kind = self._types.get(name)
         id = id or record.headers.get("ce_id", "") or f"{record.topic}/{record.partition}/{record.offset}"
+        stored = record._replace(key=storable(record.key))
         if kind is None:
-            return _Item(id, record, None, None, "" if name else "the header ce_type is missing")
+            return _Item(storable(id), stored, None, None, "" if name else "the header ce_type is missing")
+        if (storable(id), stored.key) != (id, record.key):
+            return _Item(storable(id), stored, None, None, f"its key or its id {UNSTORABLE}")
         try:
-            return _Item(id, record, kind, decode(record, kind))
+            event = decode(record, kind)
         except Undecodable as error:
             return _Item(id, record, kind, None, str(error))
+        if event.id != id:  # of a dead letter that was put aside under another
+            return _Item(id, record, kind, None, f"its id {UNSTORABLE}")
+        return _Item(id, record, kind, event)
 
     def _look_up(self, unit: Unit, items: Iterable[_Item], *, letters: bool = True) -> _Known:
         items = list(items)
