@@ -42,6 +42,9 @@ BATCH_BYTES, LINGER_MILLISECONDS = 512 << 10, 100
 LOOK_SECONDS = 0.05
 CLOSE_SECONDS = 1.0  # every append has been answered, so nothing is on its way
 _AWAY = (errors.KafkaTimeoutError, errors.KafkaConnectionError)
+_DISK = (errors.KafkaStorageError,)
+_NO_LEADER = (errors.UnknownBrokerIdError, errors.NodeNotReadyError)
+"""A partition has no leader now, or no broker is connected since the last one went away."""
 _POLICY = {Kind.STATE: "compact", Kind.FACT: "delete"}
 
 
@@ -76,9 +79,7 @@ class KafkaEventLog:
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._closed = False
-        self._producer: Any = None
-        self._admin: Any = None
-        self._reader: Any = None
+        self._clients: dict[str, Any] = {}
         self._partitions: dict[str, int] = {}
 
     def ensure(self, topics: Sequence[Topic]) -> None:
@@ -184,13 +185,9 @@ class KafkaEventLog:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            clients = [client for client in (self._producer, self._admin, self._reader) if client is not None]
-            self._producer = self._admin = self._reader = None
+            clients, self._clients = list(self._clients.values()), {}
         for client in clients:
-            if isinstance(client, kafka.KafkaProducer):
-                client.close(timeout=CLOSE_SECONDS)
-            else:
-                client.close()
+            _close(client, CLOSE_SECONDS)
 
     def _count(self, topic: str) -> int:
         found = self._partitions.get(topic)
@@ -249,18 +246,17 @@ class KafkaEventLog:
                 try:
                     found = self._the_admin().list_partition_offsets(wanted, timeout_ms=int(self._deadline * 1000))
                     break
-                except errors.UnknownBrokerIdError:  # a partition has no leader now, and the client does not wait
+                except _NO_LEADER:  # and the client does not wait
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(LOOK_SECONDS)
         return {at.partition: position.offset for at, position in found.items()}
 
     def _the_producer(self) -> Any:
-        with self._lock, self._asked("connect"):
-            self._check_open()
-            if self._producer is None:
-                self._check_password()
-                self._producer = kafka.KafkaProducer(
+        with self._asked("connect"):
+            return self._client(
+                "producer",
+                lambda: kafka.KafkaProducer(
                     acks="all",
                     enable_idempotence=True,
                     allow_auto_create_topics=False,
@@ -270,36 +266,44 @@ class KafkaEventLog:
                     max_block_ms=int(self._deadline * 1000),
                     **self._common,
                     **self._quiet,
-                )
-            return self._producer
+                ),
+            )
 
     def _drop_producer(self, producer: Any) -> None:
         with self._lock:
-            if self._producer is producer:
-                self._producer = None
-        producer.close(timeout=0)
+            if self._clients.get("producer") is producer:
+                del self._clients["producer"]
+        _close(producer, 0)
 
     def _the_admin(self) -> Any:
-        with self._lock:
-            self._check_open()
-            if self._admin is None:
-                self._check_password()
-                self._admin = kafka.KafkaAdminClient(**self._common)
-            return self._admin
+        return self._client("admin", lambda: kafka.KafkaAdminClient(**self._common))
 
     def _the_reader(self) -> Any:
+        return self._client(
+            "reader",
+            lambda: kafka.KafkaConsumer(
+                group_id=None,
+                auto_offset_reset="earliest",
+                allow_auto_create_topics=False,
+                **self._common,
+                **self._quiet,
+            ),
+        )
+
+    def _client(self, name: str, connect: Callable[[], Any]) -> Any:
+        """Return the client of this name. It connects outside of the lock: each caller waits for its own deadline."""
         with self._lock:
             self._check_open()
-            if self._reader is None:
-                self._check_password()
-                self._reader = kafka.KafkaConsumer(
-                    group_id=None,
-                    auto_offset_reset="earliest",
-                    allow_auto_create_topics=False,
-                    **self._common,
-                    **self._quiet,
-                )
-            return self._reader
+            if (known := self._clients.get(name)) is not None:
+                return known
+        self._check_password()
+        made = connect()
+        with self._lock:
+            known = None if self._closed else self._clients.setdefault(name, made)
+        if known is not made:
+            _close(made, 0)
+            self._check_open()
+        return known
 
     def _check_password(self) -> None:
         """Before a client connects, which would try a wrong password again until its deadline. Raises LogRefused."""
@@ -329,6 +333,18 @@ class KafkaEventLog:
         except errors.KafkaError as error:
             if isinstance(error, _AWAY):
                 self._check_password()
+            advice = "; is the broker up, and is there room on its disk?" if isinstance(error, (*_AWAY, *_DISK)) else ""
             raise LogUnavailable(
-                f"{self._where}: cannot {what} within {self._deadline:g} s: {type(error).__name__}: {error}"
+                f"{self._where}: cannot {what} within {self._deadline:g} s: {type(error).__name__}: {error}{advice}"
             ) from error
+
+
+def _close(client: Any, seconds: float) -> None:
+    """Give up what a producer has still on its way after so long."""
+    if not isinstance(client, kafka.KafkaProducer):
+        client.close()
+        return
+    try:
+        client.close(timeout=seconds)
+    except errors.KafkaTimeoutError:  # it raises before it has ended its thread
+        client._sender.force_close()
