@@ -4,8 +4,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 from tests.lacking import lacking
 
@@ -59,3 +61,27 @@ def fill(path: Path) -> None:
         ballast.seek(0, os.SEEK_END)
         while True:
             ballast.write(bytes(1 << 12))
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """While there is no room, nor any that is made by removing what is old: a little is enough for a small model."""
+    with suppress(OSError):
+        fill(disk / "ballast")
+    over = Event()
+
+    def keep() -> None:
+        with (disk / "ballast").open("ab", buffering=0) as ballast:
+            while not over.wait(0.005):
+                with suppress(OSError):
+                    while ballast.write(bytes(1 << 12)):
+                        pass
+
+    with ThreadPoolExecutor(1) as threads:
+        kept = threads.submit(keep)
+        try:
+            yield
+        finally:
+            over.set()
+    kept.result()
+    (disk / "ballast").unlink()

@@ -28,7 +28,7 @@ from tutti.chassis.runtime import logs
 from tutti.chassis.runtime.supervisor import ChildSpec, Supervisor
 from tutti.trainer.iosettings import OWNER
 
-LOOK_SECONDS = 0.2
+LOOK_SECONDS, AGAIN_SECONDS = 0.2, 1.0
 MOST_CONNECTIONS = 80
 """To Postgres, of all replicas; its default is 100."""
 log = logging.getLogger(__name__)
@@ -137,12 +137,16 @@ class KeptServers:
 
     def _watch(self, name: str, on_moved: Callable[[], None]) -> None:
         while not self._stop.wait(LOOK_SECONDS) and not self.moved:
-            if name in self._stack.promoted:
-                self._notice(name)
-            elif not self._stack.is_alive(name):
-                self._restart(name)
-                if self.moved:
-                    on_moved()
+            try:
+                if name in self._stack.promoted:
+                    self._notice(name)
+                elif not self._stack.is_alive(name):
+                    self._restart(name)
+                    if self.moved:
+                        on_moved()
+            except (ServerError, OSError) as error:  # such as a full disk
+                log.error("%s, to be tried again: %s", name, error)
+                self._stop.wait(AGAIN_SECONDS)
 
     def _notice(self, name: str) -> None:
         """The promoter started a database."""
@@ -157,11 +161,7 @@ class KeptServers:
     def _restart(self, name: str) -> None:
         began = time.monotonic()
         log.warning("%s is dead: starts it again", name)
-        try:
-            self._stack.up([name], install=False)
-        except ServerError as error:
-            log.error("%s, to be tried again: %s", name, error)
-            return
+        self._stack.up([name], install=False)
         self._restarts[name] += 1
         self._since[name] = _now()
         self._record()

@@ -114,10 +114,13 @@ class Stack:
         return processes.load(self._folder / name / "pid.json")
 
     def _start(self, names: Sequence[str]) -> None:
-        with self._mine(names):
-            starting = {name: self._begin(name) for name in names if not self._is_up(name)}
-            for name, process in starting.items():
-                self._settle(name, process)
+        try:
+            with self._mine(names):
+                starting = {name: self._begin(name) for name in names if not self._is_up(name)}
+                for name, process in starting.items():
+                    self._settle(name, process)
+        except OSError as error:  # such as a full disk
+            raise ServerError(f"{', '.join(names)} cannot be started: {error}") from error
 
     def down(self, names: Sequence[str]) -> None:
         if Promoter.name in names and self.promoted:  # it may be in the middle of a base backup
@@ -165,7 +168,11 @@ class Stack:
         settings = server.settings(old)
         write_secret(folder / "server.json", json.dumps(settings))
         process = server.start(folder, settings)
-        processes.save(folder / "pid.json", process)
+        try:
+            processes.save(folder / "pid.json", process)
+        except OSError:
+            process.stop(Signals.SIGKILL)  # nobody would know of it
+            raise
         return process
 
     def _settle(self, name: str, process: Process) -> None:

@@ -3,16 +3,14 @@
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from tests.e2e.command import ROOT, TINY, TUTTI, checkpoints, environment, tiny, tutti
 from tests.faults.processes import family, until
-from tests.smalldisk import fill, mountable, said, started
+from tests.smalldisk import full, mountable, said, started
 
 pytestmark = pytest.mark.timeout(300)
 SIZE = "256m"  # a model of languages alone is unpacked into 65 MiB of scratch
@@ -54,30 +52,6 @@ def test_a_run_waits_for_room_says_so_and_goes_on(disk: Path, pages: Path) -> No
     assert words.count("free some space") == 1
     assert "Traceback" not in words
     assert family(disk) == []
-
-
-@contextmanager
-def full(disk: Path) -> Iterator[None]:
-    """While there is no room, nor any that is made by removing what is old: a little is enough for a small model."""
-    with pytest.raises(OSError, match="No space left"):
-        fill(disk / "ballast")
-    over = Event()
-
-    def keep() -> None:
-        with (disk / "ballast").open("ab", buffering=0) as ballast:
-            while not over.wait(0.005):
-                with suppress(OSError):
-                    while ballast.write(bytes(1 << 12)):
-                        pass
-
-    with ThreadPoolExecutor(1) as threads:
-        kept = threads.submit(keep)
-        try:
-            yield
-        finally:
-            over.set()
-    kept.result()
-    (disk / "ballast").unlink()
 
 
 @contextmanager
