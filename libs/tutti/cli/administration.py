@@ -30,7 +30,7 @@ from tutti.contracts.admin.v1 import (
     TailEventsRequest,
 )
 
-DOCTOR_SECONDS = 20.0  # longer than the looks at dependencies that hang
+DOCTOR_SECONDS = 60.0  # longer than the looks at dependencies that hang, or that take half a second to answer
 
 
 def services(client: Client) -> list[str]:

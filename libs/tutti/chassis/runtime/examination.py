@@ -12,6 +12,7 @@ from tutti.backbone import Blobs, EventLog, Isolation
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.delivery import outbox
 from tutti.chassis.runtime.looks import Looks, dependency
+from tutti.chassis.runtime.loops import LoopThread
 from tutti.chassis.runtime.machinery import Machinery
 from tutti.chassis.runtime.probe import answer, look_at_log
 from tutti.chassis.service import Finding, Host, Service
@@ -23,11 +24,12 @@ WELL_SECONDS, BAD_SECONDS = 10.0, 2.0
 
 @dataclass(frozen=True)
 class Administered:
-    """One service of this process."""
+    """One service of this process, with everything that works for it."""
 
     service: Service
     host: Host
     machinery: Machinery
+    threads: tuple[LoopThread, ...]
 
 
 class Examination:
@@ -57,12 +59,17 @@ class Examination:
         reason = self._why_not(each.service.name)
         yield Finding("health", not reason, reason or "serving")
         topic = next((topic for one in self._services for topic in one.machinery.topics), None)
-        yield dependency("event log", self._looks.at("event log", partial(look_at_log, self._log, topic)))
-        yield dependency("blobs", self._looks.at("blobs", partial(_look_at_blobs, each.host.blobs)))
+        log = self._looks.at("event log", partial(look_at_log, self._log, topic))
+        yield dependency("event log", log)
+        blobs = self._looks.at("blobs", partial(_look_at_blobs, each.host.blobs))
+        yield dependency("blobs", blobs)
         away = self._looks.at(f"database of {each.service.name}", partial(answer, each.host.database))
         yield dependency("database", away)
         if away:
             return
+        if not log and not blobs:  # or they fail because of that
+            troubles = [thread.trouble for thread in each.threads if thread.trouble]
+            yield Finding("loops", not troubles, "; ".join(troubles) or "they work")
         try:
             yield from self._rows(each)
         except Exception as error:

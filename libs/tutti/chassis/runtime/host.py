@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -77,13 +76,6 @@ class NotReady(Exception):
     """The start took longer than allowed, or a part of it failed; the message names the part."""
 
 
-@dataclass(frozen=True)
-class Running(Administered):
-    """One service with everything that works for it."""
-
-    threads: tuple[LoopThread, ...]
-
-
 class HostProcess:
     """`builds` by name of the service. `alone`: the one that announces itself under its name, not as the platform;
     `copy` is its number among the replicas that share the data directory.
@@ -98,7 +90,7 @@ class HostProcess:
         self._clock, self._randomness = SystemClock(), SystemRandomness()
         self._open = ExitStack()
         self._channels: dict[str, RpcChannel] = {}
-        self._running: list[Running] = []
+        self._running: list[Administered] = []
         self._lock = threading.Lock()
         self._serving = self._ready = False
         self._front: Front | None = None
@@ -106,7 +98,7 @@ class HostProcess:
         self.address = ""
 
     @property
-    def services(self) -> Sequence[Running]:
+    def services(self) -> Sequence[Administered]:
         return self._running
 
     def start(self, stop: threading.Event | None = None) -> str:
@@ -247,7 +239,7 @@ class HostProcess:
             self._health_file.write("starts")
         return time.monotonic() - began
 
-    def _build(self, name: str, build: Build, database: Database) -> Running:
+    def _build(self, name: str, build: Build, database: Database) -> Administered:
         values = self._loaded.values
         metadata = MetaData()
         units = Units(database, name, metadata, clock=self._clock, randomness=self._randomness)
@@ -269,7 +261,7 @@ class HostProcess:
         incarnation = uuid7(self._clock, self._randomness)
         machinery = assemble(service, host, self._log, values, instance=self._instance, incarnation=incarnation)
         threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in machinery.loops)
-        return Running(service, host, machinery, threads)
+        return Administered(service, host, machinery, threads)
 
     def _serve(self) -> None:
         values = self._loaded.values
@@ -280,7 +272,7 @@ class HostProcess:
             self._data_dir.path,
             self._blobs,
             {each.service.name: each.host.database for each in self._running},
-            log=partial(look_at_log, self._log, topic),
+            ask_log=partial(look_at_log, self._log, topic),
             expiries=lambda: expiries(self._tls) if self._tls else [],
         )
         scrubber = self._opened(

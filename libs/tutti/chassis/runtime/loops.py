@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from tutti.backbone import Clock
-from tutti.chassis.errors import is_transient
+from tutti.chassis.errors import Problem, is_transient
 from tutti.chassis.runtime.blocked import BlockedWatch
 from tutti.chassis.service import Loop
 from tutti.chassis.telemetry import metrics
@@ -19,6 +19,7 @@ from tutti.chassis.telemetry import metrics
 log = logging.getLogger(__name__)
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 15.0
+MANY_FAILURES = 3
 
 
 class LoopThread:
@@ -30,7 +31,7 @@ class LoopThread:
         self._watch = None if getattr(loop, "patient", False) else watch
         self._stop = threading.Event()
         self._woken = getattr(loop, "woken", None) or threading.Event()
-        self._failures = 0
+        self._failures, self._error = 0, ""
         self._failed = metrics.counter("loop_failures", "Steps of loops that raised", labels=["name"])
         self._thread = threading.Thread(target=self._run, name=loop.name, daemon=True)
 
@@ -49,6 +50,14 @@ class LoopThread:
 
     def alive(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def trouble(self) -> str:
+        """Say that the loop fails again and again, and why. Empty while it works, or if another service is away, which
+        is reported of that service.
+        """
+        failing = self._failures >= MANY_FAILURES and self._error
+        return f"{self.name} fails again and again: {self._error}" if failing else ""
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -69,6 +78,8 @@ class LoopThread:
                 with self._watch.step(self.name):
                     busy = self._loop.step()
         except Exception as error:
+            words = "" if isinstance(error, Problem) else f"{type(error).__name__}: {error}"
+            self._error = " ".join(words.split())
             self._failures = min(self._failures + 1, 10)
             self._failed.labels(self.name).inc()
             if is_transient(error):

@@ -58,6 +58,22 @@ def test_a_loop_that_raises_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     assert "it restarts" in second.message
 
 
+def test_a_loop_that_fails_again_and_again_is_in_trouble_until_it_works() -> None:
+    fails = threading.Event()
+    fails.set()
+
+    def work(step: int) -> bool:
+        if fails.is_set():
+            raise DatabaseUnavailable("the disk is full")
+        return False
+
+    thread = started(Counting("relay", work))
+    assert eventually(lambda: thread.trouble) == ("relay fails again and again: DatabaseUnavailable: the disk is full")
+    fails.clear()
+    eventually(lambda: not thread.trouble)
+    assert drain([thread], 5) == []
+
+
 def test_those_that_do_not_end_in_time_are_named() -> None:
     release = threading.Event()
     stuck, idle = Counting("stuck", lambda step: release.wait(30)), Counting("idle", lambda step: False)

@@ -14,6 +14,7 @@ from tutti.backbone import Blobs, Database, ManualClock
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.files import RealFiles
+from tutti.chassis.runtime import preflight as module
 from tutti.chassis.runtime.looks import Looks
 from tutti.chassis.runtime.preflight import Preflight
 from tutti.chassis.service import Finding
@@ -122,7 +123,7 @@ def test_an_event_log_that_is_far_away_or_irregular_is_named(
     tmp_path: Path, blobs: Blobs, database: Database, pauses: list[float], words: str
 ) -> None:
     clock, left = ManualClock(), iter([5.0, *pauses])  # the first time, to connect, does not count
-    found = preflight(tmp_path, blobs, database, elapsed=clock.monotonic, log=lambda: clock.advance(next(left)))
+    found = preflight(tmp_path, blobs, database, elapsed=clock.monotonic, ask_log=lambda: clock.advance(next(left)))
     about = [each.message for each in found if not each.ok and each.message.startswith("event log")]
     assert [message[: len(words)] for message in about] == ([words] if words else [])
 
@@ -155,3 +156,14 @@ def test_a_certificate_is_to_be_replaced_two_weeks_before_it_expires(
     (found,) = Preflight(tmp_path, blobs, {}, expiries=lambda: [("certificate.pem", until)]).findings()
     assert found.ok is ok
     assert ("certificates hold until" if ok else "certificate.pem expires at") in found.message
+
+
+def test_each_store_that_is_slow_is_named(
+    tmp_path: Path, blobs: Blobs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SLOW_SECONDS", 0.0)
+    found = preflight(tmp_path, blobs, database, ask_log=lambda: database.run(lambda tx: tx.now()))
+    said = [each.message for each in found if not each.ok]
+    for words in ("blobs: the blob store", "databases: the database of scheduler", "event log: the event log"):
+        (named,) = [each for each in said if each.startswith(words)]
+        assert named.endswith("ms to answer, expected at most 0 ms: move it nearer")
