@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from tutti.backbone import Isolation
+from tutti.chassis.config import memory
 from tutti.chassis.config.room import is_full
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
 from tutti.chassis.identity.cause import Cause, caused_by
@@ -217,10 +218,10 @@ class TaskWorker:
             self._postpone(task, self._backoff(task.attempt, MAX_WAIT), str(error), counts=False)
         elif task.failures + 1 >= kind.attempts:
             _log.error("%s: %s failed permanently", self.name, task.resource, exc_info=error)
-            self._give_up(task, kind, f"{type(error).__name__}: {error}")
+            self._give_up(task, kind, memory.named(error))
         else:
             _log.warning("%s: %s failed and will be retried", self.name, task.resource, exc_info=error)
-            self._postpone(task, self._backoff(task.attempt), f"{type(error).__name__}: {error}", counts=True)
+            self._postpone(task, self._backoff(task.attempt), memory.named(error), counts=True)
 
     def _give_up(self, task: Task, kind: "TaskKind", reason: str) -> None:
         self._host.units.run(lambda unit: give_up(unit, task, kind, reason))

@@ -14,6 +14,7 @@ from tutti.backbone.blobs import BlobsUnavailable
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
+from tutti.chassis.config.memory import TOO_LITTLE
 from tutti.chassis.config.settings import LifecycleSettings, Settings
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailable
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
@@ -109,6 +110,19 @@ def test_a_task_that_raises_is_tried_again_until_its_attempts_are_spent(bench: B
     bench.clock.advance(60)
     assert worker.step()
     assert (bench.state(), bench.failed) == ("failed", ["ValueError: odd"])
+
+
+def test_memory_that_runs_out_is_named_with_what_to_do(bench: Bench) -> None:
+    def allocate(context: TaskContext) -> None:
+        bytearray(1 << 60)
+
+    bench.work = allocate
+    bench.enqueue()
+    worker = bench.worker()
+    for _ in range(2):
+        assert worker.step()
+        bench.clock.advance(60)
+    assert (bench.state(), bench.failed) == ("failed", [f"MemoryError; {TOO_LITTLE}"])
 
 
 @pytest.mark.parametrize("error", [BlobsUnavailable("down"), Retry("not yet", after=2), OSError(errno.ENOSPC, "full")])

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tutti.chassis.config import memory
 from tutti.contracts.trainer.v1 import Failed, FlightRecord
 from tutti.trainer.failures import FINAL, Reason
 from tutti.trainer.lifeline import Exit
@@ -76,6 +77,8 @@ def _settled(place: Place, now: float, settle: float) -> bool:
 def _ending(code: int | None) -> str:
     if code is None:
         return "ended without a word"
+    if code == -signal.SIGKILL:
+        return f"was killed by SIGKILL ({memory.KILLED})"
     if code < 0:
         try:
             return f"was killed by {signal.Signals(-code).name}"

@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
+from tutti.chassis.config import memory
 from tutti.checkpoints.staged import open_staged
 from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
 from tutti.model.chunks import Layout
@@ -185,7 +186,9 @@ def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
             reason = Reason.SETUP_MISMATCH
         case CorpusError():
             reason = Reason.STATE_REFUSED if lifeline.phase == "loading the state" else Reason.DATA_REFUSED
-        case MemoryError() | torch.OutOfMemoryError():
+        case torch.OutOfMemoryError():
+            reason = Reason.OUT_OF_MEMORY
+        case _ if memory.ran_out(error):
             reason = Reason.OUT_OF_MEMORY
         case RuntimeError() if _lost_contact(error):
             reason, ranks = Reason.PEER_LOST, ()
@@ -196,6 +199,8 @@ def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
         words = f"lost contact with the other ranks in step {lifeline.step}, {lifeline.phase}: {words.splitlines()[0]}"
     elif reason is Reason.RANK_ERROR:
         words = f"{type(error).__name__}: {words}"
+    elif reason is Reason.OUT_OF_MEMORY:
+        words = f"{words}; {memory.TOO_LITTLE}, or fewer rows in a microbatch"
     return Failed(reason=reason, message=words[:4000], step=max(0, lifeline.step - 1), ranks=ranks)
 
 

@@ -10,6 +10,7 @@ from tutti.backbone.blobs import BlobError
 from tutti.backbone.connect import BadUrl, MissingExtra
 from tutti.backbone.database import DatabaseError
 from tutti.backbone.eventlog import EventLogError
+from tutti.chassis.config import memory
 from tutti.chassis.config.datadir import DataDirError, NewerVersion
 from tutti.chassis.config.exits import FAILED, MISUSE, say
 from tutti.chassis.config.settings import SettingsError
@@ -29,6 +30,8 @@ def guarded(
         return say(str(error), MISUSE)
     except (*TROUBLES, *troubles) as error:
         return say(str(error), FAILED)
+    except MemoryError as error:
+        return say(memory.named(error), FAILED)
     except Exception as error:
         log.exception("a defect of ours")
         return say(f"{type(error).__name__}: {error}; this is a defect of ours, the log has more", FAILED)

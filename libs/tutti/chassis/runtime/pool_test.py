@@ -1,6 +1,7 @@
 """The pool: results, errors, cancellation, and what a worker does not inherit."""
 
 import os
+import resource
 import signal
 import socket
 import stat
@@ -13,6 +14,7 @@ import pytest
 
 from tutti.backbone import ManualClock
 from tutti.chassis import progress
+from tutti.chassis.config.memory import TOO_LITTLE, named
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.errors import is_transient
 from tutti.chassis.progress import SAY_SECONDS, Progress, Speaker
@@ -30,6 +32,13 @@ def refuse(text: str) -> None:
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def starve() -> None:
+    """Allocate more than the memory limit of this process allows."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20), resource.RLIM_INFINITY))
+    bytearray(1 << 30)
 
 
 def talk(words: int) -> int:
@@ -94,9 +103,15 @@ def test_a_talkative_function_is_heard_now_and_then() -> None:
 def test_a_worker_is_used_again_and_one_that_died_is_replaced(pool: ProcessPool) -> None:
     first = pool.run(os.getpid)
     assert pool.run(os.getpid) == first
-    with pytest.raises(WorkerDied, match="die was ended by SIGKILL"):
+    with pytest.raises(WorkerDied, match=r"die was ended by SIGKILL \(by the kernel, if memory ran out"):
         pool.run(die)
     assert pool.run(os.getpid) != first
+
+
+def test_memory_that_runs_out_in_a_worker_is_an_error_here_with_what_to_do(pool: ProcessPool) -> None:
+    with pytest.raises(MemoryError) as raised:
+        pool.run(starve)
+    assert TOO_LITTLE in named(raised.value)
 
 
 def test_a_worker_inherits_no_socket_but_its_own(pool: ProcessPool) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis import progress
+from tutti.chassis.config.memory import KILLED
 from tutti.chassis.progress import Progress
 from tutti.chassis.runtime import workers
 from tutti.chassis.runtime.pool import PoolCancelled, ProcessPool, WorkerDied
@@ -77,7 +78,7 @@ def test_one_that_was_killed_is_named_and_replaced(
 
     with pytest.raises(WorkerDied) as caught:
         resident.watch(lambda: False, hear, work_until, str(tmp_path / "never"))
-    words = f"the resident process models (process {first}) that ran work_until was ended by SIGKILL"
+    words = f"the resident process models (process {first}) that ran work_until was ended by SIGKILL ({KILLED})"
     assert str(caught.value) == words
     assert f"{words}; the next call starts another one" in caplog.messages
     second, seen = resident.run(remember, "two")

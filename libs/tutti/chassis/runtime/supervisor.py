@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
+from tutti.chassis.config import memory
 from tutti.chassis.config.datadir import DEFAULT, PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
 from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.config.settings import SettingsError, SupervisorSettings, load
@@ -223,8 +224,10 @@ class Supervisor:
         """Plan the next start; a code other than 0 when there is none to be hoped for."""
         assert child.id is not None
         signal_group(child.id.pid, signal.SIGKILL)  # what it left in its group
+        killed = ""
         if child.patience is not None:  # otherwise it was killed, and why is known
             child.exit = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            killed = f", {memory.KILLED}" if code == -signal.SIGKILL else ""
         child.state, child.process = State.WAITING, None
         _let_go(child)
         steady = time.monotonic() - child.started_at > STEADY_SECONDS
@@ -233,7 +236,8 @@ class Supervisor:
         limit = min(self._settings.backoff_seconds * 2 ** (child.failures - 1), LAST_BACKOFF_SECONDS)
         child.due = time.monotonic() + random.uniform(limit / 2, limit)
         self._data_dir.remove("endpoint" if child.spec.name == HOST else f"endpoints/{child.spec.name}")
-        log.warning("%s ended (%s); next start in %.1f s", child.spec.name, child.exit, child.due - time.monotonic())
+        wait = child.due - time.monotonic()
+        log.warning("%s ended (%s%s); next start in %.1f s", child.spec.name, child.exit, killed, wait)
         self._record()
         if child.spec.name == HOST and code in (FAILED, MISUSE) and (code == MISUSE or not self._been_ready):
             return say(self._last_words(child), code)

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import cast
 
+from tutti.chassis.config import memory
 from tutti.chassis.config.settings import ENVIRONMENT_PREFIX
 from tutti.chassis.progress import Progress
 from tutti.chassis.runtime.patience import Patience
@@ -121,6 +122,8 @@ class Worker:
             code = self._process.wait(1)
         except subprocess.TimeoutExpired:
             return "closed its connection, or paused within a message"
+        if code == -signal.SIGKILL:
+            return f"was ended by SIGKILL ({memory.KILLED})"
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
