@@ -93,11 +93,13 @@ ROWS = {
         (campaign("tests/numerics/parity_test.py"), campaign("tests/faults/policy_test.py")),
     ),
     21: Row(
-        "faults by seed on real services, every replica restarted, leaders lost",
+        "faults by seed on real services, every replica restarted, leaders lost, servers slow, cut off or full",
         (
             campaign("tests/stack/rounds_test.py"),
             campaign("tests/stack/stack_test.py"),
             campaign("tests/stack/replicated_test.py"),
+            campaign("tests/stack/network_test.py"),
+            campaign("tests/stack/serverdisk_test.py"),
         ),
     ),
 }

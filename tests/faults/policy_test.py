@@ -51,9 +51,8 @@ class Prepared:
     recipe: Path
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = tmp_path_factory.mktemp("letters")
+def recipes(folder: Path, kind: str, iterations: int) -> tuple[Path, Path]:
+    """Write a recipe up to the reward model, and one that goes on to a policy of this kind; both of small numbers."""
     write(folder, texts=12, demonstrations=60, prompts=120)
     text = (ROOT / "recipes" / "assistant.yaml").read_text().replace("../datasets", f"{ROOT}/datasets")
     found: Any = yaml.safe_load(text)
@@ -64,12 +63,19 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     stages["tuned"]["steps"], stages["reward"]["epochs"], stages["answers"]["each"] = 4, 1, 2
     stages["reward"]["length"] = 32  # of a model that has hardly learned, few answers end
     stages["judged"]["overlap"] = {"least": 1, "most": 1}
-    policy = {"steps": ITERATIONS, "checkpoint_every": 5, "prompts_per_step": 4, "group": 2}
+    policy = {"steps": iterations, "checkpoint_every": 5, "prompts_per_step": 4, "group": 2}
     split = {"rollout": {"placement": "split", "workers": 2}}
-    ppo = {**found["stages"]["grpo"], **policy, **split, "kind": "ppo"}
+    learned = {**found["stages"]["grpo"], **policy, **split, "kind": kind}
     begun, whole = folder / "begun.yaml", folder / "whole.yaml"
     begun.write_text(yaml.safe_dump({**found, "name": "begun", "stages": stages}))
-    whole.write_text(yaml.safe_dump({**found, "name": "whole", "stages": {**stages, "ppo": ppo}}))
+    whole.write_text(yaml.safe_dump({**found, "name": "whole", "stages": {**stages, kind: learned}}))
+    return begun, whole
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("letters")
+    begun, whole = recipes(folder, "ppo", ITERATIONS)
     data_dir = folder / "data"
     data_dir.mkdir()
     (data_dir / "tutti.toml").write_text(HASTE)

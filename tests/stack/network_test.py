@@ -1,0 +1,118 @@
+"""A platform whose Kafka, Postgres and S3 are behind a bad network: one of them slow, or cut off in one or both
+directions. The doctor names it, and what is under way ends with the states of an embedded platform.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.network_test import WAYS
+from tests.e2e.command import checkpoints, platform, tiny, tutti
+from tests.faults.part_test import ranks
+from tests.faults.policy_test import recipes
+from tests.faults.processes import until
+from tests.scale import SOAK
+from tests.stack.observed import trains
+from tests.stack.remote import HEALED_SECONDS, SETTINGS, Remote, remote_platform, servers
+from tutti.chassis.errors import Problem
+from tutti.client import connect
+from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
+
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not SOAK, reason="a soak row; tests/contract/network_test.py has a dead address"),
+]
+# Seconds of a round trip beyond those of this machine. A transaction takes three and more of them.
+ROUND_TRIPS = {"kafka": 0.5, "postgres": 0.1, "s3": 0.5}
+SLOW = {"kafka": "the event log takes", "postgres": "the database of", "s3": "the blob store takes"}
+BYTES_PER_SECOND = 4 << 20
+CUTS = list(product(ROUND_TRIPS, WAYS))
+CUT_SECONDS = 20.0
+ITERATIONS = 12
+
+
+@pytest.fixture(scope="module")
+def remote(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
+    folder = tmp_path_factory.mktemp("remote")
+    with servers(folder / "servers") as urls, remote_platform(folder / "data", urls) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", list(ROUND_TRIPS))
+def test_a_run_over_a_slow_network_ends_with_the_same_states_and_the_doctor_names_it(
+    name: str, remote: Remote, pages: Path, embedded: Callable[..., Any]
+) -> None:
+    overrides = (f"input.limit={5 + list(ROUND_TRIPS).index(name)}", "train.steps=10")
+    with remote.networks[name].slow(ROUND_TRIPS[name], BYTES_PER_SECOND):
+        result = tutti(*tiny(remote.data_dir, pages, *overrides), seconds=1200)
+        assert result.code == 0, result.err
+        remote.await_word(SLOW[name])
+    assert checkpoints(result.json()) == checkpoints(embedded(*overrides))
+    remote.await_health()
+
+
+@pytest.mark.parametrize(("name", "ways"), CUTS)
+def test_a_run_goes_on_after_the_network_was_cut(
+    name: str, ways: str, remote: Remote, pages: Path, embedded: Callable[..., Any]
+) -> None:
+    steps = 200 + 10 * CUTS.index((name, ways))
+    overrides = ("input.limit=9", f"train.steps={steps}", "train.checkpoint_every=50")
+    begun = tutti(*tiny(remote.data_dir, pages, *overrides, output=("--detach",)))
+    assert begun.code == 0, begun.err
+    run = begun.out.strip()
+    until(lambda: trains(remote.data_dir, run, 5), seconds=HEALED_SECONDS, what=f"the training of {run}")
+    with remote.networks[name].cut(WAYS[ways]):
+        remote.await_word(f"the setting {SETTINGS[name]} names")
+        linger()
+    result = tutti("runs", "follow", run, "--data-dir", remote.data_dir, "-o", "json", seconds=600)
+    assert result.code == 0, result.err
+    assert checkpoints(result.json()) == checkpoints(embedded(*overrides))
+    until(lambda: not ranks(remote.data_dir), seconds=HEALED_SECONDS, what="the end of its ranks")
+    remote.await_health()
+
+
+def linger() -> None:
+    """Wait for as long as a fault lasts."""
+    threading.Event().wait(CUT_SECONDS)
+
+
+def reached(remote: Remote, run: str, stage: str, step: int) -> bool:
+    """A stage of a run has begun and, if it is a training, crossed so many steps."""
+    with suppress(Problem), connect(remote.data_dir) as client:
+        stages = {each.name: each for each in client.pipeline.GetRun(GetRequest(name=run)).stages}
+        if stage not in stages or stages[stage].state not in (STATE_RUNNING, STATE_DONE):
+            return False
+        return not step or client.scheduler.GetJob(GetRequest(name=stages[stage].resource)).step >= step
+    return False
+
+
+def test_a_campaign_and_a_policy_whose_blob_store_is_cut_off_come_to_the_same_state(
+    programs: None, tmp_path: Path
+) -> None:
+    (tmp_path / "letters").mkdir()
+    _, recipe = recipes(tmp_path / "letters", "grpo", ITERATIONS)
+    calm = tmp_path / "calm"
+    with platform(calm, agents=2):
+        whole = tutti("run", recipe, "--data-dir", calm, seconds=900)
+        assert whole.code == 0, whole.err
+        expected = tutti("export", "--canonical", "--data-dir", calm)
+    assert expected.code == 0, expected.err
+    with servers(tmp_path / "servers") as urls, remote_platform(tmp_path / "remote", urls) as remote:
+        begun = tutti("run", recipe, "--data-dir", remote.data_dir, "--detach")
+        assert begun.code == 0, begun.err
+        run = begun.out.strip()
+        for stage, step in (("judged", 0), ("grpo", 3)):
+            until(lambda: reached(remote, run, stage, step), seconds=900, what=f"step {step} of {stage}")  # noqa: B023
+            with remote.networks["s3"].cut():
+                remote.await_word(f"the setting {SETTINGS['s3']} names")
+                linger()
+        followed = tutti("runs", "follow", run, "--data-dir", remote.data_dir, seconds=900)
+        assert followed.code == 0, followed.err
+        found = tutti("export", "--canonical", "--data-dir", remote.data_dir)
+    assert found.code == 0, found.err
+    assert found.out == expected.out
