@@ -4,7 +4,7 @@ TOO_LITTLE = (
     "out of memory: raise the memory limit (of the container, or `ulimit -v`), or run fewer processes on this machine"
 )
 KILLED = "by the kernel, if memory ran out: see the memory limit of the container, and `dmesg`"
-"""Who sent a SIGKILL that nobody here has sent."""
+"""The likely sender of a SIGKILL that no process of ours has sent."""
 _SIGNS = ("can't allocate memory", "cannot allocate memory", "bad_alloc", "failed to map segment")
 
 

@@ -21,7 +21,7 @@ from tutti.chassis.store.unit import Raced, Unit
 
 MAX_ERROR = 2000
 MAX_NAME_BYTES = 1000
-"""Of a text in an index: Postgres accepts at most 2,704 bytes an entry."""
+"""The most bytes of a text in an index, since Postgres accepts at most 2,704 bytes an entry."""
 
 
 @dataclass(frozen=True)
