@@ -103,3 +103,12 @@ class Blobs(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def is_there(blobs: Blobs, key: str) -> bool:
+    """True if a blob has this key. Raises BlobsUnavailable."""
+    try:
+        blobs.stat(key)
+    except BlobMissing:
+        return False
+    return True

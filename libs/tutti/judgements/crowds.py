@@ -6,6 +6,7 @@ YAML; see `datasets/letters/crowd.yaml`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
@@ -146,6 +147,32 @@ class Crowd(BaseModel):
         latent = mean + float(np.log(uniform / (1 - uniform)))
         strength = 0 if abs(latent) < TIE else 1 if abs(latent) < MUCH else 2
         return -strength if latent > 0 else strength
+
+    def verdicts(
+        self,
+        people: Sequence[Annotator],
+        chosen: Iterable[int],
+        asked: str,
+        answers: tuple[str, str],
+        *,
+        ended: tuple[bool, bool],
+        rng: np.random.Generator,
+        key: tuple[int, str],
+    ) -> Iterator[tuple[int, bool, int]]:
+        """Let the `chosen` of `people` judge a pair: who, whether the first answer was on the left, the score as shown.
+
+        `rng` draws the order in which each sees the answers; `key` is (seed, pair's id).
+        """
+        seed, pair = key
+        for who in chosen:
+            is_left = bool(rng.integers(2))
+            shown, ends = (answers, ended) if is_left else (answers[::-1], ended[::-1])
+            yield who, is_left, self.score(people[who], asked, shown, key=(seed, who, pair), ended=ends)
+
+
+def outcome(score: int, *, is_left: bool) -> float:
+    """1 where the answer on this side won by a score as shown, 0 where it lost, .5 for a tie."""
+    return 0.5 if score == 0 else float((score < 0) == is_left)
 
 
 FIELDS = ("sharpness", "left", "length")

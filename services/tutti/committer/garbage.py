@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tutti.backbone.blobs import BlobMissing
+from tutti.backbone.blobs import is_there
 from tutti.chassis.service import Host
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
@@ -122,17 +122,12 @@ class Collector:
         unknown = [step for step, decision in zip(steps, decisions, strict=True) if decision is None]
         return References(
             decided={(each.line, each.step, each.epoch) for each in decisions if each is not None and not each.swept},
-            visible={(line, step) for line, step in unknown if self._holds(manifest_key(job, line, step))},
+            visible={
+                (line, step) for line, step in unknown if is_there(self.host.blobs, manifest_key(job, line, step))
+            },
             evidence=evidence,
             swept={(each.line, each.step, each.epoch) for each in decisions if each is not None and each.swept},
         )
-
-    def _holds(self, key: str) -> bool:
-        try:
-            self.host.blobs.stat(key)
-        except BlobMissing:
-            return False
-        return True
 
     def _stored(self, job: str) -> Iterator[Stored]:
         kinds: tuple[tuple[str, Callable[[str], ShardName]], ...] = (

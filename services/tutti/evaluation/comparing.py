@@ -12,7 +12,7 @@ from typing import Self
 
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, prompt_digest
 from tutti.corpus.judgementset import ORDINARY, JudgementLine, PairLine
-from tutti.judgements.crowds import Crowd, generator_of
+from tutti.judgements.crowds import Crowd, generator_of, outcome
 from tutti.judgements.intervals import Interval, win_rate
 from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
@@ -49,9 +49,7 @@ class Judgement:
     @property
     def outcome(self) -> float:
         """1 where the candidate won, 0 where the baseline did, .5 for a tie."""
-        if self.score == 0:
-            return 0.5
-        return float((self.score < 0) == self.left)
+        return outcome(self.score, is_left=self.left)
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
@@ -120,16 +118,15 @@ def compare(pairs: Sequence[Pair], crowd: Crowd, *, annotators: int, overlap: in
         utilities[at] = [
             judge(asked, answer.text, ended=answer.stop == "end") for answer in (pair.baseline, pair.candidate)
         ]
-        for who in sorted(rng.choice(annotators, overlap, replace=False).tolist()):
-            left = bool(rng.integers(2))
-            shown = (pair.candidate, pair.baseline) if left else (pair.baseline, pair.candidate)
-            score = crowd.score(
-                people[who],
-                asked,
-                (shown[0].text, shown[1].text),
-                key=(seed, who, f"{digest}/{pair.number}"),
-                ended=(shown[0].stop == "end", shown[1].stop == "end"),
-            )
+        for who, left, score in crowd.verdicts(
+            people,
+            sorted(rng.choice(annotators, overlap, replace=False).tolist()),
+            asked,
+            (pair.candidate.text, pair.baseline.text),
+            ended=(pair.candidate.stop == "end", pair.baseline.stop == "end"),
+            rng=rng,
+            key=(seed, f"{digest}/{pair.number}"),
+        ):
             judgements.append(Judgement(digest, pair.number, who, left, score))
     difference, means = utilities[:, 1] - utilities[:, 0], utilities.mean(0)
     return Compared(

@@ -67,22 +67,20 @@ class Gaps:
 
     def _judged(self, asked: str, better: Rollout, other: Rollout) -> float:
         """The share of annotators who prefer `better`; a tie counts half."""
-        from tutti.judgements.crowds import generator_of
+        from tutti.judgements.crowds import generator_of, outcome
 
-        rng, wins = generator_of(self._seed, "gap", better.number, other.number), 0.0
-        people = rng.choice(len(self._people), min(OVERLAP, len(self._people)), replace=False).tolist()
-        for who in people:
-            is_left = bool(rng.integers(2))
-            left, right = (better, other) if is_left else (other, better)
-            score = self._crowd.score(
-                self._people[who],
-                asked,
-                (left.text, right.text),
-                key=(self._seed, who, f"gap/{better.number}/{other.number}"),
-                ended=(left.stop == "end", right.stop == "end"),
-            )
-            wins += 0.5 if score == 0 else float((score < 0) == is_left)
-        return wins / len(people)
+        rng = generator_of(self._seed, "gap", better.number, other.number)
+        chosen = rng.choice(len(self._people), min(OVERLAP, len(self._people)), replace=False).tolist()
+        verdicts = self._crowd.verdicts(
+            self._people,
+            chosen,
+            asked,
+            (better.text, other.text),
+            ended=(better.stop == "end", other.stop == "end"),
+            rng=rng,
+            key=(self._seed, f"gap/{better.number}/{other.number}"),
+        )
+        return sum(outcome(score, is_left=is_left) for _, is_left, score in verdicts) / len(chosen)
 
 
 def promised(difference: float, weight: float) -> float:

@@ -54,3 +54,8 @@ def place(url: str) -> str:
     parts = urlsplit(url)
     hosts = parts.netloc.rpartition("@")[2]
     return f"{','.join(host if ':' in host else f'{host}:5432' for host in hosts.split(','))}{parts.path}"
+
+
+def has_several_hosts(url: str) -> bool:
+    """Return whether a URL names several servers."""
+    return "," in urlsplit(url).netloc.rpartition("@")[2]

@@ -33,7 +33,7 @@ from tutti.backbone.database import (
 )
 from tutti.backbone.postgres import views
 from tutti.backbone.postgres.bulk import insert_many
-from tutti.backbone.postgres.connection import NoAnswer, bounded, engine_url, place
+from tutti.backbone.postgres.connection import NoAnswer, bounded, engine_url, has_several_hosts, place
 from tutti.backbone.randomness import Randomness, SystemRandomness
 from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
 
@@ -90,7 +90,7 @@ class PostgresDatabase:
             max_overflow=0,
             pool_timeout=deadline_seconds,
             connect_args={
-                "connect_timeout": HOST_SECONDS if "," in place(url) else max(2, int(deadline_seconds)),
+                "connect_timeout": HOST_SECONDS if has_several_hosts(url) else max(2, int(deadline_seconds)),
                 "options": f"-c search_path={self._schema} -c timezone=UTC -c lock_timeout={milliseconds} "
                 f"-c statement_timeout={milliseconds} "
                 f"-c idle_in_transaction_session_timeout={milliseconds} {options}",

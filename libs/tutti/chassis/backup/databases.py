@@ -31,7 +31,11 @@ def on_server(url: str) -> bool:
 
 def is_paired(url: str) -> bool:
     """Return whether a URL names several servers, which are a primary and its standby."""
-    return on_server(url) and "," in url.rpartition("@")[2].partition("/")[0]
+    if not on_server(url):
+        return False
+    from tutti.backbone.postgres.connection import has_several_hosts
+
+    return has_several_hosts(url)
 
 
 def histories() -> dict[str, Path]:

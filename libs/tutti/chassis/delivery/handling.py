@@ -134,11 +134,11 @@ class Handling:
         name = record.headers.get("ce_type", "")
         kind = self._types.get(name)
         id = id or record.headers.get("ce_id", "") or f"{record.topic}/{record.partition}/{record.offset}"
-        stored = record._replace(key=storable(record.key))
+        stored_id, stored = storable(id), record._replace(key=storable(record.key))
         if kind is None:
-            return _Item(storable(id), stored, None, None, "" if name else "the header ce_type is missing")
-        if (storable(id), stored.key) != (id, record.key):
-            return _Item(storable(id), stored, None, None, f"its key or its id {UNSTORABLE}")
+            return _Item(stored_id, stored, None, None, "" if name else "the header ce_type is missing")
+        if (stored_id, stored.key) != (id, record.key):
+            return _Item(stored_id, stored, None, None, f"its key or its id {UNSTORABLE}")
         try:
             event = decode(record, kind)
         except Undecodable as error:

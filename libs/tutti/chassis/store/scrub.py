@@ -14,7 +14,7 @@ from typing import Any
 from blake3 import blake3
 
 from tutti.backbone import Blobs
-from tutti.backbone.blobs import BlobError, BlobMissing, BlobsUnavailable
+from tutti.backbone.blobs import BlobError, BlobMissing, BlobsUnavailable, is_there
 from tutti.chassis.store.scrubs import Damage, Looked, Scrub
 from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.manifest import Kind, Manifest
@@ -138,20 +138,12 @@ def _checked(blobs: Blobs, key: str, size: int | None, expected: str, manifest: 
         if message:
             message, nbytes = yield from wrong(blobs, key, expected)
     except BlobMissing:
-        if manifest and _is_there(blobs, manifest):
+        if manifest and is_there(blobs, manifest):
             line = f"{key}: it is missing, expected {expected}"
             yield Looked(blobs=1, damages=(Damage(BLOBS, key, line, missing=True, expected=expected),))
         return  # else it was deleted meanwhile, with its manifest if it has one
     damages = (Damage(BLOBS, key, f"{key}: {message}", expected=expected),) if message else ()
     yield Looked(blobs=1, bytes=nbytes, damages=damages)
-
-
-def _is_there(blobs: Blobs, key: str) -> bool:
-    try:
-        blobs.stat(key)
-    except BlobMissing:
-        return False
-    return True
 
 
 def _stated(value: Any) -> Iterator[tuple[str, str]]:
