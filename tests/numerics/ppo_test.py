@@ -75,7 +75,7 @@ def trained(
         if workers:
             everybody = Exchange(group, rank=rank, ranks=dp + workers)
             group = group_of_first(dp)
-            data.split(Split(everybody, Layout(training.model), actors=dp))
+            data.split(Split(everybody, Layout(training.model), actors=dp, device="cpu"))
             if rank >= dp:
                 for step in range((since.scalars.step if since else 0) + 1, until + 1, data.updates):
                     data.answer(step, lambda: None)
@@ -135,7 +135,7 @@ def test_weights_of_another_digest_or_iteration_are_refused_by_a_worker() -> Non
     layout, other = Layout(talks.MODEL), f"blake3:{'1' * 64}"
 
     def work(rank: int, group: Group) -> list[str]:
-        split = Split(Exchange(group, rank=rank, ranks=2), layout, actors=1)
+        split = Split(Exchange(group, rank=rank, ranks=2), layout, actors=1, device="cpu")
         vector = torch.ones(layout.elements)
         digest = vector_digest(layout, vector.numpy())
         if rank == 0:

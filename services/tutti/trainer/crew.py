@@ -15,6 +15,7 @@ from torch import Tensor
 from tutti.checkpoints.digests import vector_digest
 from tutti.inference.engine import Weights
 from tutti.model.chunks import Layout
+from tutti.model.device import compute_type
 from tutti.model.exchange import Exchange
 from tutti.model.step import RankStep
 from tutti.trainer.failures import RankFailure, Reason
@@ -63,18 +64,19 @@ class Colocated:
 class Split:
     """Ranks behind those that train answer; rank 0 hands them the weights whenever the digest changes."""
 
-    def __init__(self, world: Exchange, layout: Layout, *, actors: int) -> None:
-        """`world` is of all ranks, of which the first `actors` train."""
-        self._world, self._layout, self._actors = world, layout, actors
+    def __init__(self, world: Exchange, layout: Layout, *, actors: int, device: str) -> None:
+        """`world` is of all ranks, of which the first `actors` train; this one computes on `device`."""
+        self._world, self._layout, self._actors, self._device = world, layout, actors, torch.device(device)
         self.size = world.ranks - actors
         self.place = world.rank - actors if world.rank >= actors else None
-        self._held, self._vector = "", torch.zeros(layout.elements if self.place is not None else 0)
+        elements = layout.elements if self.place is not None else 0
+        self._held, self._vector = "", torch.zeros(elements, dtype=compute_type(self._device), device=self._device)
 
     def give(self, iteration: int, weights: Weights) -> None:
         words = np.frombuffer(bytes.fromhex(weights.digest.removeprefix(PREFIX)), np.int64)
         self._ordered(np.array([iteration, *words]))
         if weights.digest != self._held:
-            self._handed(weights.vector.float().cpu())
+            self._handed(weights.vector.float())
             self._held = weights.digest
 
     def take(self, iteration: int) -> Weights:
@@ -89,8 +91,8 @@ class Split:
             )
         digest = PREFIX + np.array(words, np.int64).tobytes().hex()
         if digest != self._held:
-            self._vector.copy_(self._handed(torch.empty(0)))
-            seen = vector_digest(self._layout, self._vector.numpy())
+            self._vector.copy_(self._handed(self._on_device(np.zeros(0, np.float32))))
+            seen = vector_digest(self._layout, self._vector.float().cpu().numpy())
             if seen != digest:
                 raise RankFailure(
                     Reason.STATE_REFUSED, f"the weights of iteration {iteration} are {seen}; told: {digest}"
@@ -101,20 +103,23 @@ class Split:
     def share(self, values: Numbers, lengths: Sequence[int]) -> list[Numbers]:
         own = values if self.place is not None else values[:0]
         every = [0] * self._actors + list(lengths)
-        shared = self._world.share(torch.from_numpy(np.ascontiguousarray(own)), every)
-        return [part.numpy() for part in shared[self._actors :]]
+        shared = self._world.share(self._on_device(own), every)
+        return [part.cpu().numpy() for part in shared[self._actors :]]
 
     def _ordered(self, words: Numbers) -> Numbers:
         """The order of rank 0."""
-        own = torch.from_numpy(words if self._world.rank == 0 else words[:0])
-        return np.asarray(self._world.share(own, [WORDS] + [0] * (self._world.ranks - 1))[0].numpy())
+        own = self._on_device(words if self._world.rank == 0 else words[:0])
+        return np.asarray(self._world.share(own, [WORDS] + [0] * (self._world.ranks - 1))[0].cpu().numpy())
 
     def _handed(self, vector: Tensor) -> Tensor:
         """The weights of rank 0, where this one answers."""
-        nothing = torch.empty(0)
+        nothing = vector[:0]
         first = self._world.rank == 0
         outgoing = [vector if first and rank >= self._actors else nothing for rank in range(self._world.ranks)]
         incoming = [0] * self._world.ranks
         if self.place is not None:
             incoming[0] = self._layout.elements
         return self._world.scatter(outgoing, incoming)[0]
+
+    def _on_device(self, values: Numbers) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self._device)

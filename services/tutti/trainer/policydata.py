@@ -11,6 +11,7 @@ import numpy as np
 from tutti.corpus.experience import Experience, Prompt
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
+from tutti.model.device import parity_nats
 from tutti.model.groups import NOBODY, dealt
 from tutti.model.policy import PolicyLeaf, Valued
 from tutti.model.programs.grpo import GrpoParameters
@@ -146,14 +147,19 @@ class PolicyData:
                 f"everything clipped: the ratio of each of the {tokens} tokens of a step has left its interval; lower "
                 "the learning rate, or raise clip",
             )
+        apart = dict[str, float]()
         if self._fresh is not None and not self._settings.lag:
-            apart = np.array([max((each.apart for each in own), default=0.0)])
-            require_parity(float(np.max(step.share(apart, [1] * len(step.plan.ranks)))))
+            own_apart = np.array([max((each.apart for each in own), default=0.0)])
+            worst, most = float(np.max(step.share(own_apart, [1] * len(step.plan.ranks)))), parity_nats(step.device)
+            require_parity(worst, most)
+            apart = {"training_apart": worst} if most else {}
         told = {"clip_fraction": clipped / tokens if tokens else 0.0}
         if self._fresh is None:
             return told
         gap = {"reward_gap": self._gap.value} if self._gap else {}
-        return {**self._fresh.summary(), **gap, **told}
+        if self._rollouts.apart is not None:
+            apart["decoding_apart"] = self._rollouts.apart
+        return {**self._fresh.summary(), **gap, **apart, **told}
 
     def _span(self) -> Span:
         """The prompts of each iteration, whose steps share them."""

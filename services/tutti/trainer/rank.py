@@ -95,9 +95,9 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         group = group_of_first(shape.ranks)
         everybody = Exchange(world, rank=start.rank, ranks=shape.ranks + start.rollouts)
         if start.rank >= shape.ranks:
-            Worker(training, data, everybody, actors=shape.ranks).run(start, lifeline)
+            Worker(training, data, everybody, actors=shape.ranks, device=device).run(start, lifeline)
             return
-        data.split(Split(everybody, plan.layout, actors=shape.ranks))
+        data.split(Split(everybody, plan.layout, actors=shape.ranks, device=device))
     lifeline.phase = "preparing the step"
     step = RankStep(
         training.model,

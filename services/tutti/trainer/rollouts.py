@@ -2,7 +2,9 @@
 
 Promises: what an iteration trains on follows from the state, the training and global numbers, for any number of ranks.
 A rollout's log-probabilities are those of exact decoding, which has the bits of training's forward. The first step of
-an iteration compares all of them; with a lag, a block of them is computed by a forward, another one each time.
+an iteration compares all of them; with a lag, a block of them is computed by a forward, another one each time. On GPUs
+no decoding has these bits: a forward computes the log-probabilities of all rollouts again, and `apart` says by how much
+those of decoding differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from tutti.inference.scoring import block_rows, of_answers
 from tutti.inference.slotengine import SlotEngine
 from tutti.model.answers import Placed
 from tutti.model.chunks import Layout
+from tutti.model.device import parity_nats
 from tutti.model.groups import advantages
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.spec import ModelSpec
@@ -72,6 +75,7 @@ class Rollouts:
         self._training, self._settings, self._vocabulary, self._judge = training, settings, vocabulary, judge
         self._limits = Limits(tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size)
         self._reference, self._behind = reference, Behind(training, settings)
+        self.apart: float | None = None
         self._split: Split | None = None
         self._engine: SlotEngine | None = None
         self._transformers: tuple[Transformer, Transformer] | None = None
@@ -93,10 +97,15 @@ class Rollouts:
         weights, crew = Weights(digest, vector), self._split or Colocated(step)
         crew.give(iteration, weights)
         completions = self._completions(crew, weights, prompts, iteration, step.worked)
+        exact = parity_nats(step.device) == 0.0
         texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
         policy, reference = self._scorers(step, vector)
         begins = [len(text) - len(each.tokens) for text, each in zip(texts, completions, strict=True)]
-        if settings.lag:
+        old = [each.logprobs for each in completions]
+        if not exact:
+            old = self._scored(step, policy, texts, begins, policy.answer_log_probabilities)
+            self.apart = _apart([each.logprobs for each in completions], old)
+        elif settings.lag:
             self._check_parity(step, policy, completions, texts, begins, iteration)
         answers = [self._answered(prompts[place // settings.group], each) for place, each in enumerate(completions)]
         rewards = self._rewards(step, [each.number for each in completions], answers, texts, begins)
@@ -112,7 +121,7 @@ class Rollouts:
                     number=each.number,
                     prompt=place // settings.group,
                     tokens=each.tokens,
-                    old=each.logprobs,
+                    old=old[place],
                     reference=references[place],
                     text=answers[place].text,
                     stop=str(each.stop),
@@ -184,12 +193,13 @@ class Rollouts:
     def _started(self, size: int, weights: Weights) -> SlotEngine:
         """The engine with the policy that answers; its vector is always the same tensor. Raises InferenceError."""
         if self._engine is None:
-            mine = -(-self._settings.prompts // size) * self._settings.group
+            exact = parity_nats(weights.vector.device) == 0.0
+            mine = -(-self._settings.prompts // size) if exact else self._settings.prompts
             engine = SlotEngine(
                 Layout(self._training.model),
                 rows=self._training.step.rows,
-                mode=Mode.EXACT,
-                slots=min(MOST_SLOTS, mine),
+                mode=Mode.EXACT if exact else Mode.FAST,
+                slots=min(MOST_SLOTS, mine * self._settings.group),  # on GPUs the bits depend on their number
                 length=self._training.length,
             )
             engine.start(weights)
@@ -287,7 +297,7 @@ class Rollouts:
             for place, row in zip(places, scores, strict=True)
         ]
         shared = step.share(np.array([max(apart, default=0.0)]), [1] * ranks)
-        require_parity(float(np.max(shared)))
+        require_parity(float(np.max(shared)), parity_nats(step.device))
 
     def _answered(self, prompt: Prompt, completion: Completion) -> Answered:
         tokens = [token for token in completion.tokens if token != self._vocabulary.end]
@@ -295,14 +305,22 @@ class Rollouts:
         return Answered(prompt.messages, text, len(tokens), str(completion.stop), prompt.expected)
 
 
-def require_parity(worst: float) -> None:
-    """Raises RankFailure where log-probabilities of rollouts are `worst` nats apart from those of training."""
-    if worst != 0.0:
+def require_parity(worst: float, most: float) -> None:
+    """Raises RankFailure where log-probabilities of rollouts are `worst` nats apart from those of training.
+
+    `most` is 0 where they must have the same bits.
+    """
+    if not worst <= most:
+        expected = f"at most {most:g} nats" if most else "equal bits"
         raise RankFailure(
             Reason.PARITY_LOST,
             f"log-probabilities of rollouts differ from those of training by up to {worst:.1e} nats; expected "
-            "equal bits: is a processor or a library of this node defective?",
+            f"{expected}: is a processor or a library of this node defective?",
         )
+
+
+def _apart(ones: Sequence[Floats], others: Sequence[Floats]) -> float:
+    return max((float(np.abs(one - other).max(initial=0)) for one, other in zip(ones, others, strict=True)), default=0)
 
 
 def _blocks(count: int, rows: int, ranks: int) -> list[list[int]]:

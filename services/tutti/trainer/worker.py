@@ -18,9 +18,9 @@ from tutti.trainer.policydata import PolicyData
 class Worker:
     """One worker; `work` counts its tokens, and another thread may read it."""
 
-    def __init__(self, training: Training, data: PolicyData, world: Exchange, *, actors: int) -> None:
+    def __init__(self, training: Training, data: PolicyData, world: Exchange, *, actors: int, device: str) -> None:
         self._training, self._data, self.work = training, data, 0
-        data.split(Split(world, Layout(training.model), actors=actors))
+        data.split(Split(world, Layout(training.model), actors=actors, device=device))
 
     def run(self, start: Start, lifeline: Lifeline) -> None:
         """Answer until the last iteration. Raises Stopped, RankFailure, CheckpointError."""
