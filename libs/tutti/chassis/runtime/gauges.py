@@ -1,14 +1,16 @@
 """Gauges of waiting rows in the database of each service, read when they are scraped.
 
-Promises: one small transaction a service and scrape; a database or log that is away gives no numbers, not old ones. A
-log that hangs delays no scrape for longer than LOG_SECONDS, and hides no number of the database.
+Promises: one small transaction a service and scrape; a database or log that is away gives no numbers, not old ones. One
+that hangs delays no scrape for longer than READ_SECONDS, and hides no number of the other, or of the process.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Generic, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -21,8 +23,10 @@ from tutti.chassis.runtime.machinery import Machinery
 from tutti.chassis.store.unit import Unit, Units
 
 log = logging.getLogger(__name__)
-LOG_SECONDS = 2.0
+READ_SECONDS = 2.0
 """Less than the timeout of a scrape, which is 10 s."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Waiting(Collector):
@@ -32,8 +36,8 @@ class Waiting(Collector):
     """
 
     def __init__(self, services: Mapping[str, tuple[Units, Machinery]], events: EventLog, *, paired: bool) -> None:
-        self._services, self._paired = services, paired
-        self._behind = _Behind(events, {name: machinery for name, (_, machinery) in services.items()})
+        self._services, self._events, self._paired = services, events, paired
+        self._rows, self._behind = _InTime(self._counted), _InTime(self._lags)
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         unsent = GaugeMetricFamily("outbox_unsent_events", "Events that wait for the relay", labels=["service"])
@@ -46,24 +50,37 @@ class Waiting(Collector):
         alone = GaugeMetricFamily(
             "database_standby_missing", "1 while commits do not wait for a standby, else 0", labels=["service"]
         )
-        for name, (units, machinery) in self._services.items():
-            try:
-                read = partial(_read, machinery, self._paired)
-                (depth, kinds, letters), leads, waits = units.run(read, isolation=Isolation.READ_COMMITTED)
-            except Exception as error:
-                log.warning("%s has no metrics: %s", name, error)
-                continue
-            unsent.add_metric([name], depth)
-            dead.add_metric([name], letters)
-            if leads is not None:
-                missing.add_metric([name], 0 if leads else 1)
-            if waits is not None:
-                alone.add_metric([name], 0 if waits else 1)
-            for (kind, state), count in sorted(kinds.items()):
+        until = time.monotonic() + READ_SECONDS
+        counted, behind = self._rows.read(), self._behind.read()
+        for name, rows in sorted(counted.by(until).items()):
+            unsent.add_metric([name], rows.unsent)
+            dead.add_metric([name], rows.dead)
+            if rows.leads is not None:
+                missing.add_metric([name], 0 if rows.leads else 1)
+            if rows.waits is not None:
+                alone.add_metric([name], 0 if rows.waits else 1)
+            for (kind, state), count in sorted(rows.tasks.items()):
                 tasks.add_metric([name, kind, state], count)
-        for (name, topic), count in sorted(self._behind.read().items()):
+        for (name, topic), count in sorted(behind.by(until).items()):
             lag.add_metric([name, topic], count)
         return [unsent, tasks, dead, lag, missing, alone]
+
+    def _counted(self) -> Iterator[tuple[str, "_Rows"]]:
+        """Counts of the rows of each service, without those whose database is away."""
+        for name, (units, machinery) in self._services.items():
+            try:
+                yield name, units.run(partial(_read, machinery, self._paired), isolation=Isolation.READ_COMMITTED)
+            except Exception as error:
+                log.warning("%s has no metrics: %s", name, error)
+
+    def _lags(self) -> Iterator[tuple[tuple[str, str], int]]:
+        """Records not yet handled, by service and topic; none where the log is away."""
+        try:
+            for name, (_, machinery) in self._services.items():
+                for topic, count in _lag(self._events, machinery).items():
+                    yield (name, topic), count
+        except Exception as error:
+            log.warning("the consumer lag has no metrics: %s", error)
 
 
 class Cached(Collector):
@@ -78,21 +95,27 @@ class Cached(Collector):
             yield GaugeMetricFamily("cache_hit_ratio", "Bytes of fetched blobs that were on the local disk", ratio)
 
 
-def _count(unit: Unit) -> tuple[int, dict[tuple[str, str], int], int]:
-    tasks, dead = unit.tables.tasks, unit.tables.dead_letters
-    rows = unit.tx.execute(select(tasks.c.kind, tasks.c.state, func.count()).group_by(tasks.c.kind, tasks.c.state))
-    kinds = {(kind, state): int(count) for kind, state, count in rows.all()}
-    letters = int(unit.tx.execute(select(func.count()).select_from(dead)).scalar_one())
-    return outbox.count_unsent(unit), kinds, letters
+@dataclass(frozen=True)
+class _Rows:
+    """Counts of a service. `leads`: whether a replica does, None without a leader; `waits`: commits, for a standby."""
+
+    unsent: int
+    tasks: Mapping[tuple[str, str], int]
+    dead: int
+    leads: bool | None
+    waits: bool | None
 
 
-def _read(
-    machinery: Machinery, paired: bool, unit: Unit
-) -> tuple[tuple[int, dict[tuple[str, str], int], int], bool | None, bool | None]:
-    """Counts; whether a replica leads, None for a service without a leader; whether commits wait for the standby."""
-    leadership = machinery.leadership
-    leads = None if leadership is None else leadership.leader(unit).works
-    return _count(unit), leads, waits_for_standby(unit.tx) if paired else None
+def _read(machinery: Machinery, paired: bool, unit: Unit) -> _Rows:
+    tasks, dead, leadership = unit.tables.tasks, unit.tables.dead_letters, machinery.leadership
+    counts = unit.tx.execute(select(tasks.c.kind, tasks.c.state, func.count()).group_by(tasks.c.kind, tasks.c.state))
+    return _Rows(
+        unsent=outbox.count_unsent(unit),
+        tasks={(kind, state): int(count) for kind, state, count in counts.all()},
+        dead=int(unit.tx.execute(select(func.count()).select_from(dead)).scalar_one()),
+        leads=None if leadership is None else leadership.leader(unit).works,
+        waits=waits_for_standby(unit.tx) if paired else None,
+    )
 
 
 def waits_for_standby(tx: Transaction) -> bool:
@@ -100,40 +123,37 @@ def waits_for_standby(tx: Transaction) -> bool:
     return bool(tx.execute(text("SELECT current_setting('synchronous_standby_names')")).scalar_one())
 
 
-class _Behind:
-    """Reads how far consumers are behind, in a thread of its own, because a call to a log that hangs takes 30 s."""
+class _InTime(Generic[K, V]):
+    """Reads in a thread of its own, because a call to a server that hangs takes 30 s or more."""
 
-    def __init__(self, events: EventLog, services: Mapping[str, Machinery]) -> None:
-        self._events, self._services = events, services
-        self._lock = threading.Lock()
-        self._reading: _Reading | None = None
+    def __init__(self, each: Callable[[], Iterable[tuple[K, V]]]) -> None:
+        self._each, self._lock = each, threading.Lock()
+        self._reading: _Reading[K, V] | None = None
 
-    def read(self) -> dict[tuple[str, str], int]:
-        """Records not yet handled, by service and topic; none when they cannot be read within LOG_SECONDS."""
+    def read(self) -> "_Reading[K, V]":
+        """A new reading, or the one that still goes on."""
         with self._lock:
             if self._reading is None or self._reading.over.is_set():
                 self._reading = _Reading()
-                threading.Thread(target=self._run, args=(self._reading,), name="consumer lag", daemon=True).start()
-            reading = self._reading
-        in_time = reading.over.wait(max(reading.began + LOG_SECONDS - time.monotonic(), 0))
-        return reading.found if in_time else {}
+                threading.Thread(target=self._run, args=(self._reading,), name="gauges", daemon=True).start()
+            return self._reading
 
-    def _run(self, reading: "_Reading") -> None:
+    def _run(self, reading: "_Reading[K, V]") -> None:
         try:
-            for name, machinery in self._services.items():
-                for topic, count in _lag(self._events, machinery).items():
-                    reading.found[name, topic] = count
-        except Exception as error:
-            reading.found.clear()
-            log.warning("the consumer lag has no metrics: %s", error)
+            reading.found.update(self._each())
         finally:
             reading.over.set()
 
 
-class _Reading:
+class _Reading(Generic[K, V]):
     def __init__(self) -> None:
         self.began, self.over = time.monotonic(), threading.Event()
-        self.found: dict[tuple[str, str], int] = {}
+        self.found: dict[K, V] = {}
+
+    def by(self, until: float) -> dict[K, V]:
+        """Return the findings by a monotonic time; none when the reading takes longer, or has taken READ_SECONDS."""
+        until = min(until, self.began + READ_SECONDS)
+        return self.found if self.over.wait(max(until - time.monotonic(), 0)) else {}
 
 
 def _lag(events: EventLog, machinery: Machinery) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Gauges of a service while its event log hangs."""
+"""Gauges of a service while its event log or its database hangs."""
 
 import dataclasses
 import threading
@@ -11,9 +11,11 @@ from tutti.backbone import TopicPartition
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import load
+from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import build, eventually
 from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Consumed, Host, Service
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import Ingest
 
 UNSENT, BEHIND = 'outbox_unsent_events{service="ingest"}', 'consumer_lag_records{service="ingest"'
@@ -47,6 +49,32 @@ def test_a_log_that_hangs_hides_no_number_of_the_database(tmp_path: Path, monkey
             assert BEHIND not in text
         goes_on.set()
         eventually(lambda: BEHIND in scraped(tmp_path))
+    finally:
+        goes_on.set()
+        host.stop()
+
+
+def test_a_database_that_hangs_hides_no_number_of_the_log_or_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, count = threading.Event(), outbox.count_unsent
+
+    def hangs(unit: Unit) -> int:
+        assert goes_on.wait(60)
+        return count(unit)
+
+    host = HostProcess({"ingest": consuming}, DataDir(tmp_path), load(environment={}, services=["ingest"]))
+    host.start()
+    try:
+        eventually(lambda: UNSENT in scraped(tmp_path) and BEHIND in scraped(tmp_path))
+        monkeypatch.setattr(outbox, "count_unsent", hangs)
+        for _ in range(2):
+            text = scraped(tmp_path)
+            assert UNSENT not in text
+            assert BEHIND in text
+            assert "event_loop_lag_seconds" in text
+        goes_on.set()
+        eventually(lambda: UNSENT in scraped(tmp_path))
     finally:
         goes_on.set()
         host.stop()
