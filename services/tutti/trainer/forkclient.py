@@ -22,6 +22,7 @@ from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
 
 START_SECONDS = 120.0  # for a server to import what its ranks need
 SILENCE_SECONDS = 20.0
+ENDED_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -31,6 +32,8 @@ class Forked(Protocol):
     def started(self, process: ProcessId) -> None: ...
 
     def exited(self, code: int) -> None: ...
+
+    def orphaned(self, server_exit_code: int | None) -> None: ...
 
 
 class ForkClient:
@@ -70,10 +73,10 @@ class ForkClient:
                     heard = True
                     self._notice(*NOTICE.unpack(data))
                 else:
-                    self._died()
+                    self._died(self._exit_code())
             if self._control is not None and self._patience.over(time.monotonic(), heard=heard):
                 log.warning("the fork server (process %d) does not answer and is killed", self._ids[0].pid)
-                self._died()
+                self._died(None)
 
     def processes(self) -> Sequence[ProcessId]:
         return list(self._ids)
@@ -85,7 +88,7 @@ class ForkClient:
     def close(self) -> None:
         with self._lock:
             if self._control is not None:
-                self._died()
+                self._died(None)
 
     def _start(self) -> None:
         own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -113,7 +116,16 @@ class ForkClient:
                 if (gone := self._running.pop(first, None)) is not None:
                     gone.exited(second)
 
-    def _died(self) -> None:
+    def _exit_code(self) -> int | None:
+        """The exit code of a server that has closed its socket, None if it goes on all the same."""
+        assert self.server is not None
+        try:
+            return self.server.wait(ENDED_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _died(self, exit_code: int | None) -> None:
+        """`exit_code`: None for a server that is killed here."""
         assert self.server is not None
         assert self._control is not None
         self._control.close()
@@ -123,4 +135,6 @@ class ForkClient:
         self._ids = ()
         while self._expected:
             self._expected.popleft().exited(-signal.SIGKILL)
+        for forked in self._running.values():
+            forked.orphaned(exit_code)
         self._running.clear()

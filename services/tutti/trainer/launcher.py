@@ -24,6 +24,7 @@ class StartedRank:
         self._channel: PolledChannel[RankMessage] = PolledChannel(sock, RankMessage)
         self.process: ProcessId | None = None
         self.exit_code: int | None = None
+        self.server_exit_code: int | None = None
         self._doomed = False
 
     def fileno(self) -> int:
@@ -57,6 +58,9 @@ class StartedRank:
 
     def exited(self, code: int) -> None:
         self.exit_code = code
+
+    def orphaned(self, server_exit_code: int | None) -> None:
+        self.server_exit_code = server_exit_code
 
     def close(self) -> None:
         self._channel.close()

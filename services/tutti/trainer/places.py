@@ -59,7 +59,10 @@ def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | 
         if place.failed is None and code != Exit.STOPPED:
             if code is None and not _settled(place, now, settle):
                 return None
-            return Loss((place.rank,), f"rank {place.rank} {_ending(code)} after step {place.step}")
+            return Loss(
+                (place.rank,),
+                f"rank {place.rank} {_ending(code, place.process.server_exit_code)} after step {place.step}",
+            )
     for place in ends:
         if place.failed is not None and _settled(place, now, settle):
             return Loss((place.rank,), f"rank {place.rank}: {place.failed.message}")
@@ -74,9 +77,14 @@ def _settled(place: Place, now: float, settle: float) -> bool:
     return place.ended_at is not None and now - place.ended_at > settle
 
 
-def _ending(code: int | None) -> str:
+def _ending(code: int | None, server: int | None) -> str:
+    """`server`: the exit code of the process that forked the rank, and would have told how the rank ended."""
     if code is None:
-        return "ended without a word"
+        return (
+            "ended without a word"
+            if server is None
+            else f"ended, as the process that forked it {_ending(server, None)}"
+        )
     if code == -signal.SIGKILL:
         return f"was killed by SIGKILL ({memory.KILLED})"
     if code < 0:

@@ -61,6 +61,11 @@ class RankProcess(Protocol):
         """Negative for a signal; None while unknown."""
         ...
 
+    @property
+    def server_exit_code(self) -> int | None:
+        """Exit code of the server that forked it and ended before it; None where none did, or it was killed here."""
+        ...
+
     def kill(self) -> None: ...
 
     @property

@@ -92,6 +92,7 @@ class SimulatedRank:
     def __init__(self, gangs: Gangs, clock: Clock) -> None:
         self.process: ProcessId | None = None
         self.exit_code: int | None = None
+        self.server_exit_code: int | None = None
         self.step = 0
         self.frozen = False
         """Set by a simulation: the process is stopped and neither answers nor ends."""
