@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, text
 from sqlalchemy.engine import make_url
+from tests.scale import scale
 from tools import migration
 from tools.pages import services
 
@@ -43,6 +44,39 @@ database.close()
 print([each for each in sys.modules if each.startswith("alembic")])
 """
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+AT_EACH = """import os, signal, sys
+from pathlib import Path
+from sqlalchemy import MetaData, event
+from sqlalchemy.engine import Engine
+from tutti.backbone.connect import open_database
+
+url, name, first, history, every = sys.argv[1:]
+
+
+def upgraded(to, history, *, killed_at=0):
+    if child := os.fork():
+        return os.waitpid(child, 0)[1]
+    statements = iter(range(1, 10**6))
+
+    @event.listens_for(Engine, "before_cursor_execute")
+    def count(*_):
+        if next(statements) == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    open_database(url, to).create(MetaData(), Path(history))
+    os._exit(0)
+
+
+at, ended = 1, -1
+while ended:
+    own = f"{name}_{at}"
+    assert upgraded(own, first) == 0
+    ended = upgraded(own, history, killed_at=at)
+    assert ended in (0, signal.SIGKILL), ended
+    print(own, flush=True)
+    at += int(every) if ended else 0
+"""
+"""Upgrades a database for each statement at which the upgrade is killed, and prints their names."""
 
 
 @pytest.fixture(params=["embedded", "postgres"])
@@ -147,6 +181,25 @@ def test_a_process_killed_within_a_revision_changes_nothing(url: str, unique: st
     add(history, 3)
     create(url, unique, history)
     assert seen(url, unique) == ({"t1", "t2", "t3"}, ["0003"])
+
+
+def test_an_upgrade_killed_at_any_statement_goes_on_to_the_same_tables(url: str, unique: str, tmp_path: Path) -> None:
+    history, first = migration.history("annotation"), tmp_path / "first"
+    first.mkdir()
+    oldest, *_ = sorted(history.glob("0*.py"))
+    (first / oldest.name).write_bytes(oldest.read_bytes())
+    every = scale(test=10, soak=1)
+    words = [sys.executable, "-c", AT_EACH, url, unique, str(first), str(history), str(every)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    *killed, whole = done.stdout.split()
+    expected, before = seen(url, whole), seen(url, killed[0])
+    assert before[1] == ["0001"]
+    assert len(killed) * every > 10
+    for name in killed:
+        assert seen(url, name) in (before, expected)
+        create(url, name, history)
+        assert seen(url, name) == expected
 
 
 def test_a_revision_that_fails_changes_nothing(url: str, unique: str, history: Path) -> None:
