@@ -102,6 +102,7 @@ ROWS = {
             campaign("tests/stack/serverdisk_test.py"),
         ),
     ),
+    22: Row("commands of the pages for operators, as they are written", (campaign("tests/e2e/operations_test.py"),)),
 }
 
 
