@@ -33,7 +33,10 @@ class Remote:
             said[:] = [line for line in self.doctor().out.splitlines() if line.startswith("BAD  ")]
             return any(word in line for line in said for word in words)
 
-        until(reported, seconds=HEALED_SECONDS, what=f"one of the words {words} of the doctor")
+        try:
+            until(reported, seconds=HEALED_SECONDS, what=f"one of the words {words} of the doctor")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says {said}") from None
         print(f"events: the doctor: {next(line for line in said if any(word in line for word in words))}")
 
     def await_health(self) -> None:

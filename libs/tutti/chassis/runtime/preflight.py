@@ -143,6 +143,8 @@ class Preflight:
 
     def _conditional_put(self) -> str:
         key = f"stack/{NAME}/{uuid.uuid4().hex}"
+        pace = self._pace(lambda: list(self._blobs.list(key)))
+        pace.check("the blob store")  # a slow one would not end the rest in time
         seconds = self._timed(lambda: self._blobs.put_if_absent(key, b"first"))
         try:
             with suppress(BlobExists):
@@ -150,8 +152,6 @@ class Preflight:
                 raise Unfit("the store replaced a blob: use an S3 server that honours If-None-Match on PUT")
             if self._blobs.get(key) != b"first":
                 raise Unfit("the store gave other bytes back than it was given: examine its disks")
-            pace = self._pace(lambda: list(self._blobs.list(key)))
-            pace.check("the blob store")
         finally:
             self._blobs.delete(key)
         return f"blobs are written once ({seconds * 1000:.0f} ms) and listed in {pace}"
