@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 import pytest
+from google.protobuf.message import Message
 from sqlalchemy import MetaData, update
 
 from tutti.backbone import Database, Isolation, ManualClock, NewRecord, SystemRandomness
@@ -257,6 +258,23 @@ def test_an_event_is_refused_without_its_resource_its_key_or_a_small_payload(ben
     with pytest.raises(TooLarge, match="blob"):
         emit(RankLost(job="jobs/a", cause="x" * 70_000))
     assert bench.units.run(lambda unit: bench.jobs.get(unit, "jobs/a")).revision == 1
+
+
+def test_a_fact_of_rows_has_the_revision_that_was_read_and_locks_nothing(bench: Bench) -> None:
+    bench.create()
+    bench.change("jobs/a", 1)
+
+    def emit(unit: Unit, message: Message) -> None:
+        unit.fact_of_rows(bench.jobs.get(unit, "jobs/a"), message)
+        assert not unit.held
+
+    bench.units.run(lambda unit: emit(unit, RankLost(job="jobs/a", rank=1)))
+    facts = [each for each in bench.units.run(outbox.tail) if each.type == RankLost.DESCRIPTOR.full_name]
+    assert [(each.revision, each.record.key) for each in facts] == [(2, "jobs/a")]
+    with pytest.raises(EmitRefused, match="is a STATE event"):
+        bench.units.run(lambda unit: emit(unit, Job(name="jobs/a")))
+    with pytest.raises(EmitRefused, match="'jobs/b'"):
+        bench.units.run(lambda unit: emit(unit, RankLost(job="jobs/b")))
 
 
 def test_what_a_savepoint_undid_is_not_emitted(bench: Bench) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests import talks
 from tests.trainer.agent_test import commit
 
-from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, Assignment
+from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, STOP_RULE_CONSTANT_REWARDS, Assignment, PolicyStop
 from tutti.corpus.experience import Experience
 from tutti.corpus.manifest import Kind
 from tutti.corpus.template import CHAT_1
@@ -137,3 +137,4 @@ def test_an_attempt_that_learns_nothing_says_why(stage: Any, wait: Wait) -> None
     lost = stage.plane.losses[0]
     assert "iteration 0: constant rewards: each of the 32 rollouts got 0 (POLICY_STOPPED)" in lost.cause
     assert lost.final
+    assert lost.stop == PolicyStop(rule=STOP_RULE_CONSTANT_REWARDS, seen=1, limit=2)

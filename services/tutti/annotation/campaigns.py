@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from tutti.annotation import guidelines, rounds, verdicts
+from tutti.annotation import facts, guidelines, rounds, verdicts
 from tutti.annotation.checks import lines_in
+from tutti.annotation.judgements import JudgementKind
 from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, imported, pairs_of, plan
-from tutti.annotation.rows import ACTIVE, INVITED, LAPSED, RETRACTED, Annotator, Rows
+from tutti.annotation.rows import ACTIVE, CONTROLS, INVITED, LAPSED, RETRACTED, Annotator, Rows
 from tutti.annotation.sets import LINES, JudgementSet, collect
 from tutti.annotation.tables import Tables
 from tutti.annotation.weighing import WHOLE, Weight, below_one, to_json
@@ -35,6 +36,7 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
     CROWD_IMPORTED,
     CROWD_SIMULATED,
+    AnnotatorRetracted,
     Campaign,
     CampaignSpec,
 )
@@ -92,10 +94,14 @@ class Campaigns:
         """Take an annotator's judgements out of a campaign, which is locked; done again it changes nothing."""
         if annotator.state == RETRACTED:
             return
+        kept = self._rows.kept(unit, campaign.name, annotator=annotator.key, kinds=[Kind.ORDINARY, *CONTROLS])
+        judged = sum(each.said == JudgementKind.JUDGED for each in kept)
         self._rows.change_annotator(unit, annotator, state=RETRACTED, reason=reason)
         if campaign.state in UNDER_WAY:
             self._rows.release(unit, annotator)
         self._put_or_publish(unit, campaign, f"without {annotator.key}")
+        fact = AnnotatorRetracted(campaign=campaign.name, annotator=annotator.key, judgements=judged)
+        unit.fact_of_rows(campaign, fact)
 
     def weigh(self, unit: Unit, campaign: Campaign, annotator: Annotator, made: Weight) -> None:
         """Set the weight of an annotator in a campaign, which is locked; done again it changes nothing."""
@@ -239,7 +245,8 @@ class Campaigns:
             if is_imported:
                 keys = self._rows.add_labels(unit, name, ordinary, campaign.guideline)
                 campaign.annotators = len(keys)
-                self.close(unit, campaign, "")
+                said = {each.id: each.said for each in self._rows.kept(unit, name)}
+                unit.fact_of_rows(self.close(unit, campaign, ""), facts.accepted(campaign, said))
                 return
             campaign.reason = _waits(campaign, self._deadline(campaign))
             self._tables.campaigns.put(unit, campaign)

@@ -3,15 +3,18 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 import pytest
+from google.protobuf.message import Message
+from sqlalchemy import select
 
 from tutti.annotation.service import build
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method, Principal
 from tutti.chassis.simulation import Simulation
+from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_DRAFT,
     CROWD_PEOPLE,
@@ -27,6 +30,7 @@ from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.web.pages import Call, Site, Visit
 
+F = TypeVar("F", bound=Message)
 NAMESPACE = UUID(int=7)
 GUIDELINE = "Prefer the shorter answer."
 
@@ -106,6 +110,16 @@ class Desks:
         found = self.call("/annotation/api/leases", user, {"campaign": self.campaign, "count": count})
         self.shown.setdefault(user, {}).update({pair["id"]: pair for pair in found["pairs"]})
         return list(found["pairs"])
+
+    def facts(self, kind: type[F]) -> list[F]:
+        """The facts of a type that were committed, in order."""
+
+        def read(unit: Unit) -> list[bytes]:
+            outbox = unit.tables.outbox
+            mine = select(outbox.c.payload).where(outbox.c.type == kind.DESCRIPTOR.full_name).order_by(outbox.c.seq)
+            return [bytes(each) for each in unit.tx.execute(mine).scalars()]
+
+        return [kind.FromString(each) for each in self.world.peek("annotation", read)]
 
     def lease_ids(self, user: str) -> list[str]:
         """Every pair that the annotator was ever given, newest first."""

@@ -8,7 +8,7 @@ committed; nothing that is answered says who wrote an answer or which pair is a 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tutti.annotation import demonstrations, drawing, guidelines, messages, qualification
+from tutti.annotation import demonstrations, drawing, facts, guidelines, messages, qualification
 from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, read
 from tutti.annotation.messages import Message
 from tutti.annotation.pairs import Kind, Pair
@@ -188,11 +188,14 @@ class Desk:
     def deliver(self, unit: Unit, campaign: Campaign, annotator: Annotator, sent: Sequence[object]) -> Receipt:
         """Accept or refuse each judgement by itself."""
         accepted, refused, explained = list[str](), list[RefusedId](), list[Explained]()
-        axes = [axis.name for axis in campaign.spec.axes]
+        axes, fresh = [axis.name for axis in campaign.spec.axes], dict[str, str]()
         for each in sent:
             try:
                 judgement = read(each, axes)
-                told = self._accept(unit, campaign, annotator, judgement)
+                told = None
+                if not self._is_known(unit, campaign, annotator, judgement):
+                    told = self._accept(unit, campaign, annotator, judgement)
+                    fresh[judgement.id] = judgement.said
             except RefusedJudgement as refusal:
                 refused.append(RefusedId(id_of(each), refusal.reason, refusal.words))
                 continue
@@ -200,6 +203,8 @@ class Desk:
             if told is not None:
                 explained.append(told)
                 annotator = self._after_qualifying(unit, campaign, annotator)
+        if fresh:
+            unit.fact_of_rows(campaign, facts.accepted(campaign, fresh))
         done, answered = self.rows.answered(unit, annotator), messages.answered(self.rows.tables, unit, annotator)
         return Receipt(accepted, refused, explained, done, answered)
 
@@ -260,14 +265,18 @@ class Desk:
                 chosen.append(ordinary.pop(0))
         return chosen
 
-    def _accept(self, unit: Unit, campaign: Campaign, annotator: Annotator, judgement: Judgement) -> Explained | None:
-        """Write a judgement. Raises RefusedJudgement before anything is written."""
+    def _is_known(self, unit: Unit, campaign: Campaign, annotator: Annotator, judgement: Judgement) -> bool:
+        """True if the same judgement was accepted before. Raises RefusedJudgement if another one has its id."""
         known = self.rows.judgement(unit, judgement.id)
-        if known is not None:
-            own = (known.campaign, known.annotator, known.digest)
-            if own != (campaign.name, annotator.key, judgement.digest):
-                raise RefusedJudgement(Reason.ID_REUSED, "this id belongs to another judgement: make a new one")
-            return None
+        if known is None:
+            return False
+        own = (known.campaign, known.annotator, known.digest)
+        if own != (campaign.name, annotator.key, judgement.digest):
+            raise RefusedJudgement(Reason.ID_REUSED, "this id belongs to another judgement: make a new one")
+        return True
+
+    def _accept(self, unit: Unit, campaign: Campaign, annotator: Annotator, judgement: Judgement) -> Explained | None:
+        """Write a new judgement. Raises RefusedJudgement before anything is written."""
         assigned = self.rows.assigned(unit, annotator, judgement.pair)
         self._check(campaign, annotator, assigned, judgement)
         assert assigned is not None

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.annotation import fitting, weighing
+from tutti.annotation import facts, fitting, weighing
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
 from tutti.annotation.merging import Lines, key_of, merged, whose
 from tutti.annotation.sets import LINES
@@ -118,7 +118,11 @@ def preferring(host: Host, tables: Tables) -> Work[Preferences]:
     def shown(unit: Unit, preferences: Preferences, principal: Principal) -> bool:
         return tables.all_shown(unit, [each.campaign for each in campaigns_of(preferences.spec)], principal)
 
-    return Work(host, "preferences", Preferences, run, fitting.LOGIC_VERSION, shown=shown)
+    def done(unit: Unit, preferences: Preferences) -> None:
+        sets = [each.content_digest for each in campaigns_of(preferences.spec)]
+        unit.fact(preferences.name, facts.published(preferences, sets))
+
+    return Work(host, "preferences", Preferences, run, fitting.LOGIC_VERSION, shown=shown, done=done)
 
 
 def _read(blobs: Blobs, judged: JudgedCampaign) -> _Judged:

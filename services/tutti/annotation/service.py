@@ -22,6 +22,7 @@ from tutti.chassis.rpc import standard
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
+from tutti.contracts.annotation.v1 import AnnotatorRetracted, JudgementsAccepted, PreferencesPublished
 from tutti.contracts.annotation.v1.annotation_pb2 import DESCRIPTOR
 
 
@@ -46,6 +47,7 @@ def build(host: Host) -> Service:
         name="annotation",
         reads=["ingest", "sampling"],
         resources=[tables.campaigns, preferences.resource, demonstrations.resource],
+        facts=[AnnotatorRetracted, JudgementsAccepted, PreferencesPublished],
         tables=tables.rows,
         serves=[
             standard.served(

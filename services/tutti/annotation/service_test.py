@@ -19,6 +19,7 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_FAILED,
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PUBLISHED,
+    AnnotatorRetracted,
     Axis,
     CloneCampaignRequest,
     CloseCampaignRequest,
@@ -26,6 +27,7 @@ from tutti.contracts.annotation.v1 import (
     CreatePreferencesRequest,
     ExtendCampaignRequest,
     InviteAnnotatorRequest,
+    JudgementsAccepted,
     ListAnnotatorsRequest,
     Overlap,
     PauseCampaignRequest,
@@ -72,8 +74,8 @@ def preferences(desks: Desks, name: str):  # type: ignore[no-untyped-def]
     request = CreatePreferencesRequest(request_id=name, name=f"preferences/{name}", spec=result)
     desks.world.insist(lambda: desks.stub.CreatePreferences(request))
     asked = GetRequest(name=f"preferences/{name}")
-    desks.world.run(until=lambda: desks.stub.GetPreferences(asked).state >= STATE_DONE)
-    found = desks.stub.GetPreferences(asked)
+    desks.world.run(until=lambda: desks.world.insist(lambda: desks.stub.GetPreferences(asked)).state >= STATE_DONE)
+    found = desks.world.insist(lambda: desks.stub.GetPreferences(asked))
     assert found.state == STATE_DONE, found.reason
     return found
 
@@ -195,6 +197,7 @@ def test_nothing_that_was_given_is_lost_or_doubled_while_a_part_is_away(seed: in
         world.fate.calm = True
         own = desks.call("/annotation/{campaign}/own.json", "ada", campaign="a")["judgements"]
         assert len({each["pair"] for each in own}) == len(own) == 6
+        assert sum(each.judged for each in desks.facts(JudgementsAccepted)) == 6
 
 
 def test_a_campaign_of_one_annotator_is_published_and_says_that_nothing_is_identified(desks: Desks) -> None:
@@ -258,6 +261,7 @@ def test_who_withdraws_is_taken_out_once_and_others_get_the_pairs(desks: Desks) 
     assert desks.state("ada")["state"] == "suspended"
     assert {pair["id"] for pair in desks.lease("bob")} == {pair["id"] for pair in pairs}
     [own] = desks.call("/annotation/{campaign}/own.json", "ada", campaign="a")["judgements"]
+    assert desks.facts(AnnotatorRetracted) == [AnnotatorRetracted(campaign=NAME, annotator="ada", judgements=1)]
     assert own["pair"] == pairs[0]["id"]
 
 

@@ -27,6 +27,7 @@ from tutti.contracts.sampling.v1 import (
     ROLLOUT_ORDER_LONGEST,
     ROLLOUT_ORDER_WORST,
     Experience,
+    ExperienceCommitted,
     ReadExperienceRequest,
     ReadExperienceResponse,
     ReportExperienceRequest,
@@ -113,9 +114,22 @@ class Experiences:
             answer_tokens=told["answer_tokens"],
             groups_dropped=int(told["groups_dropped"]),
         )
+        fact = ExperienceCommitted(
+            experience=made.name,
+            job=request.job,
+            line=request.line,
+            iteration=found.iteration,
+            step=found.step,
+            policy=found.policy,
+            digest=request.digest,
+            rollouts=len(found.rollouts),
+            tokens=sum(len(each.tokens) for each in found.rollouts),
+        )
 
         def record(unit: Unit) -> Experience:
             recorded = self.resource.create(unit, made, request)
+            if unit.wrote(recorded.name):
+                unit.fact(recorded.name, fact)
             for iteration in range(found.iteration - self._keep, -1, -1) if self._keep else ():
                 if not self._give_up(unit, f"{stem}/{iteration}"):
                     break

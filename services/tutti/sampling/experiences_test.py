@@ -18,6 +18,7 @@ from tutti.contracts.sampling.v1 import (
     ROLLOUT_ORDER_LONGEST,
     ROLLOUT_ORDER_UNSPECIFIED,
     ROLLOUT_ORDER_WORST,
+    ExperienceCommitted,
     ReadExperienceRequest,
     ReportExperienceRequest,
     RolloutOrder,
@@ -95,7 +96,7 @@ def test_it_is_recorded_once_and_read_in_any_order(world: Simulation) -> None:
     assert numbers(ROLLOUT_ORDER_KL) == sorted(range(4), key=lambda n: -experience(3).rollouts[n].kl)
     world.settle()
     world.examine()
-    assert world.events[Told.DESCRIPTOR.full_name] == 1
+    assert world.events[Told.DESCRIPTOR.full_name] == world.events[ExperienceCommitted.DESCRIPTOR.full_name] == 1
     assert QUESTION not in repr(told)
 
 

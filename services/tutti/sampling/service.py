@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tutti.chassis.rpc import standard
 from tutti.chassis.service import Host, Service
+from tutti.contracts.sampling.v1 import ExperienceCommitted
 from tutti.contracts.sampling.v1.sampling_pb2 import DESCRIPTOR
 from tutti.sampling import exports, samples
 from tutti.sampling.experiences import STORED, Experiences
@@ -26,6 +27,7 @@ def build(host: Host) -> Service:
         reads=["annotation", "committer", "ingest", "tokenization", "trainer"],
         deletes=[STORED],
         resources=[sampled.resource, exported.resource, experiences.resource],
+        facts=[ExperienceCommitted],
         tables=[prompts.table],
         serves=[
             standard.served(DESCRIPTOR.services_by_name["SamplingService"], api, sampled, exported),

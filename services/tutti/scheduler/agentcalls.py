@@ -159,9 +159,10 @@ class AgentCalls:
             return
         if request.event == RANK_EVENT_LOST:
             cause = clipped(request.cause or "its agent gave no cause")
+            stop = request.stop if request.HasField("stop") else None
             for row in rows:
                 job = self._epochs.lose_rank(
-                    unit, job, LostRank(row.rank, request.node, request.step, cause, request.final)
+                    unit, job, LostRank(row.rank, request.node, request.step, cause, request.final, stop)
                 )
             return
         if request.event == RANK_EVENT_DISTURBED:

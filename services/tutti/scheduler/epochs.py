@@ -20,6 +20,8 @@ from tutti.contracts.scheduler.v1 import (
     EpochOpened,
     Job,
     Node,
+    PolicyStop,
+    PolicyStopped,
     RankLost,
     Transition,
 )
@@ -30,13 +32,16 @@ from tutti.scheduler.tables import Tables
 
 @dataclass(frozen=True)
 class LostRank:
-    """A rank that ended before its time, as its agent saw it; `final` if it would in every attempt."""
+    """A rank that ended before its time, as its agent saw it; `final` if it would in every attempt, `stop` if the
+    policy reached a stop rule.
+    """
 
     rank: int
     node: str
     step: int
     cause: str
     final: bool = False
+    stop: PolicyStop | None = None
 
     def __str__(self) -> str:
         return f"rank {self.rank} on {self.node} lost ({self.cause}) after step {self.step}"
@@ -117,6 +122,8 @@ class Epochs:
         elif lost.final:
             named = jobs.also(self._with_progress(unit, job), str(lost))
             after = self.end(unit, jobs.failed(named, f"{lost}; each attempt would end in the same way", unit.now))
+            if lost.stop is not None:
+                unit.fact(job.name, _stopped(after, lost.step, lost.stop))
         else:
             after = self.fail(unit, job, str(lost))
         unit.fact(
@@ -244,3 +251,7 @@ class Epochs:
 
 def _of(node: Node, job: Job) -> list[Assignment]:
     return [each for each in node.assignments if each.job == job.name and each.epoch == job.epoch]
+
+
+def _stopped(job: Job, step: int, stop: PolicyStop) -> PolicyStopped:
+    return PolicyStopped(job=job.name, epoch=job.epoch, step=step, rule=stop.rule, seen=stop.seen, limit=stop.limit)

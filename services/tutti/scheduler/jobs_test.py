@@ -23,9 +23,12 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STOPPING,
     RANK_EVENT_DISTURBED,
     RANK_EVENT_SPAWNED,
+    STOP_RULE_CONSTANT_REWARDS,
     EpochOpened,
     Job,
     MixedDataset,
+    PolicyStop,
+    PolicyStopped,
     RankLost,
 )
 from tutti.model.training import RoleModel, Training, WeightedDataset
@@ -195,16 +198,21 @@ def test_a_job_that_would_end_in_the_same_way_again_fails_at_once_and_gives_its_
     world.create()
     agent.run()
     world.hear(world.committer.commit(world.job(), 3))
-    agent.lose(0, "iteration 4: constant rewards (POLICY_STOPPED)", final=True)
+    stop = PolicyStop(rule=STOP_RULE_CONSTANT_REWARDS, seen=1, limit=2)
+    for _ in range(2):
+        agent.lose(0, "iteration 4: constant rewards (POLICY_STOPPED)", final=True, stop=stop)
     job = world.job()
     assert (job.state, job.epoch, job.decided_step) == (JOB_STATE_FAILED, 1, 3)
     assert job.reason.endswith(
         "iteration 4: constant rewards (POLICY_STOPPED)) after step 7; each attempt would end in the same way"
     )
     assert len(world.payloads("RankLost")) == 1
-    agent.lose(1, "its peer closed the connection")
+    agent.lose(1, "iteration 4: constant rewards (POLICY_STOPPED)", final=True, stop=stop)
     agent.release()
     assert (world.job().state, agent.assignments) == (JOB_STATE_FAILED, [])
+    (stopped,) = (PolicyStopped.FromString(each) for each in world.payloads("PolicyStopped"))
+    told = PolicyStopped(job=job.name, epoch=1, step=7, rule=stop.rule, seen=stop.seen, limit=stop.limit)
+    assert stopped == told
 
 
 def test_a_checkpoint_gives_all_attempts_back(world: World) -> None:

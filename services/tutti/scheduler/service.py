@@ -14,7 +14,7 @@ from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.committer.v1 import Checkpoint
-from tutti.contracts.scheduler.v1 import EpochOpened, JobState, RankLost
+from tutti.contracts.scheduler.v1 import EpochOpened, JobState, PolicyStopped, RankLost
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
 from tutti.scheduler.agentcalls import NODE_TAKEN
 from tutti.scheduler.checks import checks
@@ -63,7 +63,7 @@ def build(host: Host) -> Service:
         tables=tables.rows,
         serves=[standard.served(DESCRIPTOR.services_by_name["SchedulerService"], api, *kept)],
         consumes=[Consumed(Checkpoint, driver.on_checkpoint)],
-        facts=[EpochOpened, RankLost],
+        facts=[EpochOpened, PolicyStopped, RankLost],
         loops=[watch, LostNodes(watch), reconciler],
         checks=checks(host, tables),
         export=lambda unit: canonical(unit, tables),

@@ -328,8 +328,8 @@ class Agent:
     def finish(self) -> None:
         self.report(RANK_EVENT_FINISHED)
 
-    def lose(self, rank: int, cause: str = "killed by signal 9", step: int = 7, *, final: bool = False) -> None:
-        self.report(RANK_EVENT_LOST, rank, cause=cause, step=step, final=final)
+    def lose(self, rank: int, cause: str = "killed by signal 9", step: int = 7, **more: Any) -> None:
+        self.report(RANK_EVENT_LOST, rank, cause=cause, step=step, **more)
 
     def progress(self, step: int, loss: float = 3.0, *, epoch: int = 0) -> None:
         job = self._world.job()

@@ -22,6 +22,7 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_READY,
     RANK_EVENT_SPAWNED,
     Assignment,
+    PolicyStop,
     RankEvent,
     ReportProgressRequest,
     ReportRankRequest,
@@ -250,14 +251,16 @@ class Attempt:
         if self.phase not in (Phase.ENDING, Phase.GONE):
             self._kill()
 
-    def lose(self, ranks: tuple[int, ...], cause: str, *, final: bool = False) -> None:
-        """The attempt is void because of these ranks: say so at once, and end the others. `final`: so is the next."""
+    def lose(self, ranks: tuple[int, ...], cause: str, *, final: bool = False, stop: PolicyStop | None = None) -> None:
+        """The attempt is void because of these ranks: say so at once, and end the others. `final`: so is the next;
+        `stop`: because of this stop rule.
+        """
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
         log.warning("%s, epoch %d: %s", *self.key, cause)
         measures.losses.labels(self.assignment.job).inc()
         for rank in ranks or tuple(self.assignment.ranks)[:1]:
-            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final)
+            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final, stop=stop)
         self._kill()
 
     def step(self) -> bool:
@@ -416,7 +419,7 @@ class Attempt:
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
             return self.end()
         if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
-            return self.lose(loss.ranks, loss.cause, final=loss.final)
+            return self.lose(loss.ranks, loss.cause, final=loss.final, stop=loss.stop)
         settings = self._settings
         silent = tuple(
             place.rank
@@ -465,7 +468,14 @@ class Attempt:
             self._report(report)
 
     def _tell(
-        self, rank: int, event: "RankEvent.ValueType", *, address: str = "", cause: str = "", final: bool = False
+        self,
+        rank: int,
+        event: "RankEvent.ValueType",
+        *,
+        address: str = "",
+        cause: str = "",
+        final: bool = False,
+        stop: PolicyStop | None = None,
     ) -> None:
         place = self._places.get(rank)
         self._report(
@@ -478,6 +488,7 @@ class Attempt:
                 address=address,
                 cause=cause[:4000],
                 final=final,
+                stop=stop,
                 step=place.step if place else 0,
             )
         )

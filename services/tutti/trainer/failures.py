@@ -7,6 +7,8 @@ stands out.
 from collections.abc import Sequence
 from enum import StrEnum
 
+from tutti.contracts.scheduler.v1 import PolicyStop, StopRule
+
 
 class Reason(StrEnum):
     """The reason of a failure, for machines."""
@@ -33,8 +35,18 @@ FINAL = (Reason.POLICY_STOPPED,)
 
 
 class RankFailure(Exception):
-    """This attempt cannot go on; `ranks` are missing or at fault."""
+    """This attempt cannot go on; `ranks` are missing or at fault, `stop` is the stop rule that was reached, if any."""
+
+    stop: PolicyStop | None = None
 
     def __init__(self, reason: Reason, message: str, *, ranks: Sequence[int] = ()) -> None:
         super().__init__(message)
         self.reason, self.ranks = reason, tuple(ranks)
+
+
+class StopRuleReached(RankFailure):
+    """A policy reached a stop rule: `seen` is a value of the quantity that the rule limits which `limit` rules out."""
+
+    def __init__(self, rule: "StopRule.ValueType", message: str, *, seen: float, limit: float) -> None:
+        super().__init__(Reason.POLICY_STOPPED, message)
+        self.stop = PolicyStop(rule=rule, seen=seen, limit=limit)

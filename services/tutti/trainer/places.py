@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.chassis.config import memory
+from tutti.contracts.scheduler.v1 import PolicyStop
 from tutti.contracts.trainer.v1 import Failed, FlightRecord
 from tutti.trainer.failures import FINAL, Reason
 from tutti.trainer.lifeline import Exit
@@ -37,11 +38,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Loss:
-    """Ranks that end the attempt, and why; `final` if every other attempt would end so too."""
+    """Ranks that end the attempt, and why; `final` if every other attempt would end so too, `stop` if the policy
+    reached a stop rule.
+    """
 
     ranks: tuple[int, ...]
     cause: str
     final: bool = False
+    stop: PolicyStop | None = None
 
 
 def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | None:
@@ -53,7 +57,8 @@ def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | 
         if place.failed is not None and place.failed.reason != Reason.PEER_LOST:
             own = tuple(rank for rank in place.failed.ranks if any(rank == each.rank for each in places))
             cause = f"rank {place.rank}: {place.failed.message} ({place.failed.reason})"
-            return Loss(own or (place.rank,), cause, place.failed.reason in FINAL)
+            stop = place.failed.stop if place.failed.HasField("stop") else None
+            return Loss(own or (place.rank,), cause, place.failed.reason in FINAL, stop)
     for place in ends:
         code = place.process.exit_code
         if place.failed is None and code != Exit.STOPPED:

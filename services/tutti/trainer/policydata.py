@@ -8,6 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tutti.contracts.scheduler.v1 import (
+    STOP_RULE_CONSTANT_REWARDS,
+    STOP_RULE_EMPTY_GROUPS,
+    STOP_RULE_EVERYTHING_CLIPPED,
+    STOP_RULE_KL_BUDGET,
+    STOP_RULE_REWARD_GAP,
+)
 from tutti.corpus.experience import Experience, Prompt
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
@@ -21,7 +28,7 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.behind import Behind
 from tutti.trainer.crew import Split
-from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.failures import RankFailure, Reason, StopRuleReached
 from tutti.trainer.gaps import Gap, Gaps
 from tutti.trainer.rollouts import Rollouts, require_parity
 
@@ -142,10 +149,12 @@ class PolicyData:
         counts = np.array([sum(each.clipped for each in own), sum(each.tokens for each in own)], np.int64)
         clipped, tokens = (int(each) for each in np.sum(step.share(counts, [2] * len(step.plan.ranks)), axis=0))
         if tokens and clipped == tokens:
-            raise RankFailure(
-                Reason.POLICY_STOPPED,
+            raise StopRuleReached(
+                STOP_RULE_EVERYTHING_CLIPPED,
                 f"everything clipped: the ratio of each of the {tokens} tokens of a step has left its interval; lower "
                 "the learning rate, or raise clip",
+                seen=1,
+                limit=1,
             )
         apart = dict[str, float]()
         if self._fresh is not None and not self._settings.lag:
@@ -206,27 +215,41 @@ class PolicyData:
 
 
 def _check_signal(experience: Experience, settings: GrpoParameters) -> None:
-    """Raises RankFailure where there is nothing to learn from, or the policy has moved too far."""
+    """Raises StopRuleReached where there is nothing to learn from, or the policy has moved too far."""
     told, rewards = experience.summary(), {each.reward for each in experience.rollouts}
-    iteration, words = experience.iteration, ""
+    where = f"iteration {experience.iteration}"
     if len(rewards) == 1:
-        words = f"constant rewards: each of the {len(experience.rollouts)} rollouts got {rewards.pop():g}"
-    elif not any(each.kept for each in experience.rollouts):
-        words = "empty groups: the rewards of no group differ; raise group or prompts_per_step"
-    elif 0 < settings.stop_kl < told["kl"]:
-        words = (
-            f"KL budget: the policy is {told['kl']:.3g} nats an answer off the reference; expected {settings.stop_kl:g}"
+        raise StopRuleReached(
+            STOP_RULE_CONSTANT_REWARDS,
+            f"{where}: constant rewards: each of the {len(experience.rollouts)} rollouts got {rewards.pop():g}",
+            seen=1,
+            limit=2,
         )
-    if words:
-        raise RankFailure(Reason.POLICY_STOPPED, f"iteration {iteration}: {words}")
+    if not any(each.kept for each in experience.rollouts):
+        raise StopRuleReached(
+            STOP_RULE_EMPTY_GROUPS,
+            f"{where}: empty groups: the rewards of no group differ; raise group or prompts_per_step",
+            seen=0,
+            limit=1,
+        )
+    if 0 < settings.stop_kl < told["kl"]:
+        raise StopRuleReached(
+            STOP_RULE_KL_BUDGET,
+            f"{where}: KL budget: the policy is {told['kl']:.3g} nats an answer off the reference; expected "
+            f"{settings.stop_kl:g}",
+            seen=told["kl"],
+            limit=settings.stop_kl,
+        )
 
 
 def _check_gap(gap: Gap | None, iteration: int, settings: GrpoParameters) -> None:
-    """Raises RankFailure where judges certainly do not follow the reward model."""
+    """Raises StopRuleReached where judges certainly do not follow the reward model."""
     if gap is not None and settings.stop_gap and gap.low > settings.stop_gap:
-        raise RankFailure(
-            Reason.POLICY_STOPPED,
+        raise StopRuleReached(
+            STOP_RULE_REWARD_GAP,
             f"iteration {iteration}: reward gap: of {gap.pairs} pairs of answers the reward model promises "
             f"{gap.value:.3g} more wins a pair than judges give, at least {gap.low:.3g}; expected "
             f"{settings.stop_gap:g}",
+            seen=gap.low,
+            limit=settings.stop_gap,
         )

@@ -20,6 +20,7 @@ from torch._C._distributed_c10d import Store
 
 from tutti.chassis.config import memory
 from tutti.checkpoints.staged import open_staged
+from tutti.contracts.scheduler.v1 import PolicyStop
 from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
 from tutti.model.chunks import Layout
 from tutti.model.device import DeviceMissing, select
@@ -171,9 +172,10 @@ def _meet(start: Start, ranks: int, lifeline: Lifeline) -> tuple[dist.ProcessGro
 
 def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
     ranks: tuple[int, ...] = (rank,)
+    stop: PolicyStop | None = None
     match error:
         case RankFailure():
-            reason, ranks = error.reason, error.ranks
+            reason, ranks, stop = error.reason, error.ranks, error.stop
         case ParameterAuditFailed():
             reason, ranks = Reason.AUDIT_FAILED, (error.rank,)
         case LeafAuditFailed():
@@ -201,7 +203,7 @@ def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
         words = f"{type(error).__name__}: {words}"
     elif reason is Reason.OUT_OF_MEMORY:
         words = f"{words}; {memory.TOO_LITTLE}, or fewer rows in a microbatch"
-    return Failed(reason=reason, message=words[:4000], step=max(0, lifeline.step - 1), ranks=ranks)
+    return Failed(reason=reason, message=words[:4000], step=max(0, lifeline.step - 1), ranks=ranks, stop=stop)
 
 
 def _lost_contact(error: RuntimeError) -> bool:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A row: `seq` grows with the revisions of a subject, since its row was locked when it was drawn."""
+    """A row: `seq` grows with the revisions of a subject, since its row was locked when it was drawn. FACTs of rows
+    lock nothing, and have no order.
+    """
 
     seq: int
     id: str

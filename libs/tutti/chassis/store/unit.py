@@ -1,7 +1,8 @@
 """Unit of work: one transaction, the resources that it holds, the events that it emits.
 
 Promises: rows, tasks and events of a unit are committed together or not at all; an event is emitted only for a resource
-that this unit wrote, under the revision that it gave it; whoever waits for events or tasks is woken after the commit.
+that this unit wrote, under the revision that it gave it, or, of rows that belong to a resource, under the one that it
+read; whoever waits for events or tasks is woken after the commit.
 """
 
 import json
@@ -73,19 +74,23 @@ class Unit:
 
     def fact(self, resource_name: str, message: Message) -> None:
         """Emit a FACT of a resource that this unit put or created. Raises EmitRefused."""
-        kind = event_type(type(message))
         held = self.held.get(resource_name)
-        if kind.kind is not Kind.FACT:
-            raise EmitRefused(f"{kind.type} is a STATE event: it is emitted by putting the resource, not by fact()")
         if held is None or not held.written:
             raise EmitRefused(
-                f"{kind.type} of {resource_name!r}: a fact needs a new revision of its resource; lock it, change it "
-                f"and put it in this unit first"
+                f"{event_type(type(message)).type} of {resource_name!r}: a fact needs a new revision of its resource; "
+                f"lock it, change it and put it in this unit first"
             )
-        declared = self._units.facts
-        if declared is not None and type(message) not in declared:
-            raise EmitRefused(f"{kind.type} is not among the facts of {self._units.service}: add it to Service.facts")
-        self._emit(kind, resource_name, held.revision, message)
+        self._fact(resource_name, held.revision, message)
+
+    def fact_of_rows(self, resource: Message, message: Message) -> None:
+        """Emit a FACT of rows that this unit wrote and that belong to a resource, which it read or holds.
+
+        Rows are written more often than their resource, and by several units at once, so the resource is not locked.
+        The event has the revision that this unit read, or gave it. Raises EmitRefused.
+        """
+        found: Any = resource
+        held = self.held.get(found.name)
+        self._fact(found.name, held.revision if held else found.revision, message)
 
     def state(self, name: str, revision: int, message: Message) -> None:
         """Emit the snapshot of a resource; called by Resource."""
@@ -170,6 +175,15 @@ class Unit:
         for name, held in sorted(self.held.items()):
             if held.written:
                 audit.changed(self, principal, self.cause.action, name, held.revision)
+
+    def _fact(self, subject: str, revision: int, message: Message) -> None:
+        kind = event_type(type(message))
+        if kind.kind is not Kind.FACT:
+            raise EmitRefused(f"{kind.type} is a STATE event: it is emitted by putting the resource, not by fact()")
+        declared = self._units.facts
+        if declared is not None and type(message) not in declared:
+            raise EmitRefused(f"{kind.type} is not among the facts of {self._units.service}: add it to Service.facts")
+        self._emit(kind, subject, revision, message)
 
     def _emit(self, kind: EventType, subject: str, revision: int, message: Message) -> None:
         key = getattr(message, kind.key)

@@ -67,7 +67,8 @@ def require_done(work: Any) -> None:
 class Work(Generic[M]):
     """`run(context, resource)` does it outside any transaction; what it returns fills the result in inside one.
 
-    `columns` are what can be selected by, beside the state; `shown` is that of the resource.
+    `columns` are what can be selected by, beside the state; `shown` is that of the resource; `done` is called with work
+    that has a result, in the transaction that records it, so that it can emit facts.
     """
 
     def __init__(
@@ -79,8 +80,9 @@ class Work(Generic[M]):
         logic_version: str,
         columns: Mapping[str, Index] | None = None,
         shown: Shown[M] | None = None,
+        done: Outcome = lambda unit, work: None,
     ) -> None:
-        self.host, self.message, self.run, self.logic_version = host, message, run, logic_version
+        self.host, self.message, self.run, self.logic_version, self._on_done = host, message, run, logic_version, done
         known = {"state": lambda work: _state(work), **(columns or {})}
         self.resource: Resource[M] = Resource(host.metadata, kind, message, known, shown=shown)
         self.kind = kind
@@ -192,7 +194,7 @@ class Work(Generic[M]):
             found: Any = self.resource.lock(unit, context.task.resource)
             if _state(found) not in ENDED:
                 fill(unit, found)
-                self._end(unit, found, STATE_DONE, found.reason)
+                self._on_done(unit, self._end(unit, found, STATE_DONE, found.reason))
 
         return finish
 

@@ -700,3 +700,135 @@ class Demonstrations(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Demonstrations: _TypeAlias = Demonstrations  # noqa: Y015
+
+@_typing.final
+class JudgementsAccepted(_message.Message):
+    """JudgementsAccepted says that the judgements of one delivery, or those of an import, were accepted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
+    JUDGED_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    FLAGGED_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    SIMULATED_FIELD_NUMBER: _builtins.int
+    IMPORTED_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign that they belong to."""
+    round: _builtins.int
+    """round of assignment, from 0, when they arrived."""
+    judged: _builtins.int
+    """judged: pairs that were judged, including controls and qualifying pairs, and those that were judged before."""
+    skipped: _builtins.int
+    """skipped pairs."""
+    flagged: _builtins.int
+    """flagged pairs."""
+    digest: _builtins.str
+    """digest of the ids of these judgements, sorted, as a canonical JSON list."""
+    simulated: _builtins.bool
+    """simulated is true if a simulated annotator made them."""
+    imported: _builtins.bool
+    """imported is true if they were imported with the pairs."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        round: _builtins.int = ...,
+        judged: _builtins.int = ...,
+        skipped: _builtins.int = ...,
+        flagged: _builtins.int = ...,
+        digest: _builtins.str = ...,
+        simulated: _builtins.bool = ...,
+        imported: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "digest", b"digest", "flagged", b"flagged", "imported", b"imported", "judged", b"judged", "round", b"round", "simulated", b"simulated", "skipped", b"skipped"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgementsAccepted: _TypeAlias = JudgementsAccepted  # noqa: Y015
+
+@_typing.final
+class AnnotatorRetracted(_message.Message):
+    """AnnotatorRetracted says that the judgements of an annotator do not count any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    ANNOTATOR_FIELD_NUMBER: _builtins.int
+    JUDGEMENTS_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign that the annotator judged in."""
+    annotator: _builtins.str
+    """annotator by the key in the campaign; the event names no user."""
+    judgements: _builtins.int
+    """judgements of ordinary pairs and controls that were taken out."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        annotator: _builtins.str = ...,
+        judgements: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotator", b"annotator", "campaign", b"campaign", "judgements", b"judgements"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnnotatorRetracted: _TypeAlias = AnnotatorRetracted  # noqa: Y015
+
+@_typing.final
+class PreferencesPublished(_message.Message):
+    """PreferencesPublished says that preferences were fitted and stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFERENCES_FIELD_NUMBER: _builtins.int
+    CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    JUDGEMENT_SETS_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
+    JUDGEMENTS_FIELD_NUMBER: _builtins.int
+    ANNOTATORS_FIELD_NUMBER: _builtins.int
+    SIMULATED_FIELD_NUMBER: _builtins.int
+    IMPORTED_FIELD_NUMBER: _builtins.int
+    preferences: _builtins.str
+    """preferences that were published."""
+    content_digest: _builtins.str
+    """content_digest of their manifest: the version."""
+    pairs: _builtins.int
+    """pairs with a preference."""
+    judgements: _builtins.int
+    """judgements that were fitted."""
+    annotators: _builtins.int
+    """annotators who made them."""
+    simulated: _builtins.bool
+    """simulated is true if all annotators were simulated."""
+    imported: _builtins.bool
+    """imported: true if judgements among them were made elsewhere."""
+    @_builtins.property
+    def judgement_sets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """judgement_sets: content digests of the published judgements that were fitted, in the order of the spec."""
+
+    def __init__(
+        self,
+        *,
+        preferences: _builtins.str = ...,
+        content_digest: _builtins.str = ...,
+        judgement_sets: _abc.Iterable[_builtins.str] | None = ...,
+        pairs: _builtins.int = ...,
+        judgements: _builtins.int = ...,
+        annotators: _builtins.int = ...,
+        simulated: _builtins.bool = ...,
+        imported: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "content_digest", b"content_digest", "imported", b"imported", "judgement_sets", b"judgement_sets", "judgements", b"judgements", "pairs", b"pairs", "preferences", b"preferences", "simulated", b"simulated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreferencesPublished: _TypeAlias = PreferencesPublished  # noqa: Y015

@@ -153,6 +153,60 @@ class Experience(_message.Message):
 Global___Experience: _TypeAlias = Experience  # noqa: Y015
 
 @_typing.final
+class ExperienceCommitted(_message.Message):
+    """ExperienceCommitted says that the rollouts of an iteration were verified and recorded."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPERIENCE_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    ITERATION_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    ROLLOUTS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    experience: _builtins.str
+    """experience that was recorded."""
+    job: _builtins.str
+    """job whose ranks generated the rollouts."""
+    line: _builtins.int
+    """line that they trained."""
+    iteration: _builtins.int
+    """iteration, counted from 0."""
+    step: _builtins.int
+    """step: the number of optimizer steps that trained the policy."""
+    policy: _builtins.str
+    """policy is the model digest of its parameters."""
+    digest: _builtins.str
+    """digest of the bytes of the rollouts."""
+    rollouts: _builtins.int
+    """rollouts of the iteration."""
+    tokens: _builtins.int
+    """tokens that the policy generated."""
+    def __init__(
+        self,
+        *,
+        experience: _builtins.str = ...,
+        job: _builtins.str = ...,
+        line: _builtins.int = ...,
+        iteration: _builtins.int = ...,
+        step: _builtins.int = ...,
+        policy: _builtins.str = ...,
+        digest: _builtins.str = ...,
+        rollouts: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "experience", b"experience", "iteration", b"iteration", "job", b"job", "line", b"line", "policy", b"policy", "rollouts", b"rollouts", "step", b"step", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExperienceCommitted: _TypeAlias = ExperienceCommitted  # noqa: Y015
+
+@_typing.final
 class ReportExperienceRequest(_message.Message):
     """ReportExperienceRequest identifies the stored rollouts."""
 

@@ -167,6 +167,42 @@ RANK_ROLE_REFERENCE: RankRole.ValueType  # 4
 """RANK_ROLE_REFERENCE holds a state that the actor is compared with."""
 Global___RankRole: _TypeAlias = RankRole  # noqa: Y015
 
+class _StopRule:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StopRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopRule.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STOP_RULE_UNSPECIFIED: _StopRule.ValueType  # 0
+    """STOP_RULE_UNSPECIFIED is never reported."""
+    STOP_RULE_CONSTANT_REWARDS: _StopRule.ValueType  # 1
+    """STOP_RULE_CONSTANT_REWARDS: an iteration has fewer different rewards than the limit."""
+    STOP_RULE_EMPTY_GROUPS: _StopRule.ValueType  # 2
+    """STOP_RULE_EMPTY_GROUPS: fewer groups of an iteration than the limit have different rewards."""
+    STOP_RULE_KL_BUDGET: _StopRule.ValueType  # 3
+    """STOP_RULE_KL_BUDGET: the divergence from the reference, in nats per answer, is more than the limit."""
+    STOP_RULE_EVERYTHING_CLIPPED: _StopRule.ValueType  # 4
+    """STOP_RULE_EVERYTHING_CLIPPED: the share of the tokens of a step that were clipped is the limit, all."""
+    STOP_RULE_REWARD_GAP: _StopRule.ValueType  # 5
+    """STOP_RULE_REWARD_GAP: the lower bound of the gap between the reward model and its judges is more than the limit."""
+
+class StopRule(_StopRule, metaclass=_StopRuleEnumTypeWrapper):
+    """StopRule is a rule that ends the training of a policy."""
+
+STOP_RULE_UNSPECIFIED: StopRule.ValueType  # 0
+"""STOP_RULE_UNSPECIFIED is never reported."""
+STOP_RULE_CONSTANT_REWARDS: StopRule.ValueType  # 1
+"""STOP_RULE_CONSTANT_REWARDS: an iteration has fewer different rewards than the limit."""
+STOP_RULE_EMPTY_GROUPS: StopRule.ValueType  # 2
+"""STOP_RULE_EMPTY_GROUPS: fewer groups of an iteration than the limit have different rewards."""
+STOP_RULE_KL_BUDGET: StopRule.ValueType  # 3
+"""STOP_RULE_KL_BUDGET: the divergence from the reference, in nats per answer, is more than the limit."""
+STOP_RULE_EVERYTHING_CLIPPED: StopRule.ValueType  # 4
+"""STOP_RULE_EVERYTHING_CLIPPED: the share of the tokens of a step that were clipped is the limit, all."""
+STOP_RULE_REWARD_GAP: StopRule.ValueType  # 5
+"""STOP_RULE_REWARD_GAP: the lower bound of the gap between the reward model and its judges is more than the limit."""
+Global___StopRule: _TypeAlias = StopRule  # noqa: Y015
+
 @_typing.final
 class JobSpec(_message.Message):
     """JobSpec defines the training."""
@@ -896,3 +932,75 @@ class RankLost(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RankLost: _TypeAlias = RankLost  # noqa: Y015
+
+@_typing.final
+class PolicyStop(_message.Message):
+    """PolicyStop is the stop rule that a policy reached."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    SEEN_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    rule: Global___StopRule.ValueType
+    """rule that ended the training."""
+    seen: _builtins.float
+    """seen value of the quantity that the rule limits."""
+    limit: _builtins.float
+    """limit of the rule."""
+    def __init__(
+        self,
+        *,
+        rule: Global___StopRule.ValueType = ...,
+        seen: _builtins.float = ...,
+        limit: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "rule", b"rule", "seen", b"seen"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PolicyStop: _TypeAlias = PolicyStop  # noqa: Y015
+
+@_typing.final
+class PolicyStopped(_message.Message):
+    """PolicyStopped says that a job ended because its policy reached a stop rule."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    SEEN_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job that ended."""
+    epoch: _builtins.int
+    """epoch of the job."""
+    step: _builtins.int
+    """step that its ranks had completed."""
+    rule: Global___StopRule.ValueType
+    """rule that ended the training."""
+    seen: _builtins.float
+    """seen value of the quantity that the rule limits."""
+    limit: _builtins.float
+    """limit of the rule."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        step: _builtins.int = ...,
+        rule: Global___StopRule.ValueType = ...,
+        seen: _builtins.float = ...,
+        limit: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job", b"job", "limit", b"limit", "rule", b"rule", "seen", b"seen", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PolicyStopped: _TypeAlias = PolicyStopped  # noqa: Y015

@@ -420,6 +420,7 @@ class ReportRankRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     MORE_RANKS_FIELD_NUMBER: _builtins.int
     FINAL_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -442,6 +443,10 @@ class ReportRankRequest(_message.Message):
     def more_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """more_ranks of the same node with the same event."""
 
+    @_builtins.property
+    def stop(self) -> _events_pb2.PolicyStop:
+        """stop, with LOST: the stop rule that the policy reached; unset for another cause."""
+
     def __init__(
         self,
         *,
@@ -455,10 +460,11 @@ class ReportRankRequest(_message.Message):
         step: _builtins.int = ...,
         more_ranks: _abc.Iterable[_builtins.int] | None = ...,
         final: _builtins.bool = ...,
+        stop: _events_pb2.PolicyStop | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cause", b"cause", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cause", b"cause", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2
+from tutti.contracts.scheduler.v1 import events_pb2 as tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tutti/contracts/trainer/v1/rank.proto\x12\x10tutti.trainer.v1\x1a&tutti/contracts/common/v1/common.proto\"\xe3\x04\n\x05Start\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n\x05\x65poch\x18\x02 \x01(\x04R\x05\x65poch\x12\x12\n\x04rank\x18\x03 \x01(\rR\x04rank\x12,\n\x05shape\x18\x04 \x01(\x0b\x32\x16.tutti.common.v1.ShapeR\x05shape\x12\x1a\n\x08training\x18\x06 \x01(\tR\x08training\x12\x18\n\x07\x64\x61taset\x18\x07 \x01(\tR\x07\x64\x61taset\x12\x16\n\x06resume\x18\x08 \x01(\tR\x06resume\x12\x18\n\x07\x62uffers\x18\t \x03(\tR\x07\x62uffers\x12\x1e\n\nrendezvous\x18\n \x01(\tR\nrendezvous\x12\x16\n\x06listen\x18\x0b \x01(\tR\x06listen\x12\x16\n\x06\x64\x65vice\x18\x0c \x01(\tR\x06\x64\x65vice\x12-\n\x12rendezvous_seconds\x18\r \x01(\x01R\x11rendezvousSeconds\x12\'\n\x0fsilence_seconds\x18\x0e \x01(\x01R\x0esilenceSeconds\x12\x14\n\x05mixed\x18\x0f \x03(\tR\x05mixed\x12\x18\n\x07initial\x18\x10 \x01(\tR\x07initial\x12\x1c\n\ttokenizer\x18\x11 \x01(\tR\ttokenizer\x12;\n\x06models\x18\x12 \x03(\x0b\x32#.tutti.trainer.v1.Start.ModelsEntryR\x06models\x12\x1a\n\x08rollouts\x18\x13 \x01(\rR\x08rollouts\x1a\x39\n\x0bModelsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"%\n\tListening\x12\x18\n\x07\x61\x64\x64ress\x18\x01 \x01(\tR\x07\x61\x64\x64ress\"w\n\x05Ready\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x16\n\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x16\n\x06leaves\x18\x03 \x01(\rR\x06leaves\x12\x16\n\x06\x63hunks\x18\x04 \x01(\rR\x06\x63hunks\x12\x12\n\x04note\x18\x05 \x01(\tR\x04note\"\xbd\x05\n\x08Progress\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x33\n\x07outcome\x18\x02 \x01(\x0e\x32\x19.tutti.trainer.v1.OutcomeR\x07outcome\x12\x12\n\x04loss\x18\x03 \x01(\x01R\x04loss\x12#\n\rgradient_norm\x18\x04 \x01(\x01R\x0cgradientNorm\x12\x12\n\x04rate\x18\x05 \x01(\x01R\x04rate\x12\x16\n\x06tokens\x18\x06 \x01(\x04R\x06tokens\x12\x18\n\x07seconds\x18\x07 \x01(\x01R\x07seconds\x12\x41\n\x07timings\x18\x08 \x03(\x0b\x32\'.tutti.trainer.v1.Progress.TimingsEntryR\x07timings\x12,\n\x0fvalidation_nats\x18\t \x01(\x01H\x00R\x0evalidationNats\x88\x01\x01\x12+\n\x11validation_tokens\x18\n \x01(\x04R\x10validationTokens\x12\'\n\rbits_per_byte\x18\x0b \x01(\x01H\x01R\x0b\x62itsPerByte\x88\x01\x01\x12\x41\n\x07metrics\x18\x0c \x03(\x0b\x32\'.tutti.trainer.v1.Progress.MetricsEntryR\x07metrics\x12\x18\n\x07skipped\x18\r \x01(\x04R\x07skipped\x12\'\n\x10skipped_in_a_row\x18\x0e \x01(\x04R\rskippedInARow\x1a:\n\x0cTimingsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value:\x02\x38\x01\x1a:\n\x0cMetricsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value:\x02\x38\x01\x42\x12\n\x10_validation_natsB\x10\n\x0e_bits_per_byte\"i\n\tRolledOut\x12\x1c\n\titeration\x18\x01 \x01(\x04R\titeration\x12\x12\n\x04step\x18\x02 \x01(\x04R\x04step\x12\x16\n\x06\x64igest\x18\x03 \x01(\tR\x06\x64igest\x12\x12\n\x04\x64\x61ta\x18\x04 \x01(\x0cR\x04\x64\x61ta\"\xb9\x01\n\x08Snapshot\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x16\n\x06\x62uffer\x18\x02 \x01(\rR\x06\x62uffer\x12\x18\n\x07scalars\x18\x03 \x01(\tR\x07scalars\x12\x18\n\x07seconds\x18\x04 \x01(\x01R\x07seconds\x12\x12\n\x04loss\x18\x05 \x01(\x01R\x04loss\x12\'\n\rbits_per_byte\x18\x06 \x01(\x01H\x00R\x0b\x62itsPerByte\x88\x01\x01\x42\x10\n\x0e_bits_per_byte\"$\n\nBufferFree\x12\x16\n\x06\x62uffer\x18\x01 \x01(\rR\x06\x62uffer\"\x1e\n\x08\x46inished\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\"d\n\x06\x46\x61iled\x12\x16\n\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x14\n\x05ranks\x18\x04 \x03(\rR\x05ranks\"\x1f\n\tHeartbeat\x12\x12\n\x04work\x18\x01 \x01(\x04R\x04work\"\x06\n\x04Stop\"\x06\n\x04\x44ump\"r\n\x0c\x46lightRecord\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x14\n\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n\x06stacks\x18\x03 \x01(\tR\x06stacks\x12 \n\x0b\x63ollectives\x18\x04 \x01(\tR\x0b\x63ollectives\"\xb4\x06\n\x0bRankMessage\x12/\n\x05start\x18\x01 \x01(\x0b\x32\x17.tutti.trainer.v1.StartH\x00R\x05start\x12;\n\tlistening\x18\x02 \x01(\x0b\x32\x1b.tutti.trainer.v1.ListeningH\x00R\tlistening\x12/\n\x05ready\x18\x03 \x01(\x0b\x32\x17.tutti.trainer.v1.ReadyH\x00R\x05ready\x12\x38\n\x08progress\x18\x04 \x01(\x0b\x32\x1a.tutti.trainer.v1.ProgressH\x00R\x08progress\x12\x38\n\x08snapshot\x18\x05 \x01(\x0b\x32\x1a.tutti.trainer.v1.SnapshotH\x00R\x08snapshot\x12?\n\x0b\x62uffer_free\x18\x06 \x01(\x0b\x32\x1c.tutti.trainer.v1.BufferFreeH\x00R\nbufferFree\x12\x38\n\x08\x66inished\x18\x07 \x01(\x0b\x32\x1a.tutti.trainer.v1.FinishedH\x00R\x08\x66inished\x12\x32\n\x06\x66\x61iled\x18\x08 \x01(\x0b\x32\x18.tutti.trainer.v1.FailedH\x00R\x06\x66\x61iled\x12;\n\theartbeat\x18\t \x01(\x0b\x32\x1b.tutti.trainer.v1.HeartbeatH\x00R\theartbeat\x12,\n\x04stop\x18\n \x01(\x0b\x32\x16.tutti.trainer.v1.StopH\x00R\x04stop\x12,\n\x04\x64ump\x18\x0b \x01(\x0b\x32\x16.tutti.trainer.v1.DumpH\x00R\x04\x64ump\x12\x45\n\rflight_record\x18\x0c \x01(\x0b\x32\x1e.tutti.trainer.v1.FlightRecordH\x00R\x0c\x66lightRecord\x12=\n\nrendezvous\x18\r \x01(\x0b\x32\x1b.tutti.trainer.v1.ListeningH\x00R\nrendezvous\x12<\n\nrolled_out\x18\x0e \x01(\x0b\x32\x1b.tutti.trainer.v1.RolledOutH\x00R\trolledOutB\x06\n\x04\x62ody*N\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n\x11OUTCOME_COMMITTED\x10\x01\x12\x13\n\x0fOUTCOME_SKIPPED\x10\x02\x42\x37Z5github.com/tutti/tutti/gen/tutti/trainer/v1;trainerv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tutti/contracts/trainer/v1/rank.proto\x12\x10tutti.trainer.v1\x1a&tutti/contracts/common/v1/common.proto\x1a)tutti/contracts/scheduler/v1/events.proto\"\xe3\x04\n\x05Start\x12\x10\n\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n\x05\x65poch\x18\x02 \x01(\x04R\x05\x65poch\x12\x12\n\x04rank\x18\x03 \x01(\rR\x04rank\x12,\n\x05shape\x18\x04 \x01(\x0b\x32\x16.tutti.common.v1.ShapeR\x05shape\x12\x1a\n\x08training\x18\x06 \x01(\tR\x08training\x12\x18\n\x07\x64\x61taset\x18\x07 \x01(\tR\x07\x64\x61taset\x12\x16\n\x06resume\x18\x08 \x01(\tR\x06resume\x12\x18\n\x07\x62uffers\x18\t \x03(\tR\x07\x62uffers\x12\x1e\n\nrendezvous\x18\n \x01(\tR\nrendezvous\x12\x16\n\x06listen\x18\x0b \x01(\tR\x06listen\x12\x16\n\x06\x64\x65vice\x18\x0c \x01(\tR\x06\x64\x65vice\x12-\n\x12rendezvous_seconds\x18\r \x01(\x01R\x11rendezvousSeconds\x12\'\n\x0fsilence_seconds\x18\x0e \x01(\x01R\x0esilenceSeconds\x12\x14\n\x05mixed\x18\x0f \x03(\tR\x05mixed\x12\x18\n\x07initial\x18\x10 \x01(\tR\x07initial\x12\x1c\n\ttokenizer\x18\x11 \x01(\tR\ttokenizer\x12;\n\x06models\x18\x12 \x03(\x0b\x32#.tutti.trainer.v1.Start.ModelsEntryR\x06models\x12\x1a\n\x08rollouts\x18\x13 \x01(\rR\x08rollouts\x1a\x39\n\x0bModelsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"%\n\tListening\x12\x18\n\x07\x61\x64\x64ress\x18\x01 \x01(\tR\x07\x61\x64\x64ress\"w\n\x05Ready\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x16\n\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x16\n\x06leaves\x18\x03 \x01(\rR\x06leaves\x12\x16\n\x06\x63hunks\x18\x04 \x01(\rR\x06\x63hunks\x12\x12\n\x04note\x18\x05 \x01(\tR\x04note\"\xbd\x05\n\x08Progress\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x33\n\x07outcome\x18\x02 \x01(\x0e\x32\x19.tutti.trainer.v1.OutcomeR\x07outcome\x12\x12\n\x04loss\x18\x03 \x01(\x01R\x04loss\x12#\n\rgradient_norm\x18\x04 \x01(\x01R\x0cgradientNorm\x12\x12\n\x04rate\x18\x05 \x01(\x01R\x04rate\x12\x16\n\x06tokens\x18\x06 \x01(\x04R\x06tokens\x12\x18\n\x07seconds\x18\x07 \x01(\x01R\x07seconds\x12\x41\n\x07timings\x18\x08 \x03(\x0b\x32\'.tutti.trainer.v1.Progress.TimingsEntryR\x07timings\x12,\n\x0fvalidation_nats\x18\t \x01(\x01H\x00R\x0evalidationNats\x88\x01\x01\x12+\n\x11validation_tokens\x18\n \x01(\x04R\x10validationTokens\x12\'\n\rbits_per_byte\x18\x0b \x01(\x01H\x01R\x0b\x62itsPerByte\x88\x01\x01\x12\x41\n\x07metrics\x18\x0c \x03(\x0b\x32\'.tutti.trainer.v1.Progress.MetricsEntryR\x07metrics\x12\x18\n\x07skipped\x18\r \x01(\x04R\x07skipped\x12\'\n\x10skipped_in_a_row\x18\x0e \x01(\x04R\rskippedInARow\x1a:\n\x0cTimingsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value:\x02\x38\x01\x1a:\n\x0cMetricsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value:\x02\x38\x01\x42\x12\n\x10_validation_natsB\x10\n\x0e_bits_per_byte\"i\n\tRolledOut\x12\x1c\n\titeration\x18\x01 \x01(\x04R\titeration\x12\x12\n\x04step\x18\x02 \x01(\x04R\x04step\x12\x16\n\x06\x64igest\x18\x03 \x01(\tR\x06\x64igest\x12\x12\n\x04\x64\x61ta\x18\x04 \x01(\x0cR\x04\x64\x61ta\"\xb9\x01\n\x08Snapshot\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x16\n\x06\x62uffer\x18\x02 \x01(\rR\x06\x62uffer\x12\x18\n\x07scalars\x18\x03 \x01(\tR\x07scalars\x12\x18\n\x07seconds\x18\x04 \x01(\x01R\x07seconds\x12\x12\n\x04loss\x18\x05 \x01(\x01R\x04loss\x12\'\n\rbits_per_byte\x18\x06 \x01(\x01H\x00R\x0b\x62itsPerByte\x88\x01\x01\x42\x10\n\x0e_bits_per_byte\"$\n\nBufferFree\x12\x16\n\x06\x62uffer\x18\x01 \x01(\rR\x06\x62uffer\"\x1e\n\x08\x46inished\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\"\x98\x01\n\x06\x46\x61iled\x12\x16\n\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12\x12\n\x04step\x18\x03 \x01(\x04R\x04step\x12\x14\n\x05ranks\x18\x04 \x03(\rR\x05ranks\x12\x32\n\x04stop\x18\x05 \x01(\x0b\x32\x1e.tutti.scheduler.v1.PolicyStopR\x04stop\"\x1f\n\tHeartbeat\x12\x12\n\x04work\x18\x01 \x01(\x04R\x04work\"\x06\n\x04Stop\"\x06\n\x04\x44ump\"r\n\x0c\x46lightRecord\x12\x12\n\x04step\x18\x01 \x01(\x04R\x04step\x12\x14\n\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n\x06stacks\x18\x03 \x01(\tR\x06stacks\x12 \n\x0b\x63ollectives\x18\x04 \x01(\tR\x0b\x63ollectives\"\xb4\x06\n\x0bRankMessage\x12/\n\x05start\x18\x01 \x01(\x0b\x32\x17.tutti.trainer.v1.StartH\x00R\x05start\x12;\n\tlistening\x18\x02 \x01(\x0b\x32\x1b.tutti.trainer.v1.ListeningH\x00R\tlistening\x12/\n\x05ready\x18\x03 \x01(\x0b\x32\x17.tutti.trainer.v1.ReadyH\x00R\x05ready\x12\x38\n\x08progress\x18\x04 \x01(\x0b\x32\x1a.tutti.trainer.v1.ProgressH\x00R\x08progress\x12\x38\n\x08snapshot\x18\x05 \x01(\x0b\x32\x1a.tutti.trainer.v1.SnapshotH\x00R\x08snapshot\x12?\n\x0b\x62uffer_free\x18\x06 \x01(\x0b\x32\x1c.tutti.trainer.v1.BufferFreeH\x00R\nbufferFree\x12\x38\n\x08\x66inished\x18\x07 \x01(\x0b\x32\x1a.tutti.trainer.v1.FinishedH\x00R\x08\x66inished\x12\x32\n\x06\x66\x61iled\x18\x08 \x01(\x0b\x32\x18.tutti.trainer.v1.FailedH\x00R\x06\x66\x61iled\x12;\n\theartbeat\x18\t \x01(\x0b\x32\x1b.tutti.trainer.v1.HeartbeatH\x00R\theartbeat\x12,\n\x04stop\x18\n \x01(\x0b\x32\x16.tutti.trainer.v1.StopH\x00R\x04stop\x12,\n\x04\x64ump\x18\x0b \x01(\x0b\x32\x16.tutti.trainer.v1.DumpH\x00R\x04\x64ump\x12\x45\n\rflight_record\x18\x0c \x01(\x0b\x32\x1e.tutti.trainer.v1.FlightRecordH\x00R\x0c\x66lightRecord\x12=\n\nrendezvous\x18\r \x01(\x0b\x32\x1b.tutti.trainer.v1.ListeningH\x00R\nrendezvous\x12<\n\nrolled_out\x18\x0e \x01(\x0b\x32\x1b.tutti.trainer.v1.RolledOutH\x00R\trolledOutB\x06\n\x04\x62ody*N\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n\x11OUTCOME_COMMITTED\x10\x01\x12\x13\n\x0fOUTCOME_SKIPPED\x10\x02\x42\x37Z5github.com/tutti/tutti/gen/tutti/trainer/v1;trainerv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,40 +40,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROGRESS_TIMINGSENTRY']._serialized_options = b'8\001'
   _globals['_PROGRESS_METRICSENTRY']._loaded_options = None
   _globals['_PROGRESS_METRICSENTRY']._serialized_options = b'8\001'
-  _globals['_OUTCOME']._serialized_start=3032
-  _globals['_OUTCOME']._serialized_end=3110
-  _globals['_START']._serialized_start=100
-  _globals['_START']._serialized_end=711
-  _globals['_START_MODELSENTRY']._serialized_start=654
-  _globals['_START_MODELSENTRY']._serialized_end=711
-  _globals['_LISTENING']._serialized_start=713
-  _globals['_LISTENING']._serialized_end=750
-  _globals['_READY']._serialized_start=752
-  _globals['_READY']._serialized_end=871
-  _globals['_PROGRESS']._serialized_start=874
-  _globals['_PROGRESS']._serialized_end=1575
-  _globals['_PROGRESS_TIMINGSENTRY']._serialized_start=1419
-  _globals['_PROGRESS_TIMINGSENTRY']._serialized_end=1477
-  _globals['_PROGRESS_METRICSENTRY']._serialized_start=1479
-  _globals['_PROGRESS_METRICSENTRY']._serialized_end=1537
-  _globals['_ROLLEDOUT']._serialized_start=1577
-  _globals['_ROLLEDOUT']._serialized_end=1682
-  _globals['_SNAPSHOT']._serialized_start=1685
-  _globals['_SNAPSHOT']._serialized_end=1870
-  _globals['_BUFFERFREE']._serialized_start=1872
-  _globals['_BUFFERFREE']._serialized_end=1908
-  _globals['_FINISHED']._serialized_start=1910
-  _globals['_FINISHED']._serialized_end=1940
-  _globals['_FAILED']._serialized_start=1942
-  _globals['_FAILED']._serialized_end=2042
-  _globals['_HEARTBEAT']._serialized_start=2044
-  _globals['_HEARTBEAT']._serialized_end=2075
-  _globals['_STOP']._serialized_start=2077
-  _globals['_STOP']._serialized_end=2083
-  _globals['_DUMP']._serialized_start=2085
-  _globals['_DUMP']._serialized_end=2091
-  _globals['_FLIGHTRECORD']._serialized_start=2093
-  _globals['_FLIGHTRECORD']._serialized_end=2207
-  _globals['_RANKMESSAGE']._serialized_start=2210
-  _globals['_RANKMESSAGE']._serialized_end=3030
+  _globals['_OUTCOME']._serialized_start=3128
+  _globals['_OUTCOME']._serialized_end=3206
+  _globals['_START']._serialized_start=143
+  _globals['_START']._serialized_end=754
+  _globals['_START_MODELSENTRY']._serialized_start=697
+  _globals['_START_MODELSENTRY']._serialized_end=754
+  _globals['_LISTENING']._serialized_start=756
+  _globals['_LISTENING']._serialized_end=793
+  _globals['_READY']._serialized_start=795
+  _globals['_READY']._serialized_end=914
+  _globals['_PROGRESS']._serialized_start=917
+  _globals['_PROGRESS']._serialized_end=1618
+  _globals['_PROGRESS_TIMINGSENTRY']._serialized_start=1462
+  _globals['_PROGRESS_TIMINGSENTRY']._serialized_end=1520
+  _globals['_PROGRESS_METRICSENTRY']._serialized_start=1522
+  _globals['_PROGRESS_METRICSENTRY']._serialized_end=1580
+  _globals['_ROLLEDOUT']._serialized_start=1620
+  _globals['_ROLLEDOUT']._serialized_end=1725
+  _globals['_SNAPSHOT']._serialized_start=1728
+  _globals['_SNAPSHOT']._serialized_end=1913
+  _globals['_BUFFERFREE']._serialized_start=1915
+  _globals['_BUFFERFREE']._serialized_end=1951
+  _globals['_FINISHED']._serialized_start=1953
+  _globals['_FINISHED']._serialized_end=1983
+  _globals['_FAILED']._serialized_start=1986
+  _globals['_FAILED']._serialized_end=2138
+  _globals['_HEARTBEAT']._serialized_start=2140
+  _globals['_HEARTBEAT']._serialized_end=2171
+  _globals['_STOP']._serialized_start=2173
+  _globals['_STOP']._serialized_end=2179
+  _globals['_DUMP']._serialized_start=2181
+  _globals['_DUMP']._serialized_end=2187
+  _globals['_FLIGHTRECORD']._serialized_start=2189
+  _globals['_FLIGHTRECORD']._serialized_end=2303
+  _globals['_RANKMESSAGE']._serialized_start=2306
+  _globals['_RANKMESSAGE']._serialized_end=3126
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tutti.contracts.common.v1 import common_pb2 as _common_pb2
+from tutti.contracts.scheduler.v1 import events_pb2 as _events_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -479,6 +480,7 @@ class Failed(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """reason: one of the documented names."""
     message: _builtins.str
@@ -489,6 +491,10 @@ class Failed(_message.Message):
     def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ranks that are at fault or missing."""
 
+    @_builtins.property
+    def stop(self) -> _events_pb2.PolicyStop:
+        """stop: the stop rule that the policy reached; unset for another reason."""
+
     def __init__(
         self,
         *,
@@ -496,10 +502,11 @@ class Failed(_message.Message):
         message: _builtins.str = ...,
         step: _builtins.int = ...,
         ranks: _abc.Iterable[_builtins.int] | None = ...,
+        stop: _events_pb2.PolicyStop | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "ranks", b"ranks", "reason", b"reason", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "ranks", b"ranks", "reason", b"reason", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
