@@ -113,16 +113,21 @@ def test_links_that_open_on_this_machine_only_say_so(served: Hosted, files: Path
     assert "set web.public_url" in said(served, "campaigns", "invite", "near", "Bob Example")
 
 
-def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_path: Path) -> None:
-    campaign = tutti(served, "campaigns", "show", "trial")
+def fitted(served: Hosted, name: str) -> None:
+    """Fit preferences with the name of a published campaign to it."""
+    campaign = tutti(served, "campaigns", "show", name)
     spec = PreferencesSpec(
         campaign=campaign["name"],
         manifest_key=campaign["result"]["manifest_key"],
         content_digest=campaign["result"]["content_digest"],
     )
     with served.client() as client:
-        client.annotation.CreatePreferences(CreatePreferencesRequest(name="preferences/trial", spec=spec))
-    eventually(lambda: tutti(served, "preferences", "show", "trial")["state"] == "done")
+        client.annotation.CreatePreferences(CreatePreferencesRequest(name=f"preferences/{name}", spec=spec))
+    eventually(lambda: tutti(served, "preferences", "show", name)["state"] == "done")
+
+
+def test_preferences_are_exported_for_others(served: Hosted, files: Path, tmp_path: Path) -> None:
+    fitted(served, "trial")
     written = tutti(served, "preferences", "export", "trial", "--to", str(tmp_path / "own.jsonl"))
     assert written["pairs"] == 4
     line = json.loads((tmp_path / "own.jsonl").read_text().splitlines()[0])
@@ -305,6 +310,30 @@ def test_judgements_that_exist_are_imported_once(served: Hosted, tmp_path: Path)
     assert "nobody can be invited" in str(refused(served, "campaigns", "invite", "imported", "Ada"))
     labels.write_text("{}\n")
     assert "no judgement of a pair" in str(refused(served, *command))
+
+
+def test_a_leaning_to_format_is_listed_and_on_the_page_of_the_campaign(served: Hosted, tmp_path: Path) -> None:
+    labels = tmp_path / "formats.jsonl"
+    answers, records = ["Yes. It is so.", "- **Yes**.\n- It is so."], []
+    for number in range(6):
+        records += [
+            {"prompt": f"why {number}?", "answers": answers, "score": 2, "annotator": annotator} for annotator in "ab"
+        ]
+    labels.write_text("".join(json.dumps(each) + "\n" for each in records))
+    tutti(served, "campaigns", "import", "formats", str(labels))
+    eventually(lambda: tutti(served, "campaigns", "show", "formats")["state"] == "published")
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    assert "no answers differ" not in owner.get("/annotation/formats/overview").text
+    fitted(served, "formats")
+    for row in tutti(served, "annotators", "ls", "formats"):
+        assert row["format"]["value"] > 0
+        assert row["restyled"] == 0
+    page = owner.get("/annotation/formats/overview").text
+    assert page.count("not enough controls: 0 of 5") == 2
+    (first, _) = json.loads(owner.get("/annotation/formats/overview.json").text)["annotators"]
+    assert first["format"]["low"] < first["format"]["value"] < first["format"]["high"]
+    assert f"{first['format']['value']:.2f}<br>" in page
 
 
 def test_demonstrations_are_listed_reviewed_published_and_exported(served: Hosted, files: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ ORDINARY = "ordinary"
 
 @dataclass(frozen=True, slots=True)
 class PairLine:
-    """A pair that was judged. `kind` is ordinary or filler."""
+    """A pair that was judged. `kind` is ordinary, or that of a control of equal answers: filler or formatted."""
 
     number: int
     kind: str

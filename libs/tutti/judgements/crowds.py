@@ -16,9 +16,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from tutti.judgements.declared import Declared
+from tutti.judgements.formats import differ_in_format, formatting, plain
 from tutti.judgements.languages import LANGUAGES, Language
 from tutti.native.arrays import np
 
+FIELDS = ("sharpness", "left", "length", "format")
 TIE, MUCH = 0.25, 2.0
 """On the scale of the latent preference: below the first a pair is a tie, above the second one is much better."""
 
@@ -29,14 +31,17 @@ class InvalidCrowd(ValueError):
 
 @dataclass(frozen=True)
 class Annotator:
-    """The first answer is preferred with probability sigmoid(sharpness (u1 - u2) + left side + length (l1 - l2)).
+    """The first answer is preferred with probability sigmoid(sharpness (u1 - u2) + left side + length (l1 - l2) +
+    format (f1 - f2)).
 
-    `left` is added where the first answer is on the left and subtracted elsewhere; l1 and l2 are lengths in words.
+    `left` is added where the first answer is on the left and subtracted elsewhere; l1 and l2 are lengths in words, f1
+    and f2 amounts of `formatting`.
     """
 
     sharpness: float
     left: float = 0.0
     length: float = 0.0
+    format: float = 0.0
 
 
 Range = Annotated[tuple[float, float], Field(description="the lowest and the highest value; uniform in between")]
@@ -52,10 +57,11 @@ class Character(BaseModel):
     sharpness: Range
     left: Range = (0.0, 0.0)
     length: Range = (0.0, 0.0)
+    format: Range = (0.0, 0.0)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        for name in ("sharpness", "left", "length"):
+        for name in FIELDS:
             low, high = getattr(self, name)
             if not low <= high:
                 raise ValueError(f"{name} is {low} … {high}; expected the lower value first")
@@ -137,12 +143,17 @@ class Crowd(BaseModel):
     ) -> int:
         """The score of a pair as shown, -2 (left much better) … 2 (right much better).
 
-        `key` is (seed, annotator's index, pair's id); it alone decides the draw.
+        `key` is (seed, annotator's index, pair's id); it alone decides the draw. Marks of formatting count by the
+        leaning alone if answers differ in nothing else, or if a kind of the crowd leans to format.
         """
-        judge = self.language.utility
-        left, right = (judge(asked, answer, ended=end) for answer, end in zip(answers, ended, strict=True))
+        judge, judged = self.language.utility, answers
+        if differ_in_format(*answers) or any(any(kind.format) for kind in self.kinds):
+            judged = (plain(answers[0]), plain(answers[1]))
+        left, right = (judge(asked, answer, ended=end) for answer, end in zip(judged, ended, strict=True))
         lengths = [len(answer.split()) for answer in answers]
         mean = annotator.sharpness * (left - right) + annotator.left + annotator.length * (lengths[0] - lengths[1])
+        if annotator.format:
+            mean += annotator.format * (formatting(answers[0]) - formatting(answers[1]))
         uniform = float(generator_of(*key).uniform(1e-12, 1 - 1e-12))
         latent = mean + float(np.log(uniform / (1 - uniform)))
         strength = 0 if abs(latent) < TIE else 1 if abs(latent) < MUCH else 2
@@ -173,9 +184,6 @@ class Crowd(BaseModel):
 def outcome(score: int, *, is_left: bool) -> float:
     """1 where the answer on this side won by a score as shown, 0 where it lost, .5 for a tie."""
     return 0.5 if score == 0 else float((score < 0) == is_left)
-
-
-FIELDS = ("sharpness", "left", "length")
 
 
 def generator_of(*key: object) -> np.random.Generator:

@@ -36,6 +36,15 @@ def test_a_fair_annotator_prefers_the_better_answer_wherever_it_is() -> None:
 def test_leanings_change_judgements() -> None:
     assert shares(Annotator(0.0, left=2.0), GOOD, GOOD)[0] > 0.8
     assert shares(Annotator(0.0, length=1.0), BAD, f"{BAD} um um um")[0] < 0.1
+    assert shares(Annotator(0.0, format=2.0), "- **a**\n- b", "a b")[0] > 0.95
+    assert shares(Annotator(0.0, format=-2.0), "- **a**\n- b", "a b")[0] < 0.05
+    assert shares(Annotator(0.0, format=2.0), GOOD, BAD) == shares(Annotator(0.0), GOOD, BAD)
+
+
+def test_answers_that_differ_in_format_alone_are_equally_good() -> None:
+    formatted = "- **d** f a\n- c b thanks"
+    assert shares(Annotator(3.0), formatted, GOOD) == shares(Annotator(3.0), GOOD, GOOD)
+    assert shares(Annotator(3.0), formatted.replace("thanks", "bad"), GOOD)[0] < 0.05
 
 
 def test_a_judgement_follows_from_its_key() -> None:
@@ -68,6 +77,7 @@ def test_the_crowd_of_a_dataset_can_be_read(name: str) -> None:
         (TEXT.replace("letters@1", "beauty"), "utility 'beauty'; expected one of letters@1"),
         (TEXT.replace("0.4", "0.5"), r"shares add up to 1\.1; expected 1"),
         (TEXT.replace("[1.5, 3.5]", "[3.5, 1.5]"), r"kinds\.0: sharpness is 3\.5 … 1\.5"),
+        (TEXT.replace("left: [-0.2, 0.2]", "format: [1, -1]"), r"kinds\.0: format is 1\.0 … -1\.0"),
         (TEXT.replace("sharpness: [0, 0]", "sharp: 1"), r"kinds\.1\.sharpness: Field required"),
     ],
 )

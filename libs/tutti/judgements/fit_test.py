@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.judgements import LEAST_CONTROLS
+from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
 from tutti.judgements.fit import Fit, Observations, fit
 
 ANNOTATORS, FAIR, LEFT, LONG = 20, 12, 15, 18  # the rest press keys at random
@@ -19,13 +19,15 @@ class World:
     """Annotators of known character, and what they said."""
 
     truth: npt.NDArray[np.float64]
-    """[annotators, 3]: reliability, leaning to the left, leaning to the longer answer."""
+    """[annotators, 3 or 4]: reliability, leaning to the left, to the longer answer, and to the more formatted one."""
     margins: npt.NDArray[np.float64]
     observed: Observations
 
 
-def world(seed: int, pairs: int = 1500, each: int = 3, controls: int = 40) -> World:
-    """Most are fair, some lean to the left answer or to the longer one, two know nothing."""
+def world(seed: int, pairs: int = 1500, each: int = 3, controls: int = 40, *, formats: bool = False) -> World:
+    """Most are fair, some lean to the left answer or to the longer one, two know nothing; with `formats` most of those
+    who lean like formatting too.
+    """
     rng = np.random.default_rng(seed)
     truth = np.zeros((ANNOTATORS, 3))
     truth[:FAIR, 0], truth[:FAIR, 1] = rng.uniform(1.5, 3.5, FAIR), rng.normal(0, 0.15, FAIR)
@@ -39,10 +41,20 @@ def world(seed: int, pairs: int = 1500, each: int = 3, controls: int = 40) -> Wo
     pair = np.repeat(np.arange(pairs + controls), [len(some) for some in who])
     annotator = np.concatenate(who)
     left = rng.random(len(pair)) < 0.5
-    z = (truth[annotator] * np.stack([margins[pair], np.where(left, 1.0, -1.0), gaps[pair]], 1)).sum(1)
+    features, amounts = [margins[pair], np.where(left, 1.0, -1.0), gaps[pair]], None
+    if formats:
+        own = np.random.default_rng((seed, 1))
+        amounts = own.uniform(1, 4, (pairs + controls, 2)) * (own.random((pairs + controls, 2)) < 0.5)
+        leanings = np.concatenate([own.normal(0, 0.15, FAIR), own.uniform(0.8, 1.6, ANNOTATORS - FAIR)])
+        leanings[LONG - 1 :] = 0
+        truth = np.column_stack([truth, leanings])
+        more = amounts[:, 0] - amounts[:, 1]
+        features.append((more / np.sqrt((more[:pairs][more[:pairs] != 0] ** 2).mean()))[pair])
+    z = (truth[annotator] * np.stack(features, 1)).sum(1)
     first = (rng.random(len(pair)) < 1 / (1 + np.exp(-z))).astype(float)
     known = np.where(np.arange(pairs + controls) < pairs, np.nan, 0.0)
-    return World(truth, margins[:pairs], Observations(pair, annotator, first, left, lengths, known, ANNOTATORS))
+    observed = Observations(pair, annotator, first, left, lengths, known, ANNOTATORS, formats=amounts)
+    return World(truth, margins[:pairs], observed)
 
 
 def right(world: World, found: Fit) -> float:
@@ -99,6 +111,67 @@ def test_controls_tell_a_leaning_that_all_share_from_quality() -> None:
     assert any(line.startswith("leanings: 20 of 20 annotators") for line in without.unidentified)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_leaning_to_format_is_estimated_beside_the_others(seed: int) -> None:
+    known = world(seed, pairs=800, formats=True)
+    found = fit(known.observed)
+    assert found.converged
+    assert found.unidentified == ()
+    assert found.format is not None
+    estimated = np.stack([found.position, found.length, found.format], 1)
+    assert np.sqrt(((estimated - known.truth[:, 1:]) ** 2).mean()) < 0.35
+    assert np.sqrt(((found.format - known.truth[:, 3]) ** 2).mean()) < 0.35
+    assert found.errors.shape == (ANNOTATORS, 4)
+
+
+def test_standard_errors_cover_the_leaning_to_format() -> None:
+    covered = []
+    for seed in range(4):
+        known = world(seed, pairs=300, formats=True)
+        found = fit(known.observed)
+        assert found.format is not None
+        covered.append((np.abs(found.format - known.truth[:, 3]) < 1.96 * found.errors[:, 3]).mean())
+    assert 0.85 < np.mean(covered) <= 1
+
+
+def test_controls_tell_a_leaning_to_format_that_all_share_from_quality() -> None:
+    """Everybody prefers the answer with more formatting, whatever its quality."""
+    known = world(0, pairs=800, formats=True).observed
+    assert known.formats is not None
+    more = (known.formats @ np.array([1.0, -1.0]))[known.pair]
+    found = fit(replace(known, first=np.where(more > 0, 1.0, np.where(more < 0, 0.0, known.first))))
+    assert found.format is not None
+    assert (found.format > 2).all()
+
+
+@pytest.mark.parametrize("amount", [0.0, 3.0])
+def test_equal_formatting_leaves_every_bit_as_it_is(amount: float) -> None:
+    known = world(2, pairs=60, controls=5).observed
+    without, equal = fit(known), fit(replace(known, formats=np.full((65, 2), amount)))
+    assert (without.format, equal.format) == (None, None)
+    for name in ("reliability", "position", "length", "errors", "margin", "chance"):
+        assert getattr(without, name).tobytes() == getattr(equal, name).tobytes()
+    assert without.unidentified == equal.unidentified
+
+
+def test_a_plain_fit_has_no_leaning_to_format() -> None:
+    known = world(0, pairs=200, formats=True).observed
+    with_formats, without = fit(known, alike=True), fit(replace(known, formats=None), alike=True)
+    assert with_formats.format is None
+    assert (with_formats.chance == without.chance).all()
+    assert (with_formats.errors == without.errors).all()
+
+
+def test_controls_of_equal_formatting_do_not_identify_a_leaning_to_it() -> None:
+    known = world(0, pairs=300, formats=True).observed
+    assert known.formats is not None
+    ordinary = np.isnan(known.margins)
+    few = ordinary | (np.cumsum(~ordinary) < LEAST_RESTYLED)
+    found = fit(replace(known, formats=np.where(few[:, None], known.formats, 1.0)))
+    assert [line.partition(":")[0] for line in found.unidentified] == ["leaning to format"]
+    assert f"fewer than {LEAST_RESTYLED} control pairs in two formats" in found.unidentified[0]
+
+
 def test_one_judgement_a_pair_without_controls_identifies_nobody() -> None:
     found = fit(world(0, pairs=300, each=1, controls=0).observed)
     assert [line.partition(":")[0] for line in found.unidentified] == ["reliability", "leanings"]
@@ -141,9 +214,9 @@ def test_few_controls_are_too_few() -> None:
     assert not fit(world(0, controls=LEAST_CONTROLS).observed).unidentified
 
 
-@given(st.randoms(use_true_random=False))
-def test_the_order_of_judgements_decides_rounding_alone(random: object) -> None:
-    known = world(2, pairs=30, controls=5).observed
+@given(formats=st.booleans(), random=st.randoms(use_true_random=False))
+def test_the_order_of_judgements_decides_rounding_alone(formats: bool, random: object) -> None:
+    known = world(2, pairs=30, controls=5, formats=formats).observed
     order = np.random.default_rng(random.randrange(2**32)).permutation(len(known.pair))  # type: ignore[attr-defined]
     other = replace(
         known,
@@ -155,12 +228,14 @@ def test_the_order_of_judgements_decides_rounding_alone(random: object) -> None:
     np.testing.assert_allclose(fit(other).chance, fit(known).chance, atol=1e-9)
 
 
-def test_ties_and_unanimous_crowds_have_finite_results() -> None:
-    known = world(3, pairs=50).observed
+@pytest.mark.parametrize("formats", [False, True])
+def test_ties_and_unanimous_crowds_have_finite_results(formats: bool) -> None:
+    known = world(3, pairs=50, formats=formats).observed
     for said in (0.0, 0.5, 1.0):
         found = fit(replace(known, first=np.full(len(known.pair), said)))
-        for values in (found.reliability, found.position, found.length, found.errors, found.margin, found.chance):
-            assert np.isfinite(values).all()
+        names = ("reliability", "position", "length", "format", "errors", "margin", "chance")
+        for values in (getattr(found, name) for name in names):
+            assert values is None or np.isfinite(values).all()
     tied = fit(replace(known, first=np.full(len(known.pair), 0.5)))
     assert np.abs(tied.chance - 0.5).max() < 0.02
 
@@ -189,6 +264,7 @@ def test_no_judgement_leaves_the_prior() -> None:
         ({"first": np.full(1500 * 3 + 40 * 20, 2.0)}, "first has values outside 0 … 1"),
         ({"left": np.zeros(2, bool)}, "left has shape"),
         ({"weights": np.ones(3)}, "weights has shape"),
+        ({"formats": np.ones((3, 2))}, "formats has shape"),
         ({"weights": np.zeros(ANNOTATORS)}, "weights has values outside"),
     ],
 )

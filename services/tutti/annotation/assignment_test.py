@@ -1,6 +1,7 @@
 """Properties of assignment: overlap, one judgement of a pair by an annotator, balanced sides, hidden controls."""
 
 import math
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from tutti.annotation.service import build
 from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED, Overlap, Qualification
 from tutti.corpus.conversations import Answer, Message, Role, from_lines
+from tutti.judgements.formats import differ_in_format
 
 SEEDS = st.integers(0, (1 << 53) - 1)
 
@@ -106,6 +108,25 @@ def test_a_plan_hides_its_controls_and_knows_nothing_of_writers(seed: int, count
             assert pair.answers[1].startswith(pair.answers[0])
         if pair.kind is Kind.SWAPPED:
             assert (by_number[pair.base].kind, by_number[pair.base].answers) == (Kind.ORDINARY, pair.answers)
+
+
+def test_controls_in_two_formats_are_made_where_answers_differ_in_format_and_allow_it() -> None:
+    def drafts(first: str, second: str) -> list[PairDraft]:
+        return [PairDraft((Message(Role.USER, f"p{n}"),), (first.format(n), second.format(n))) for n in range(30)]
+
+    def kinds(given: list[PairDraft]) -> Counter[Kind]:
+        made = plan(given, seed=1, controls=0.4, qualifying=[], needed=0).pairs
+        for each in made:
+            if each.kind is Kind.FORMATTED:
+                assert differ_in_format(*each.answers)
+        return Counter(each.kind for each in made)
+
+    even = {Kind.ORDINARY: 30, Kind.FILLER: 20, Kind.SWAPPED: 10}
+    assert kinds(drafts("Short {}. Good.", "Long {}. Bad.")) == even
+    assert kinds(drafts("| a {} | b |", "no table {}")) == even
+    formatted = {Kind.ORDINARY: 30, Kind.FILLER: 10, Kind.FORMATTED: 10, Kind.SWAPPED: 10}
+    assert kinds(drafts("Short {}. Good.", "- long {}\n- bad")) == formatted
+    assert kinds(drafts("- long {}\n- bad", "Short {}. Good.")) == formatted
 
 
 def test_answers_of_all_samples_to_the_same_prompt_are_paired() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tutti.annotation import demonstrations, drawing, facts, guidelines, messages, qualification
 from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, read
 from tutti.annotation.messages import Message
-from tutti.annotation.pairs import Kind, Pair
+from tutti.annotation.pairs import EQUAL, Kind, Pair
 from tutti.annotation.qualification import Answered
 from tutti.annotation.rows import (
     ACTIVE,
@@ -360,11 +360,11 @@ def target(campaign: Campaign) -> int:
 
 
 def agreement(kept: Sequence[StoredJudgement], axis: str) -> tuple[int, int] | None:
-    """The number of judged controls with filler, and the number of those that were judged as about equal.
+    """The number of judged controls of equal answers, and the number of those that were judged as about equal.
 
     None below AGGREGATE.
     """
-    said = [each.scores.get(axis) for each in kept if each.said == JudgementKind.JUDGED and each.kind == Kind.FILLER]
+    said = [each.scores.get(axis) for each in kept if each.said == JudgementKind.JUDGED and each.kind in EQUAL]
     said = said[: len(said) - len(said) % AGGREGATE]
     about_equal = sum(score == BOTH_BAD or (isinstance(score, int) and abs(score) <= 1) for score in said)
     return (len(said), about_equal) if said else None

@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.annotation.pairs import Kind
+from tutti.annotation.pairs import EQUAL
 from tutti.corpus.conversations import Preference
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements.fit import Fit, Observations, fit
+from tutti.judgements.formats import formatting
 from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
 
@@ -28,7 +29,9 @@ _UNIT = re.compile(f"[{_WITHOUT_SPACES}]|[^\\s{_WITHOUT_SPACES}]+")
 
 @dataclass(frozen=True)
 class Weighed:
-    """An annotator in a fit: estimates with their standard errors, and how many judgements were fitted."""
+    """An annotator in a fit: estimates with their standard errors, and how many judgements were fitted. There is no
+    estimate of `format` where no two answers differ in it.
+    """
 
     key: str
     judgements: int
@@ -36,10 +39,11 @@ class Weighed:
     sharpness: tuple[float, float]
     position: tuple[float, float]
     length: tuple[float, float]
+    format: tuple[float, float] | None = None
     weight: float = 1.0
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {
+        found: dict[str, JsonValue] = {
             "annotator": self.key,
             "controls": self.controls,
             "judgements": self.judgements,
@@ -48,6 +52,7 @@ class Weighed:
             "sharpness": list(self.sharpness),
             "weight": self.weight,
         }
+        return found if self.format is None else found | {"format": list(self.format)}
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def fitted(
     said = [each for each in judgements if axis in each.scores]
     keys = sorted({each.annotator for each in said})
     key_index = {key: place for place, key in enumerate(keys)}
-    known = np.array([0.0 if pair.kind == Kind.FILLER else np.nan for pair in pairs])
+    known = np.array([0.0 if pair.kind in EQUAL else np.nan for pair in pairs])
     observed = Observations(
         pair=np.array([index[each.pair] for each in said], np.int64),
         annotator=np.array([key_index[each.annotator] for each in said], np.int64),
@@ -86,6 +91,7 @@ def fitted(
         margins=known.reshape(len(pairs)),
         annotators=len(keys),
         weights=np.array([(weights or {}).get(key, 1.0) for key in keys], np.float64),
+        formats=np.array([[formatting(text) for text in pair.answers] for pair in pairs]).reshape(len(pairs), 2),
     )
     found = fit(observed, alike=version == PLAIN)
     ordinary = np.isnan(known)
@@ -133,6 +139,7 @@ def _weighed(observed: Observations, found: Fit, keys: Sequence[str], ordinary: 
             _estimate(found.reliability[place], found.errors[place, 0]),
             _estimate(found.position[place], found.errors[place, 1]),
             _estimate(found.length[place], found.errors[place, 2]),
+            None if found.format is None else _estimate(found.format[place], found.errors[place, 3]),
             1.0 if observed.weights is None else float(observed.weights[place]),
         )
         for place, key in enumerate(keys)

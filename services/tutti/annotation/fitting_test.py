@@ -1,5 +1,6 @@
 """Preferences of a crowd that leans: who can be trusted is learned, and what cannot be known is said."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from tutti.annotation.fitting import PLAIN, RELIABILITY, Fitted, fitted, length
 from tutti.corpus.conversations import Message, Role
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements import letters
-from tutti.judgements.crowds import Annotator, Crowd
+from tutti.judgements.crowds import Annotator, Character, Crowd
 
 CROWD = Path(__file__).parents[3] / "datasets" / "letters" / "crowd.yaml"
 AXIS = "helpful"
@@ -72,6 +73,42 @@ def test_those_who_press_keys_at_random_are_the_least_sharp_and_leanings_are_see
     fond = {each.key: each.length[0] for each in found.annotators}
     assert min(fond[f"s{index:03}"] for index in (15, 16, 17)) > max(0.0, np.median(list(fond.values())))
     assert right(lines, found) > 0.8
+
+
+def test_a_leaning_to_format_is_seen_where_answers_differ_in_it() -> None:
+    """Demonstrations, of which some are lists; controls show one with and without marks."""
+    rng = np.random.default_rng(0)
+    kinds = (
+        Character(name="fond of lists", share=0.3, sharpness=(1.5, 2.5), format=(1.0, 1.5)),
+        Character(name="fair", share=0.7, sharpness=(1.5, 3.5)),
+    )
+    crowd = Crowd(utility="letters@1", kinds=kinds)
+    people, lines = crowd.annotators(PEOPLE, 0), []
+    for number in range(640):
+        of = pair(number, rng, control=600 <= number < 620)
+        first, second = (f"- **{text}**" if rng.integers(2) else text for text in of.answers)
+        if number >= 620:
+            of = replace(of, kind="formatted", answers=(of.answers[0], f"- **{of.answers[0]}**"))
+        lines.append(of if of.kind != "ordinary" else replace(of, answers=(first, second)))
+    said = [
+        judged(crowd, people, int(index), of, 0)
+        for of in lines
+        for index in (rng.choice(PEOPLE, 3, replace=False) if of.kind == "ordinary" else range(PEOPLE))
+    ]
+    found = fitted(lines, said, AXIS)
+    assert found.unidentified == ()
+    leans = [each.format[0] for each in found.annotators if each.format]
+    assert len(leans) == PEOPLE
+    assert min(leans[:6]) > max(0.6, *leans[6:])
+    assert abs(np.mean(leans[6:])) < 0.35
+    assert {each.controls for each in found.annotators} == {40}
+    assert "format" in found.annotators[0].to_json()
+
+
+def test_without_a_difference_of_format_nothing_is_said_of_it() -> None:
+    _, found = world(0, pairs=60)
+    assert {each.format for each in found.annotators} == {None}
+    assert "format" not in found.annotators[0].to_json()
 
 
 def test_one_judgement_a_pair_without_controls_is_said_to_identify_nobody() -> None:

@@ -40,12 +40,13 @@ def listed(rows: Rows, unit: Unit, campaign: Campaign) -> list[WireAnnotator]:
         else:
             mine["judged" if each.kind == Kind.ORDINARY else "controls"] += 1
             mine["fast"] += is_fast(each.shown_ms)
+            mine["restyled"] += each.kind == Kind.FORMATTED
     counting = {each.key for each in annotators if each.state != RETRACTED}
     told = habits((each for each in kept if each.annotator in counting), campaign.spec.axes[0].name)
     found = []
     for annotator in annotators:
         made, mine = wire(annotator), counts.get(annotator.key, Counter())
-        made.judged, made.controls = mine["judged"], mine["controls"]
+        made.judged, made.controls, made.restyled = mine["judged"], mine["controls"], mine["restyled"]
         made.fast, made.skipped = mine["fast"], mine["skipped"]
         run = told[annotator.key].run if annotator.key in told else None
         proposed = weighing.proposal(made.judged + made.controls, made.fast, run)

@@ -23,7 +23,7 @@ from tutti.contracts.annotation.v1 import (
     CampaignState,
     Guideline,
 )
-from tutti.judgements import LEAST_CONTROLS
+from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
 from tutti.judgements.agreement import alpha
 
 ALPHA_NEEDS = 10
@@ -50,9 +50,11 @@ class Estimated:
 @dataclass(frozen=True)
 class AnnotatorRow:
     """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one, and
-    `weight` is the one that it used; `lacking` control pairs would identify its biases; `habits` are reasons in words
-    to look at what the annotator does. `set_weight` is what the owner set, because of `weight_reason`; `proposed` is
-    another weight that habits suggest, because of `proposal`, None if they suggest none.
+    `weight` is the one that it used. There is no estimate of `format` where no two answers differ in it. `lacking`
+    control pairs would identify the biases, and `lacking_restyled` ones in two formats, of which `restyled` were
+    judged, that for format. `habits` are reasons in words to look at what the annotator does. `set_weight` is what the
+    owner set, because of `weight_reason`; `proposed` is another weight that habits suggest, because of `proposal`, None
+    if they suggest none.
     """
 
     key: str
@@ -66,8 +68,11 @@ class AnnotatorRow:
     sharpness: Estimated | None
     position: Estimated | None
     length: Estimated | None
+    format: Estimated | None
     weight: float | None
+    restyled: int
     lacking: int
+    lacking_restyled: int
     habits: Sequence[str]
     set_weight: float
     weight_reason: str
@@ -221,8 +226,11 @@ def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> Annota
         sharpness=estimated("sharpness"),
         position=estimated("position"),
         length=estimated("length"),
+        format=estimated("format"),
         weight=annotator.weight if annotator.HasField("weight") else None,
+        restyled=annotator.restyled,
         lacking=max(0, LEAST_CONTROLS - annotator.controls),
+        lacking_restyled=max(0, LEAST_RESTYLED - annotator.restyled),
         habits=found,
         set_weight=annotator.set_weight if annotator.HasField("set_weight") else WHOLE,
         weight_reason=annotator.weight_reason,

@@ -16,7 +16,7 @@ from tutti.contracts.annotation.v1 import (
     CampaignSpec,
     Estimate,
 )
-from tutti.judgements import LEAST_CONTROLS
+from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
 
 
 def campaign(**changes: object) -> Campaign:
@@ -80,19 +80,30 @@ def test_habits_are_told_in_words() -> None:
 
 def test_estimates_have_intervals_and_are_missing_before_a_fit() -> None:
     fitted = Annotator(
-        key="a000", state=ANNOTATOR_STATE_ACTIVE, judged=3, sharpness=Estimate(value=1.0, error=0.5), weight=0.7
+        key="a000",
+        state=ANNOTATOR_STATE_ACTIVE,
+        judged=3,
+        sharpness=Estimate(value=1.0, error=0.5),
+        format=Estimate(value=-0.5, error=0.5),
+        weight=0.7,
     )
     view = overview(Overview(campaign(), [kept(number, "a000", 1) for number in (1, 2, 9)], [fitted]))
     (row,) = view.annotators
     assert (row.key, row.state, row.judged, row.seconds, row.position) == ("a000", "active", 3, 2.0, None)
     assert row.sharpness is not None
     assert (row.sharpness.value, row.sharpness.low, row.sharpness.high) == pytest.approx((1.0, 0.02, 1.98))
+    assert row.format is not None
+    assert (row.format.value, row.format.low, row.format.high) == pytest.approx((-0.5, -1.48, 0.48))
     assert row.weight == pytest.approx(0.7)
 
 
 def test_biases_lack_controls_and_pairs_beside_judgements_are_counted() -> None:
-    few = Annotator(key="a000", judged=7, controls=2, skipped=3, position=Estimate(value=1.0, error=0.5))
-    enough = Annotator(key="a001", judged=7, controls=LEAST_CONTROLS)
+    few = Annotator(key="a000", judged=7, controls=2, restyled=1, skipped=3, position=Estimate(value=1.0, error=0.5))
+    enough = Annotator(key="a001", judged=7, controls=LEAST_CONTROLS, restyled=LEAST_RESTYLED)
     view = overview(Overview(campaign(), [], [few, enough]))
     assert [each.lacking for each in view.annotators] == [LEAST_CONTROLS - 2, 0]
+    assert [(each.restyled, each.lacking_restyled) for each in view.annotators] == [
+        (1, LEAST_RESTYLED - 1),
+        (LEAST_RESTYLED, 0),
+    ]
     assert (view.controls, view.skipped) == (2 + LEAST_CONTROLS, 3)

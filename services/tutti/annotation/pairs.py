@@ -17,6 +17,7 @@ from tutti.annotation.judgements import canonical
 from tutti.corpus.conversations import Answer, InvalidConversation, Messages, messages_of, prompt_digest
 from tutti.corpus.judgementset import BOTH_BAD
 from tutti.corpus.labels import is_score
+from tutti.judgements.formats import marks, restyled
 from tutti.records.canonical import JsonValue, content_digest
 from tutti.records.fields import Fields
 
@@ -33,10 +34,16 @@ class Kind(StrEnum):
     ORDINARY = "ordinary"
     FILLER = "filler"
     """An answer beside itself with filler behind it: neither is better, one is longer."""
+    FORMATTED = "formatted"
+    """An answer beside itself in another format: neither is better, one has more marks."""
     SWAPPED = "swapped"
     """An ordinary pair again, in the other order."""
     QUALIFYING = "qualifying"
     """A pair whose better answer is known; answered before the first ordinary pair."""
+
+
+EQUAL = (Kind.FILLER, Kind.FORMATTED)
+"""Controls of which neither answer is the better one."""
 
 
 class Verdict(StrEnum):
@@ -207,17 +214,23 @@ def _placed(given: PairDraft, seed: int, number: int, number_of: dict[int, int])
 
 
 def _controls(ordinary: Sequence[PairDraft], share: float, seed: int, filler: str) -> Iterator[PairDraft]:
-    """Two controls with filler for each swapped one; at most as many as there are ordinary pairs."""
+    """As many swapped ones as with filler and in another format each; at most as many as there are ordinary pairs.
+
+    Where no ordinary pair differs in format, or an answer allows no other one, there is filler instead.
+    """
     if share <= 0 or not ordinary:
         return
     count = min(len(ordinary), max(MANY_CONTROLS, round(share * len(ordinary))))
+    differ = any(marks(each.answers[0]) != marks(each.answers[1]) for each in ordinary)
     for place, index in enumerate(drawing.shuffled(len(ordinary), seed, "controls")[:count]):
         of = ordinary[index]
         if place % 3 == 2:
             yield replace(of, kind=Kind.SWAPPED, base=index)
-        else:
-            text, source = of.answers[0], of.sources[0]
-            yield PairDraft(of.prompt, (text, text + filler), (source, source), Kind.FILLER)
+            continue
+        text, source = of.answers[0], of.sources[0]
+        other = restyled(text) if differ and place % 3 == 1 else None
+        kind = Kind.FILLER if other is None else Kind.FORMATTED
+        yield PairDraft(of.prompt, (text, text + filler if other is None else other), (source, source), kind)
 
 
 def _qualifying(ordinary: Sequence[PairDraft], brought: Sequence[Line], needed: int, seed: int) -> Iterator[PairDraft]:

@@ -203,5 +203,6 @@ def _estimated(fields: Fields) -> Annotator:
         sharpness=estimate("sharpness"),
         position=estimate("position"),
         length=estimate("length"),
+        format=estimate("format") if fields.has("format") else None,
         weight=fields.number("weight"),
     )

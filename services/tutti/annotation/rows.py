@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from tutti.annotation.judgements import UNKNOWN_MS, Judgement, JudgementKind
-from tutti.annotation.pairs import OUT, Kind, Pair
+from tutti.annotation.pairs import EQUAL, OUT, Kind, Pair
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.statements import prepared, upsert
 from tutti.chassis.store.tables import micros
@@ -37,7 +37,7 @@ from tutti.records.fields import Fields
 LEASED, JUDGED, PASSED, LAPSED = "leased", "judged", "passed", "lapsed"
 """States of an assignment: open, judged, skipped or flagged, and given to others since nobody judged it."""
 HELD = (LEASED, JUDGED)
-CONTROLS = (Kind.FILLER, Kind.SWAPPED)
+CONTROLS = (*EQUAL, Kind.SWAPPED)
 INVITED, QUALIFYING, ACTIVE, SUSPENDED, RETRACTED = "invited", "qualifying", "active", "suspended", "retracted"
 BATCH = 500
 

@@ -24,9 +24,14 @@ from tutti.contracts.annotation.v1 import (
     RetractAnnotatorRequest,
     WeighAnnotatorRequest,
 )
-from tutti.judgements import LEAST_CONTROLS
+from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
 
-BIASES = ("position", "length")
+BIASES = {
+    "position": ("controls", LEAST_CONTROLS),
+    "length": ("controls", LEAST_CONTROLS),
+    "format": ("restyled", LEAST_RESTYLED),
+}
+"""Each bias, with the field of the controls that identify it, and how many are enough."""
 ESTIMATES = ("sharpness", *BIASES)
 COLUMNS = ("key", "user", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
 
@@ -43,8 +48,9 @@ def ls(campaign: str, output: str, **where: Any) -> None:
     """List the annotators of CAMPAIGN.
 
     Sharpness says how reliably the better answer is chosen; position is the leaning to the left answer, length that to
-    the longer one. They are known once preferences were fitted to the campaign, each with its standard error.
-    With fewer than ten control pairs, position and length are not identified.
+    the longer one, format that to the one with more formatting, if answers differ in it. They are known once
+    preferences were fitted to the campaign, each with its standard error. With fewer than ten control pairs, position
+    and length are not identified, and with fewer than five in two formats, format is not.
 
     A weight is proposed where a tenth of the judgements or more were too fast, or where a run of one score is longer
     than chance explains: the share of the other judgements. `tutti annotators weight` sets it; nothing else does.
@@ -63,8 +69,9 @@ def _brief(row: Plain) -> Plain:
     that was set, with the one that is proposed.
     """
     shown = {name: _estimate(row.get(name)) for name in ESTIMATES}
-    if int(row.get("controls") or 0) < LEAST_CONTROLS:
-        shown |= {name: f"{shown[name]} (few controls)" for name in BIASES if shown[name]}
+    for name, (controls, least) in BIASES.items():
+        if shown[name] and int(row.get(controls) or 0) < least:
+            shown[name] += " (few controls)"
     weight, proposed = _set_weight(row), row.get("proposed_weight")
     is_proposed = proposed is not None and proposed < weight
     reasons = (row.get("reason"), row.get("weight_reason"), row.get("proposal") if is_proposed else "")

@@ -709,6 +709,8 @@ class Annotator(_message.Message):
     WEIGHT_REASON_FIELD_NUMBER: _builtins.int
     PROPOSED_WEIGHT_FIELD_NUMBER: _builtins.int
     PROPOSAL_FIELD_NUMBER: _builtins.int
+    FORMAT_FIELD_NUMBER: _builtins.int
+    RESTYLED_FIELD_NUMBER: _builtins.int
     campaign: _builtins.str
     """campaign that the user judges in."""
     key: _builtins.str
@@ -739,6 +741,8 @@ class Annotator(_message.Message):
     """proposed_weight, if many judgements were too fast or a run of one score is too long; it is not applied."""
     proposal: _builtins.str
     """proposal: why a weight is proposed, as text."""
+    restyled: _builtins.int
+    """restyled: the number of judged control pairs that show an answer in two formats; they are among controls."""
     @_builtins.property
     def sharpness(self) -> Global___Estimate:
         """sharpness: the reliability of choosing the better answer; only after a fit."""
@@ -750,6 +754,10 @@ class Annotator(_message.Message):
     @_builtins.property
     def length(self) -> Global___Estimate:
         """length bias towards the longer answer; only after a fit."""
+
+    @_builtins.property
+    def format(self) -> Global___Estimate:
+        """format bias towards the answer with more formatting; only after a fit in which answers differ in it."""
 
     def __init__(
         self,
@@ -772,11 +780,15 @@ class Annotator(_message.Message):
         weight_reason: _builtins.str = ...,
         proposed_weight: _builtins.float | None = ...,
         proposal: _builtins.str = ...,
+        format: Global___Estimate | None = ...,
+        restyled: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "length", b"length", "position", b"position", "proposed_weight", b"proposed_weight", "set_weight", b"set_weight", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "format", b"format", "length", b"length", "position", b"position", "proposed_weight", b"proposed_weight", "set_weight", b"set_weight", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "proposal", b"proposal", "proposed_weight", b"proposed_weight", "reason", b"reason", "set_weight", b"set_weight", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight", "weight_reason", b"weight_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "format", b"format", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "proposal", b"proposal", "proposed_weight", b"proposed_weight", "reason", b"reason", "restyled", b"restyled", "set_weight", b"set_weight", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight", "weight_reason", b"weight_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__format: _TypeAlias = _typing.Literal["format"]  # noqa: Y015
+    _WhichOneofArgType__format: _TypeAlias = _typing.Literal["_format", b"_format"]  # noqa: Y015
     _WhichOneofReturnType__length: _TypeAlias = _typing.Literal["length"]  # noqa: Y015
     _WhichOneofArgType__length: _TypeAlias = _typing.Literal["_length", b"_length"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
@@ -789,6 +801,8 @@ class Annotator(_message.Message):
     _WhichOneofArgType__sharpness: _TypeAlias = _typing.Literal["_sharpness", b"_sharpness"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__format) -> _WhichOneofReturnType__format | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__length) -> _WhichOneofReturnType__length | None: ...
     @_typing.overload
