@@ -11,10 +11,14 @@ import pytest
 
 from tests.web.hosted import Answer, Hosted, Visitor, hosted
 from tutti.annotation.conftest import judgement_id, lines, spec
+from tutti.annotation.crowds_test import crowd, published
 from tutti.annotation.service import build
+from tutti.chassis.errors import Refused
 from tutti.contracts.access.v1 import CreateUserRequest
+from tutti.contracts.admin.v1 import ListAuditRecordsRequest
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PUBLISHED,
     Campaign,
     CampaignSpec,
     CreateCampaignRequest,
@@ -23,6 +27,8 @@ from tutti.contracts.annotation.v1 import (
     Qualification,
 )
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
+from tutti.web.simulators import SCHEME, Credentials
+from tutti.web.tokens import form_token
 
 LEASES, JUDGEMENTS = "/annotation/api/leases", "/annotation/api/judgements"
 WITHDRAW = "/annotation/api/withdraw"
@@ -72,14 +78,17 @@ class Annotator:
         return self.send(JUDGEMENTS, {"campaign": self.campaign, "judgements": said})
 
 
-def opened(served: Hosted, given: CampaignSpec) -> None:
-    """Create the campaign, and wait until its pairs are made."""
-    name = f"campaigns/{CAMPAIGN}"
+def opened(
+    served: Hosted, given: CampaignSpec, campaign: str = CAMPAIGN, *, until: int = CAMPAIGN_STATE_OPEN
+) -> Campaign:
+    """Create a campaign, and wait for a state: by default, until its pairs are made."""
+    name = f"campaigns/{campaign}"
     with served.client() as client:
         client.annotation.CreateCampaign(CreateCampaignRequest(name=name, spec=given))
         for found in client.watch(name):
-            if isinstance(found, Campaign) and found.state == CAMPAIGN_STATE_OPEN:
-                return
+            if isinstance(found, Campaign) and found.state == until:
+                return found
+    raise AssertionError(f"{name} was not watched until the end")
 
 
 def invited(served: Hosted, key: str) -> Annotator:
@@ -205,6 +214,50 @@ def test_too_many_requests_are_told_when_to_come_again(served: Hosted) -> None:
     refused = next(answer for answer in answers if answer.status != 200)
     assert (refused.status, refused.json["error"]["reason"]) == (429, "TOO_MANY_REQUESTS")
     assert int(refused.headers["retry-after"]) >= 0
+
+
+def simulate(served: Hosted, user: str, path: str, **body: object) -> Any:
+    """The answer to a call that a simulator of this platform sends over HTTP."""
+    site = served.running("annotation").service.pages
+    assert site.server.post is not None
+    return site.simulate(user, path, body)
+
+
+def test_a_simulated_crowd_judges_over_http_what_it_judges_without_a_server(served: Hosted, ada: Annotator) -> None:
+    found = opened(served, crowd(judgements=12), "crowd", until=CAMPAIGN_STATE_PUBLISHED)
+    assert found.result.content_digest == published(0, crowd(judgements=12), rates={}).result.content_digest
+    refused = ada.send(LEASES, {"campaign": "crowd", "count": 1})
+    assert (refused.status, refused.json["error"]["reason"]) == (404, "NOT_FOUND")
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    assert "judged by a simulated crowd" in owner.get("/annotation/crowd/overview").text
+    assert "judged by people" in owner.get(f"/annotation/{CAMPAIGN}/overview").text
+
+
+@pytest.mark.usefixtures("ada")
+def test_simulators_are_refused_by_the_role_the_crowd_and_the_limits(served: Hosted) -> None:
+    user = f"campaigns/{CAMPAIGN}/annotators/ada"
+    for path, body, reason in (
+        (LEASES, {"count": 1, "at": 0}, "NOT_SIMULATED"),
+        (LEASES, {"count": 9, "at": 0}, "INVALID_FIELD"),
+        (JUDGEMENTS, {"judgements": [{}] * 51}, "INVALID_FIELD"),
+        (JUDGEMENTS, {"judgements": ["x" * (1 << 20)]}, "REFUSED"),
+        (WITHDRAW, {}, "PERMISSION_DENIED"),
+    ):
+        with pytest.raises(Refused) as caught:
+            simulate(served, user, path, campaign=CAMPAIGN, **body)
+        assert caught.value.reason == reason
+
+
+def test_nobody_outside_has_the_token_of_a_simulator(served: Hosted) -> None:
+    user = f"campaigns/{CAMPAIGN}/annotators/ada"
+    for token in (Credentials().token(user), f"{user} {'0' * 64}", user):
+        headers = {"authorization": f"{SCHEME}{token}", "x_form_token": form_token(token)}
+        refused = Annotator(Visitor(served.url)).send(LEASES, {"campaign": CAMPAIGN, "count": 1, "at": 0}, **headers)
+        assert (refused.status, refused.json["error"]["reason"]) == (401, "UNAUTHENTICATED")
+    with served.client() as client:
+        newest = client.admin.ListAuditRecords(ListAuditRecordsRequest(service="access", limit=1)).records[0]
+    assert (newest.action, newest.reason, newest.user) == (f"POST {LEASES}", "UNAUTHENTICATED", "")
 
 
 def transcript(path: Path, given: CampaignSpec) -> list[tuple[object, ...]]:

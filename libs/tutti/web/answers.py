@@ -38,14 +38,6 @@ LIMITED = frozenset({"TOO_MANY_FAILURES", "TOO_MANY_REQUESTS"})
 OUR_FAULT = "Something went wrong here"
 
 
-class HttpProblem(Exception):
-    """A request that is refused before any service sees it."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-
 def status_of(problem: Problem) -> int:
     if problem.reason in LIMITED:
         return 429

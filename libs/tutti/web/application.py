@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from json import JSONDecodeError, dumps, loads
+from json import dumps
 from typing import TypeVar
 from urllib.parse import parse_qsl, quote
 
@@ -25,25 +25,26 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tutti.chassis.config.settings import WebSettings
 from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient, problem_of
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.auth import PEOPLE, Role
 from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.service import FrontHost
 from tutti.chassis.telemetry import metrics, span_from
-from tutti.web.answers import OUR_FAULT, TITLES, HttpProblem, html, json, redirect, status_of
+from tutti.web.answers import OUR_FAULT, TITLES, html, json, redirect, status_of
 from tutti.web.assets import TYPES, Assets
+from tutti.web.calls import HttpProblem, check_role, check_size, read, written
 from tutti.web.pages import Call, Get, Post, Site, Visit
 from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
+from tutti.web.simulators import Credentials
 from tutti.web.streams import Streams
-from tutti.web.tokens import form_token, same
+from tutti.web.tokens import FIELD, HEADER, form_token, same
 from tutti.web.visitors import NO_SESSION, Session, Visitors
 
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 FORGED = "FORGED_FORM"
-FIELD, HEADER = "form_token", "x-form-token"
 YEAR = "public, max-age=31536000, immutable"
 
 
@@ -54,12 +55,12 @@ class BadSite(Exception):
 class Application:
     """`draining` ends the streams; set it in the loop that the application runs in."""
 
-    def __init__(self, sites: Sequence[Site], host: FrontHost) -> None:
+    def __init__(self, sites: Sequence[Site], host: FrontHost, simulators: Credentials) -> None:
         self._settings: WebSettings = host.settings
         self._reasons = host.reasons
         self._assets = Assets({"web": "tutti.web", **{site.name: site.package for site in sites}})
         self._templates = Templates(sites, self._assets)
-        self._visitors = Visitors(host)
+        self._visitors = Visitors(host, simulators)
         self._threads = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="page")
         self.draining = asyncio.Event()
         self._streams = Streams(self.draining, self._settings.streams)
@@ -204,14 +205,14 @@ class Application:
 
             work = self._recorded(request, session, ask) if call.method == "POST" else ask
             found = await self._in_thread(_for(request, session, work))
-            response = json(dumps(found, ensure_ascii=False, allow_nan=False))
+            response = json(written(found))
             response.headers[HEADER] = form_token(session.token)
             return response
 
         return answer
 
     async def _home(self, request: Request) -> Response:
-        session, _ = await self._admitted(request, frozenset(Role))
+        session, _ = await self._admitted(request, frozenset(PEOPLE))
         entry = next((each for each in self._entries if session.principal.may(each.roles)), None)
         if entry is None:
             raise PermissionDenied("no page of this platform is for your role")
@@ -243,7 +244,7 @@ class Application:
         return response
 
     async def _log_out(self, request: Request) -> Response:
-        session, _ = await self._admitted(request, frozenset(Role), form=True)
+        session, _ = await self._admitted(request, frozenset(PEOPLE), form=True)
         cookie = await self._in_thread(lambda: self._visitors.log_out(session.token))
         response = html(self._templates.shared("logged-out.html", "You are logged out", None, {}))
         response.headers["set-cookie"] = cookie
@@ -267,10 +268,11 @@ class Application:
 
         def authenticate() -> Session:
             found = self._visitors.authenticate(request.headers, address, action, replaceable=replaceable)
-            if not found.principal.may(roles):
-                self._record(request, "PERMISSION_DENIED", found.principal.user)
-                may = ", ".join(sorted(role.value for role in roles))
-                raise PermissionDenied(f"this page is for {may}")
+            try:
+                check_role(found.principal, roles)
+            except PermissionDenied as problem:
+                self._record(request, problem.reason, found.principal.user)
+                raise
             if (form or changes) and not same(shown, form_token(found.token)):
                 self._record(request, FORGED, found.principal.user)
                 raise HttpProblem(403, "this form was not made for your session: load its page again")
@@ -295,10 +297,7 @@ class Application:
         body = await self._checked_body(request, most)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HttpProblem(415, "the body is not declared as application/json")
-        try:
-            return loads(body, parse_constant=_no_constant)
-        except (JSONDecodeError, UnicodeDecodeError, ValueError, RecursionError):
-            raise HttpProblem(400, "the body is not JSON text in UTF-8") from None
+        return read(body)
 
     async def _checked_body(self, request: Request, most: int) -> bytes:
         """Return the body of a form that a page of this server sent. Raises HttpProblem."""
@@ -308,8 +307,7 @@ class Application:
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > most:
-                raise HttpProblem(413, f"the form has more than {most} bytes")
+            check_size(len(body), most)
         return body
 
     def _record(self, request: Request, reason: str, user: str = "") -> None:
@@ -400,10 +398,6 @@ def _for(request: Request, session: Session, work: Callable[[], T]) -> Callable[
             return work()
 
     return run
-
-
-def _no_constant(text: str) -> object:
-    raise ValueError(f"{text} is not JSON")
 
 
 def _remembering(response: Response, session: Session) -> Response:

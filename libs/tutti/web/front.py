@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from ipaddress import ip_address
 
 import uvicorn
 
@@ -18,6 +19,7 @@ from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.service import FrontHost
 from tutti.web.application import Application
 from tutti.web.pages import Site
+from tutti.web.simulators import Credentials, Simulators
 
 START_SECONDS = 10.0
 
@@ -26,8 +28,9 @@ class WebFront:
     """Serves `sites` from `start` to `close`."""
 
     def __init__(self, sites: Sequence[Site], host: FrontHost) -> None:
-        self._settings = host.settings
-        self._application = Application(sites, host)
+        self._settings, self._sites = host.settings, sites
+        self._credentials = Credentials()
+        self._application = Application(sites, host, self._credentials)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._application,
@@ -43,6 +46,7 @@ class WebFront:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
         self._socket: socket.socket | None = None
+        self._simulators: Simulators | None = None
 
     def start(self) -> str:
         """Listen; returns the URL. Raises CannotListen."""
@@ -53,6 +57,9 @@ class WebFront:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 raise CannotListen(f"the server of pages did not start at {self._settings.listen}; look into the log")
             time.sleep(0.01)
+        self._simulators = Simulators(self._credentials, *_reachable(self._socket), self._settings.deadline_seconds)
+        for site in self._sites:
+            site.server.post = self._simulators.post
         if self._settings.public_url:
             return self._settings.public_url.rstrip("/")
         return f"http://{self._settings.listen.rpartition(':')[0]}:{self._socket.getsockname()[1]}"
@@ -71,6 +78,8 @@ class WebFront:
         if self._thread.is_alive():
             self._server.force_exit = self._server.should_exit = True
             self._thread.join(1.0)
+        if self._simulators is not None:
+            self._simulators.close()
         if self._socket is not None:
             self._socket.close()
         self._application.close()
@@ -79,6 +88,14 @@ class WebFront:
         asyncio.set_event_loop(self._loop)
         assert self._socket is not None
         self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
+
+
+def _reachable(listening: socket.socket) -> tuple[str, int]:
+    """The address at which this process reaches its own server."""
+    host, port = listening.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return host, port
 
 
 def _listening(listen: str) -> socket.socket:

@@ -1,18 +1,22 @@
 """Pages of a service, as values: routes, templates, entries of the menu.
 
 A service declares a `Site`. Its handlers are functions from a `Visit` to a `Page` or a `Redirect`; they may raise
-Problem, and run in threads. Beside each page is its JSON: `/runs/x` and `/runs/x.json` are made of one view.
+Problem, and run in threads. Beside each page is its JSON: `/runs/x` and `/runs/x.json` are made of one view. Programs
+of the service itself send calls with `Site.simulate`, as the script of a page does.
 
 Promises: nothing here imports the HTTP server, so that a service can be built without the extra `web`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from json import loads
 from typing import TYPE_CHECKING, Any, Literal
 
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Front, FrontHost, Pages
+from tutti.web.calls import HttpProblem, check_role, check_size, read, segments, written
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -94,6 +98,13 @@ class Entry:
     roles: frozenset[Role]
 
 
+@dataclass
+class Server:
+    """The server of a site in this process. `post` sends it a call of a simulator; None while there is no server."""
+
+    post: Callable[[str, str, object], Any] | None = None
+
+
 @dataclass(frozen=True)
 class Site(Pages):
     """The pages of one service. `package` has the folders `templates` and `static`; `filters` are for its templates.
@@ -108,9 +119,33 @@ class Site(Pages):
     menu: Sequence[Entry] = ()
     filters: Mapping[str, Callable[..., object]] = field(default_factory=dict)
     worker: str = ""
+    server: Server = field(default_factory=Server)
 
     def front(self, every: Sequence[Pages], host: FrontHost) -> Front:
         """Raises ImportError without the extra `web`."""
         from tutti.web.front import WebFront  # the HTTP server is an extra
 
         return WebFront([each for each in every if isinstance(each, Site)], host)
+
+    def simulate(self, user: str, path: str, body: object) -> Any:
+        """The answer to a call of a script that the simulator `user` sends. Raises Problem.
+
+        It is sent over HTTP to the server of this process. Where there is none, in a simulation or without the extra
+        `web`, it is answered here, by the same routes.
+        """
+        if self.server.post is not None:
+            return self.server.post(user, path, body)
+        return self.answer(Principal.of_simulator(user), "POST", path, written(body).encode())
+
+    def answer(self, principal: Principal, method: str, path: str, sent: bytes = b"") -> Any:
+        """The answer to a call of a script that no server received. Raises Problem, HttpProblem."""
+        for each in self.routes:
+            parts = segments(each.path, path)
+            if parts is None or not isinstance(each, Call) or each.method != method:
+                continue
+            check_size(len(sent), each.max_bytes)
+            body = read(sent) if method == "POST" else None
+            check_role(principal, each.roles)
+            with caused_by(Cause(principal=principal, action=f"{method} {path}")):
+                return loads(written(each.answer(Visit(principal, parts, body=body))))
+        raise HttpProblem(404, f"no page is at {path}")

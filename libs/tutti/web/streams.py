@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from starlette.responses import Response, StreamingResponse
 
 from tutti.chassis.errors import Problem
-from tutti.web.answers import HttpProblem
+from tutti.web.calls import HttpProblem
 
 LOOK_SECONDS, QUIET_SECONDS, CHECK_SECONDS = 1.0, 15.0, 15.0
 AGAIN_MILLISECONDS = 2000

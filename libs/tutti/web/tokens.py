@@ -9,6 +9,8 @@ import secrets
 
 ID_DIGITS = 16
 """The first hexadecimal digits of a digest, which name a token where it is listed."""
+FIELD, HEADER = "form_token", "x-form-token"
+"""The field of forms, and the header of calls, with the token of their session."""
 
 
 def new_token() -> str:

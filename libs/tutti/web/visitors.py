@@ -1,7 +1,7 @@
 """Visitors: whose session a request belongs to, as access says.
 
-Promises: access is asked for every request, so that a session which ended is refused at once; a token is replaced when
-access says so; what is refused is in the audit trail.
+Promises: access is asked for every request of a person, so that a session which ended is refused at once; a token is
+replaced when access says so; what is refused is in the audit trail.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ from tutti.contracts.access.v1 import (
 )
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.web.policy import is_secure
+from tutti.web.simulators import SCHEME, Credentials
 from tutti.web.tokens import cookie_name, digest, new_token
 
 NO_SESSION = "NO_SESSION"
@@ -31,7 +32,7 @@ NO_SESSION = "NO_SESSION"
 
 @dataclass(frozen=True)
 class Session:
-    """`token` is what the browser has; `cookie` is set where it has to learn a new one."""
+    """`token` is what the browser or the simulator has; `cookie` is set where a browser has to learn a new one."""
 
     principal: Principal
     display_name: str
@@ -40,13 +41,16 @@ class Session:
 
 
 class Visitors:
-    def __init__(self, host: FrontHost) -> None:
+    def __init__(self, host: FrontHost, simulators: Credentials) -> None:
         self._secure = is_secure(host.settings)
         self._name = cookie_name(host.secret, secure=self._secure)
         self._channel: Callable[[str], grpc.Channel] = host.channel
+        self._simulators = simulators
 
     def authenticate(self, headers: Mapping[str, str], address: str, action: str, *, replaceable: bool) -> Session:
         """The session of a request. Raises Unauthenticated, with the reason NO_SESSION where there is no cookie."""
+        if (given := headers.get("authorization", "")).startswith(SCHEME):
+            return self._simulator(given.removeprefix(SCHEME), headers, address, action)
         token = self._token(headers)
         if not token:
             raise Unauthenticated("this browser has no session", reason=NO_SESSION)
@@ -65,6 +69,13 @@ class Visitors:
         cookie = self._cookie(following, expires_at) if answer.replaced else ""
         current = following if answer.replaced else token
         return Session(principal_of(answer.principal, Method.SESSION), answer.display_name, current, cookie)
+
+    def _simulator(self, token: str, headers: Mapping[str, str], address: str, action: str) -> Session:
+        principal = self._simulators.principal(token)
+        if principal is None:
+            self.record_refusal(headers, address, action, Unauthenticated.default_reason)
+            raise Unauthenticated("this server did not make the token of this simulator")
+        return Session(principal, "", token)
 
     def log_in(self, headers: Mapping[str, str], address: str, link: str) -> str:
         """Redeem a link; the cookie of the new session. Raises Refused."""

@@ -11,11 +11,11 @@ from tutti.access import sessions
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
 from tutti.access.tables import Link, Personal, Tables
-from tutti.access.tokens import PEOPLE, TAKEN, TokenCalls, check_digest, timestamp, wire_of
+from tutti.access.tokens import TAKEN, TokenCalls, check_digest, timestamp, wire_of
 from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.identity import principal
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.auth import PEOPLE, Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required

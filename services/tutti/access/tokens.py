@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tutti.access.sessions import Reason
 from tutti.access.tables import EXPIRED, REVOKED, USED, VALID, Tables, Token
 from tutti.chassis.errors import InvalidField, NotFound, PermissionDenied, Refused, declare
-from tutti.chassis.identity.auth import NODE, Role
+from tutti.chassis.identity.auth import NODE, PEOPLE, Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.store import audit
@@ -51,7 +51,6 @@ ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 TOKEN_DAYS, LONGEST_TOKEN_DAYS = 90, 366
 INVITATION_MINUTES, LONGEST_INVITATION_MINUTES = 60, 7 * 24 * 60
 NODE_DAYS = 366
-PEOPLE = (Role.OPERATOR, Role.ENGINEER, Role.ANNOTATOR)
 ISSUE, REVOKE, INVITE, JOIN = "issue a token", "revoke a token", "invite a node", "join as a node"
 TOKEN_REFUSED = "TOKEN_REFUSED"  # noqa: S105 - the name of a reason
 TAKEN, INVITATION_REFUSED = "DIGEST_TAKEN", "INVITATION_REFUSED"

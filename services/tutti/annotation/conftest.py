@@ -28,7 +28,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.common.v1 import GetRequest
-from tutti.web.pages import Call, Site, Visit
+from tutti.web.pages import Site
 
 F = TypeVar("F", bound=Message)
 NAMESPACE = UUID(int=7)
@@ -95,13 +95,17 @@ class Desks:
             request = InviteAnnotatorRequest(campaign=f"campaigns/{self.campaign}", user=f"users/{name}", key=name)
             self.world.insist(lambda request=request: self.stub.InviteAnnotator(request))  # type: ignore[misc]
 
+    @property
+    def site(self) -> Site:
+        found = self.world.lives["annotation"][0].parts.service.pages
+        assert isinstance(found, Site)
+        return found
+
     def call(self, path: str, user: str, body: object = None, tenant: str = DEFAULT_TENANT, **segments: str) -> Any:
         """The answer to a call of a page's script."""
-        site = self.world.lives["annotation"][0].parts.service.pages
-        assert isinstance(site, Site)
-        route = next(each for each in site.routes if isinstance(each, Call) and each.path == path)
         principal = Principal(f"users/{user}", frozenset({Role.ANNOTATOR}), tenant, Method.SESSION)
-        return json.loads(json.dumps(route.answer(Visit(principal, segments, body=body))))
+        method, sent = ("GET", b"") if body is None else ("POST", json.dumps(body).encode())
+        return self.site.answer(principal, method, path.format(**segments), sent)
 
     def state(self, user: str) -> Any:
         return self.call("/annotation/{campaign}/state.json", user, campaign=self.campaign)

@@ -1,16 +1,22 @@
 """The work of a simulated crowd: its annotators lease pairs and deliver judgements until the campaign has enough.
 
+They send the calls of the annotators' page, each under its own name and the role of simulators. They act in waves: up
+to TOGETHER annotators lease, those who were given the fewest pairs first, and then deliver. Virtual time passes when
+pairs are settled, so all pairs of a wave expire at the virtual time of its beginning. A wave that was interrupted is
+completed: until somebody has delivered, the other annotators lease too.
+
 Promises: who judges what follows from the rows of the campaign, so that a crowd that was interrupted goes on as it
 would have; it does nothing that an annotator with a browser could not do.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from typing import Any
 
 from tutti.annotation.campaigns import CROWDS
-from tutti.annotation.desk import MOST_LEASED, Desk, Shown
+from tutti.annotation.desk import MOST_LEASED, VIRTUAL
 from tutti.annotation.rows import RETRACTED, SUSPENDED, Rows
-from tutti.annotation.simulated import Simulated, simulated
+from tutti.annotation.simulated import Simulated, simulated, user_of
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, TaskKind
@@ -23,16 +29,29 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PAUSED,
     Campaign,
 )
+from tutti.web.pages import Site
 
 TOGETHER = 25
-"""Annotators who lease in one transaction, and deliver in one."""
+"""Annotators who lease before the first of them delivers."""
 LOOK_SECONDS = 0.5
-Leased = Mapping[str, Sequence[Shown]]
+PAUSED = "waits until the campaign is resumed"
+
+
+@dataclass(frozen=True)
+class Look:
+    """A campaign at the virtual time `now`: the pairs that lack judgements in this round, and the annotators who lease
+    next, by key, in their order; nobody does between two rounds.
+    """
+
+    campaign: Campaign
+    now: int
+    lacking: int
+    order: Sequence[str]
 
 
 class Crowds:
-    def __init__(self, host: Host, tables: Tables, rows: Rows, desk: Desk) -> None:
-        self._units, self._tables, self._rows, self._desk = host.units, tables, rows, desk
+    def __init__(self, host: Host, tables: Tables, rows: Rows, site: Site) -> None:
+        self._units, self._tables, self._rows, self._site = host.units, tables, rows, site
 
     def task(self) -> TaskKind:
         return TaskKind(name=CROWDS, run=self._run, on_failed=self._failed)
@@ -43,58 +62,67 @@ class Crowds:
             lambda unit: (self._tables.campaigns.get(unit, name), self._rows.annotators(unit, name))
         )
         crowd = _crowd(campaign, [each.key for each in annotators])
+        in_vain: Look | None = None
         while True:
             context.check()
-            campaign, leased = self._units.run(lambda unit: self._lease(unit, name))
-            if campaign.state == CAMPAIGN_STATE_PAUSED:
-                raise Retry("waits until the campaign is resumed", LOOK_SECONDS)
-            if campaign.state == CAMPAIGN_STATE_OPEN and not leased:
-                self._wait(name)
-            if campaign.state != CAMPAIGN_STATE_OPEN:
+            look = self._units.run(lambda unit: self._look(unit, name))
+            if look.campaign.state == CAMPAIGN_STATE_PAUSED:
+                raise Retry(PAUSED, LOOK_SECONDS)
+            if look.campaign.state != CAMPAIGN_STATE_OPEN:
                 return lambda unit: None
-            said = {key: _said(campaign, crowd, key, pairs) for key, pairs in leased.items()}
-            context.check()
-            self._units.run(partial(self._deliver, name=name, said=said))
-
-    def _wait(self, name: str) -> None:
-        """Nobody was given a pair: raises Retry where a round follows, WorkFailed where none can."""
-
-        def look(unit: Unit) -> tuple[int, Leased]:
-            lacking = self._rows.judged(unit, name)[2]
-            return lacking, self._lease(unit, name)[1]  # the next round may have begun since nobody was given a pair
-
-        lacking, leased = self._units.run(look)
-        if lacking and not leased:
-            raise WorkFailed(
-                f"{lacking:,} pairs lack judgements, and no annotator of the crowd is left who may judge them; add "
-                f"annotators or lower the overlap"
+            if look == in_vain:
+                raise WorkFailed(
+                    f"{look.lacking:,} pairs lack judgements, and no annotator of the crowd is left who may judge "
+                    f"them; add annotators or lower the overlap"
+                )
+            if not look.order:
+                raise Retry("waits for the next round", LOOK_SECONDS)
+            accepted = sum(
+                self._deliver(context, look.campaign, crowd, key, pairs)
+                for key, pairs in sorted(self._leased(context, look).items())
             )
-        raise Retry("waits for the next round", LOOK_SECONDS)
+            in_vain = None if accepted else look
 
-    def _lease(self, unit: Unit, name: str) -> tuple[Campaign, Leased]:
-        """Pairs for the annotators who were given the fewest, or all that is open already."""
-        campaign = self._tables.campaigns.get(unit, name)
-        if campaign.state != CAMPAIGN_STATE_OPEN:
-            return campaign, {}
+    def _look(self, unit: Unit, name: str) -> Look:
+        campaign, now = self._tables.campaigns.get(unit, name), self._rows.settled(unit, name)
+        lacking, open_ = self._rows.judged(unit, name)[2], self._rows.holders(unit, name)
         every = [each for each in self._rows.annotators(unit, name) if each.state not in (RETRACTED, SUSPENDED)]
-        holding = self._rows.holders(unit, name)
-        if waiting := [each for each in every if each.key in holding]:
-            return campaign, {each.key: self._desk.lease(unit, campaign, each, MOST_LEASED).pairs for each in waiting}
-        leased = dict[str, Sequence[Shown]]()
-        for each in sorted(every, key=lambda each: (each.places, each.key)):
-            pairs = self._desk.lease(unit, campaign, each, MOST_LEASED).pairs
-            if pairs:
-                leased[each.key] = pairs
-            if len(leased) == TOGETHER:
-                break
-        return campaign, leased
+        every.sort(key=lambda each: (each.places, each.key))
+        order = [each.key for each in every if each.key in open_]
+        if VIRTUAL + now in open_.values() or (lacking and not order):
+            order += [each.key for each in every if each.key not in open_]
+        return Look(campaign, now, lacking, order)
 
-    def _deliver(self, unit: Unit, name: str, said: Mapping[str, Sequence[object]]) -> None:
-        campaign = self._tables.campaigns.get(unit, name)
-        for key, judgements in sorted(said.items()):
-            annotator = self._rows.annotator(unit, name, key=key)
-            if annotator is not None:
-                self._desk.deliver(unit, campaign, annotator, judgements)
+    def _leased(self, context: TaskContext, look: Look) -> Mapping[str, Sequence[Any]]:
+        """Pairs for the first TOGETHER annotators who are given some, by key."""
+        found: dict[str, Sequence[Any]] = {}
+        for key in look.order:
+            context.check()
+            lease = self._call(look.campaign, key, "leases", count=MOST_LEASED, at=look.now)
+            if lease["state"] == "guideline_changed":
+                self._call(look.campaign, key, "guideline", version=look.campaign.guideline)
+                lease = self._call(look.campaign, key, "leases", count=MOST_LEASED, at=look.now)
+            if lease["state"] == "paused":
+                raise Retry(PAUSED, LOOK_SECONDS)
+            if lease["pairs"]:
+                found[key] = lease["pairs"]
+            if len(found) == TOGETHER:
+                break
+        return found
+
+    def _deliver(
+        self, context: TaskContext, campaign: Campaign, crowd: Simulated, key: str, pairs: Sequence[Any]
+    ) -> int:
+        """The number of judgements that were accepted."""
+        context.check()
+        axes = [axis.name for axis in campaign.spec.axes]
+        judgements = [crowd.judgement(key, pair, campaign.guideline, axes) for pair in pairs]
+        return len(self._call(campaign, key, "judgements", judgements=judgements)["accepted"])
+
+    def _call(self, campaign: Campaign, key: str, call: str, **body: object) -> Any:
+        """The answer to a call of the annotators' page. Raises Problem."""
+        sent = {"campaign": campaign.name.removeprefix("campaigns/"), **body}
+        return self._site.simulate(user_of(campaign.name, key), f"/annotation/api/{call}", sent)
 
     def _failed(self, unit: Unit, task: Task, reason: str) -> None:
         campaign = self._tables.campaigns.lock(unit, task.resource)
@@ -110,8 +138,3 @@ def _crowd(campaign: Campaign, keys: Sequence[str]) -> Simulated:
         return simulated(campaign.name, campaign.spec.simulated.crowd, keys, campaign.spec.seed)
     except InvalidField as error:
         raise WorkFailed(f"the crowd cannot be simulated: {error.message}") from error
-
-
-def _said(campaign: Campaign, crowd: Simulated, key: str, pairs: Sequence[Shown]) -> list[Mapping[str, object]]:
-    axes = [axis.name for axis in campaign.spec.axes]
-    return [crowd.judgement(key, pair, campaign.guideline, axes) for pair in pairs]

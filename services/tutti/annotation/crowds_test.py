@@ -1,15 +1,16 @@
-"""Simulated crowds: they need no browser, survive crashes, and judge what they would have judged."""
+"""Simulated crowds: they use the calls of browsers, survive crashes, and judge what they would have judged."""
 
+import itertools
+import json
 from typing import Any
 
 import pytest
 
-from tutti.annotation.campaigns import CROWDS
 from tutti.annotation.conftest import Desks, spec
 from tutti.annotation.service import build
-from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.errors import InvalidField, NotFound, PermissionDenied, Refused, Unavailable
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.tasks import Retry
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_FAILED,
     CAMPAIGN_STATE_PUBLISHED,
@@ -23,6 +24,7 @@ from tutti.contracts.annotation.v1 import (
     ResumeCampaignRequest,
     RetractAnnotatorRequest,
     SimulatedCrowd,
+    UpdateGuidelineRequest,
 )
 
 CROWD = """
@@ -31,10 +33,12 @@ kinds:
   - {name: fair, share: 0.8, sharpness: [1.5, 3.5]}
   - {name: random, share: 0.2, sharpness: [0, 0]}
 """
+LEASES, JUDGEMENTS = "/annotation/api/leases", "/annotation/api/judgements"
 
 
 def crowd(annotators: int = 5, text: str = CROWD, **changes: Any) -> CampaignSpec:
     given: dict[str, Any] = {
+        "pairs": 12,
         "crowd": CROWD_SIMULATED,
         "simulated": SimulatedCrowd(annotators=annotators, crowd=text),
         "overlap": Overlap(least=1, most=3),
@@ -42,7 +46,7 @@ def crowd(annotators: int = 5, text: str = CROWD, **changes: Any) -> CampaignSpe
         "judgements": 30,
         "qualification": Qualification(pairs=2, right=2),
     }
-    return spec(pairs=12, **given | changes)
+    return spec(**given | changes)
 
 
 def published(seed: int, given: CampaignSpec, **options: Any) -> Campaign:
@@ -92,12 +96,78 @@ def test_a_crowd_that_cannot_go_on_says_so(desks: Desks) -> None:
     assert "12 pairs lack judgements" in found.reason
 
 
-def test_a_round_that_began_just_when_nobody_was_given_a_pair_is_judged(desks: Desks) -> None:
-    desks.create(spec(pairs=4, overlap=Overlap(least=1, most=1)))
+def calls(given: CampaignSpec, *, lost: int, unanswered: int) -> list[tuple[object, ...]]:
+    """The calls of a crowd that had an effect, in order, if each `lost`-th one does not arrive, and the answer of each
+    `unanswered`-th one is lost.
+    """
+    found: dict[tuple[object, ...], None] = {}
+    count = itertools.count(1)
+    with Simulation(0, builds={"annotation": build}, rates={}) as world:
+        desks = Desks(world)
+
+        def post(user: str, path: str, body: Any) -> Any:
+            number = next(count)
+            if number % lost == 0:
+                raise Unavailable("the call was lost")
+            answer = desks.site.answer(Principal.of_simulator(user), "POST", path, json.dumps(body).encode())
+            if about := answer.get("pairs", body.get("judgements")):
+                found.setdefault((user, path, *(each["id"] for each in about)))
+            if number % unanswered == 0:
+                raise Unavailable("the answer was lost")
+            return answer
+
+        desks.site.server.post = post
+        desks.create(given)
+        desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
+    return list(found)
+
+
+def test_a_wave_that_is_interrupted_is_completed() -> None:
+    given, never = crowd(pairs=60, overlap=Overlap(least=1, most=1), judgements=0), 1 << 30
+    undisturbed = calls(given, lost=never, unanswered=never)
+    for lost, unanswered in ((7, never), (never, 8)):
+        assert calls(given, lost=lost, unanswered=unanswered) == undisturbed
+
+
+def test_a_crowd_goes_on_under_another_guideline(desks: Desks) -> None:
+    first = desks.create(crowd()).guideline
+    desks.stub.UpdateGuideline(UpdateGuidelineRequest(name="campaigns/a", text="Prefer the longer answer."))
+    found = desks.until(lambda found: found.state in (CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_PUBLISHED))
+    assert (found.state, found.judgements) == (CAMPAIGN_STATE_PUBLISHED, 30)
+    assert found.guideline != first
+
+
+def test_simulators_call_in_simulated_campaigns_alone_and_under_their_own_names(desks: Desks) -> None:
+    desks.create(spec())
     desks.invite("ada")
-    service = desks.world.lives["annotation"][0].parts.service
-    (crowds,) = (each.on_failed.__self__ for each in service.tasks if each.name == CROWDS)  # type: ignore[attr-defined]
-    with pytest.raises(Retry):
-        crowds._wait("campaigns/a")
-    desks.judge_all("ada")
-    assert desks.get().state != CAMPAIGN_STATE_FAILED
+    lease = {"campaign": "a", "count": 1, "at": 0}
+    with pytest.raises(Refused) as caught:
+        desks.site.simulate("campaigns/a/annotators/ada", LEASES, lease)
+    assert caught.value.reason == "NOT_SIMULATED"
+    for user in ("campaigns/b/annotators/ada", "campaigns/a/annotators/", "users/ada", ""):
+        with pytest.raises(NotFound):
+            desks.site.simulate(user, LEASES, lease)
+    for call in ("withdraw", "messages"):
+        with pytest.raises(PermissionDenied):
+            desks.site.simulate("campaigns/a/annotators/ada", f"/annotation/api/{call}", {"campaign": "a"})
+
+
+def test_people_have_no_virtual_time(desks: Desks) -> None:
+    desks.create(spec())
+    desks.invite("ada")
+    with pytest.raises(InvalidField, match="at: "):
+        desks.call(LEASES, "ada", {"campaign": "a", "count": 1, "at": 0})
+
+
+def test_simulators_have_the_limits_of_people_and_are_given_nothing_at_another_virtual_time(desks: Desks) -> None:
+    desks.create(crowd())
+    for path, body, field in (
+        (LEASES, {"count": 9, "at": 0}, "count"),
+        (LEASES, {"count": 1}, "at"),
+        (LEASES, {"count": 1, "at": "0"}, "at"),
+        (JUDGEMENTS, {"judgements": [{}] * 51}, "judgements"),
+    ):
+        with pytest.raises(InvalidField, match=f"{field}: "):
+            desks.site.simulate("campaigns/a/annotators/s000", path, {"campaign": "a", **body})
+    late = desks.site.simulate("campaigns/a/annotators/s000", LEASES, {"campaign": "a", "count": 8, "at": 1 << 40})
+    assert late == {"pairs": [], "state": "late"}

@@ -43,7 +43,9 @@ from tutti.corpus.judgementset import BOTH_BAD
 MOST_LEASED = 8
 AGGREGATE = 5
 """Annotators see their agreement with controls in steps of so many, never of a single one."""
-FOREVER = (1 << 53) - 1
+VIRTUAL = 1 << 52
+"""The beginning of virtual time, in which the pairs of simulated annotators expire: later than any real time, in
+microseconds."""
 NOT_PASSED = "the qualification was not passed; the owner of the campaign can let you take it again"
 LETTERS, CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 10
 
@@ -164,8 +166,16 @@ class Desk:
             self.rows.change_annotator(unit, annotator, guideline=version)
         return True
 
-    def lease(self, unit: Unit, campaign: Campaign, annotator: Annotator, count: int) -> Lease:
-        """Give the annotator pairs until `count` are open, at most MOST_LEASED; the open ones come first."""
+    def lease(
+        self, unit: Unit, campaign: Campaign, annotator: Annotator, count: int, *, at: int | None = None
+    ) -> Lease:
+        """Give the annotator pairs until `count` are open, at most MOST_LEASED; the open ones come first.
+
+        `at` is the virtual time of a simulated annotator, which passes when pairs of the campaign are settled; it is
+        given none if that is over. The pairs of people are taken back after a while of real time, theirs never are.
+        """
+        if at is not None and at != self.rows.settled(unit, campaign.name):
+            return Lease("late")
         if annotator.state == INVITED and campaign.state == CAMPAIGN_STATE_OPEN:
             annotator = self._begin(unit, campaign, annotator)
         state, _ = self._state(unit, campaign, annotator)
@@ -173,10 +183,8 @@ class Desk:
             return Lease(state)
         count = min(count, MOST_LEASED)
         found = [each.pair for each in self.rows.open(unit, annotator)]
-        expires_at = FOREVER
-        if campaign.spec.crowd != CROWD_SIMULATED:
-            expires_at = micros(unit.now) + round(self._lease_seconds * 1_000_000)
-        if found:
+        expires_at = micros(unit.now) + round(self._lease_seconds * 1_000_000) if at is None else VIRTUAL + at
+        if found and at is None:
             self.rows.renew(unit, annotator, expires_at)
         following = self._following(unit, campaign, annotator, count - len(found), {each.number for each in found})
         for place, pair in enumerate(following, annotator.places):

@@ -1,7 +1,7 @@
 """The pages of annotation, and the calls of their scripts.
 
 Promises: an annotator sees the campaigns that he or she was invited to and no other; no answer names the writer of an
-answer, or says which pair is a control.
+answer, or says which pair is a control; simulators call in campaigns of simulated crowds alone, and people in others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ from tutti.annotation.judgements import MOST
 from tutti.annotation.ownerpages import OwnerPages
 from tutti.annotation.rows import Annotator
 from tutti.annotation.settings import AnnotationSettings
+from tutti.annotation.simulated import user_of
 from tutti.annotation.tables import Tables
 from tutti.annotation.weighing import WHOLE
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
@@ -28,7 +29,8 @@ from tutti.web.pages import Call, Entry, Get, Page, Site, Visit
 
 T = TypeVar("T")
 ROLES = frozenset({Role.ANNOTATOR, Role.ENGINEER, Role.OPERATOR})
-TOO_MANY, SIMULATED, NOT_INVITED = "TOO_MANY_REQUESTS", "SIMULATED_CROWD", "NOT_INVITED"
+JUDGES = ROLES | {Role.SIMULATOR}
+TOO_MANY, SIMULATED, PEOPLE, NOT_INVITED = "TOO_MANY_REQUESTS", "SIMULATED_CROWD", "NOT_SIMULATED", "NOT_INVITED"
 JUDGEMENT_BYTES = 1 << 20
 WITHDRAWN = "withdrawn at the annotator's own request"
 declare(
@@ -36,6 +38,7 @@ declare(
         TOO_MANY: "too many requests for pairs or deliveries of judgements; the message says how long to wait",
         NOT_INVITED: "an owner opened the annotators' page of a campaign without being one of its annotators",
         SIMULATED: "the campaign has a simulated crowd or imported judgements: people cannot judge in it",
+        PEOPLE: "the campaign has no simulated crowd: simulated annotators cannot judge in it",
     }
 )
 
@@ -96,9 +99,9 @@ class AnnotationPages:
             package="tutti.annotation",
             routes=[
                 Get("/annotation", self.campaigns, ROLES),
-                Call("/annotation/api/leases", self.lease, ROLES, method="POST"),
-                Call("/annotation/api/guideline", self.accept_guideline, ROLES, method="POST"),
-                Call("/annotation/api/judgements", self.deliver, ROLES, method="POST", max_bytes=JUDGEMENT_BYTES),
+                Call("/annotation/api/leases", self.lease, JUDGES, method="POST"),
+                Call("/annotation/api/guideline", self.accept_guideline, JUDGES, method="POST"),
+                Call("/annotation/api/judgements", self.deliver, JUDGES, method="POST", max_bytes=JUDGEMENT_BYTES),
                 Call("/annotation/api/messages", self.write, ROLES, method="POST"),
                 Call("/annotation/api/withdraw", self.withdraw, ROLES, method="POST"),
                 Call("/annotation/{campaign}/state.json", self.state, ROLES),
@@ -190,13 +193,15 @@ class AnnotationPages:
         return self._charged(visit, body, "judgements", self._deliveries, write)
 
     def lease(self, visit: Visit) -> object:
-        body = _object(visit.body, {"campaign", "count"})
+        simulates = Role.SIMULATOR in visit.principal.roles
+        body = _object(visit.body, {"campaign", "count", *(["at"] if simulates else [])})
         count = body.get("count", MOST_LEASED)
         if type(count) is not int or not 1 <= count <= MOST_LEASED:
             raise InvalidField("count", seen=count, expected=f"1 … {MOST_LEASED}")
+        at = _virtual_time(body) if simulates else None
 
         def lease(unit: Unit, campaign: Campaign, annotator: Annotator) -> object:
-            return _lease(self._desk.lease(unit, campaign, annotator, count))
+            return _lease(self._desk.lease(unit, campaign, annotator, count, at=at))
 
         return self._charged(visit, body, "leases", self._leases, lease)
 
@@ -233,15 +238,16 @@ class AnnotationPages:
         *,
         locked: bool = False,
     ) -> T:
-        """Run `work` for the visitor's place in a campaign, which is locked first if it is changed. Raises NotFound,
-        Refused.
+        """Run `work` for the visitor's place in a campaign, which is locked first if it is changed. People may do so
+        only so often. Raises NotFound, Refused.
         """
         ident = body.get("campaign")
         if not isinstance(ident, str):
             raise InvalidField("campaign", seen=ident, expected="the id of a campaign")
 
         def run(unit: Unit) -> T:
-            if wait := self._tables.limits.charge(unit, f"{what}/{visit.principal.user}", limit):
+            key = f"{what}/{visit.principal.user}"
+            if not visit.principal.is_machine and (wait := self._tables.limits.charge(unit, key, limit)):
                 raise Refused(TOO_MANY, f"too many requests: wait {wait:.1f} s", {"retry_after": f"{wait + 0.5:.0f}"})
             name = check_name("campaigns", f"campaigns/{ident.removeprefix('campaigns/')}", field="campaign")
             if locked:
@@ -254,12 +260,22 @@ class AnnotationPages:
     def _found(self, unit: Unit, visit: Visit, name: str) -> tuple[Campaign, Annotator]:
         """Raises NotFound also where others were invited: that a campaign exists is nobody else's business."""
         campaign = self._tables.campaigns.find(unit, name)
-        annotator = self._desk.rows.annotator(unit, name, user=visit.principal.user) if campaign else None
+        annotator = self._annotator(unit, visit, name) if campaign else None
         if campaign is None or annotator is None or not visit.principal.sees(campaign.tenant):
             raise NotFound(name[:200])
-        if campaign.spec.crowd == CROWD_SIMULATED:
+        simulated = campaign.spec.crowd == CROWD_SIMULATED
+        if simulated and Role.SIMULATOR not in visit.principal.roles:
             raise Refused(SIMULATED, "the annotators of this campaign are simulated")
+        if not simulated and Role.SIMULATOR in visit.principal.roles:
+            raise Refused(PEOPLE, "no annotator of this campaign is simulated")
         return campaign, annotator
+
+    def _annotator(self, unit: Unit, visit: Visit, name: str) -> Annotator | None:
+        user = visit.principal.user
+        if Role.SIMULATOR not in visit.principal.roles:
+            return self._desk.rows.annotator(unit, name, user=user)
+        key = user.removeprefix(user_of(name, ""))
+        return self._desk.rows.annotator(unit, name, key=key) if key != user else None
 
 
 def _owned(campaign: Campaign) -> OwnedLink:
@@ -318,6 +334,14 @@ def _receipt(receipt: Receipt) -> dict[str, object]:
             {"pair": each.pair, "right": each.right, "words": each.words} for each in receipt.explained
         ]
     return found
+
+
+def _virtual_time(body: Mapping[str, object]) -> int:
+    """Raises InvalidField."""
+    at = body.get("at")
+    if type(at) is not int:
+        raise InvalidField("at", seen=at, expected="the virtual time of the crowd")
+    return at
 
 
 def _object(body: object, keys: set[str]) -> Mapping[str, object]:

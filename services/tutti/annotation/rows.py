@@ -209,13 +209,17 @@ class Rows:
         unit.tx.execute(update(table).where(*said, table.c.kind == str(Kind.QUALIFYING)).values(current=False))
         self.change_annotator(unit, annotator, state=INVITED, reason="")
 
-    def holders(self, unit: Unit, campaign: str) -> set[str]:
-        """The keys of the annotators who were given pairs that they have not answered."""
+    def holders(self, unit: Unit, campaign: str) -> dict[str, int]:
+        """The time at which the open pairs of each annotator who has some expire, by key."""
         own = self.tables.assignments
-        rows = unit.tx.execute(
-            select(own.c.annotator).where(own.c.campaign == campaign, own.c.state == LEASED).distinct()
-        ).all()
-        return {row.annotator for row in rows}
+        held = select(own.c.annotator, func.max(own.c.expires_at)).group_by(own.c.annotator)
+        rows = unit.tx.execute(held.where(own.c.campaign == campaign, own.c.state == LEASED)).all()
+        return {key: int(expires_at) for key, expires_at in rows}
+
+    def settled(self, unit: Unit, campaign: str) -> int:
+        """Assignments of a campaign that are no longer open: answered, or taken back."""
+        statement = _settled_so_far(self.tables.annotators, self.tables.assignments)
+        return int(unit.tx.execute(statement, {"of": campaign}).scalar_one())
 
     def assigned(self, unit: Unit, annotator: Annotator, pair: str) -> Assigned | None:
         statement = _assigned(self.tables.pairs, self.tables.assignments)
@@ -475,6 +479,13 @@ def _inserted(table: Table) -> Insert:
 def _settled(own: Table) -> Update:
     mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.pair == bindparam("wanted"))
     return update(own).where(*mine)
+
+
+@prepared
+def _settled_so_far(annotators: Table, own: Table) -> Select[Any]:
+    given = select(func.coalesce(func.sum(annotators.c.places), 0)).where(annotators.c.campaign == bindparam("of"))
+    open_ = select(func.count()).where(own.c.campaign == bindparam("of"), own.c.state == LEASED)
+    return select(given.scalar_subquery() - open_.scalar_subquery())
 
 
 @prepared

@@ -32,8 +32,10 @@ def build(host: Host) -> Service:
     rows = Rows(tables)
     desk = Desk(rows, settings.lease_minutes * 60, host.randomness)
     campaigns = Campaigns(host, tables, rows, settings.look_seconds, settings.undo_seconds)
-    crowds = Crowds(host, tables, rows, desk)
     preferences, demonstrations = preferring(host, tables), publishing(host, tables)
+    owners = OwnerPages(host, tables, rows, campaigns, preferences)
+    site = AnnotationPages(host, tables, desk, settings, campaigns, owners).site
+    crowds = Crowds(host, tables, rows, site)
     api = AnnotationApi(host, tables, rows, campaigns, preferences, demonstrations)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
@@ -62,7 +64,5 @@ def build(host: Host) -> Service:
         loops=[campaigns.reconciler],
         export=export,
         migrations=Path(__file__).with_name("migrations"),
-        pages=AnnotationPages(
-            host, tables, desk, settings, campaigns, OwnerPages(host, tables, rows, campaigns, preferences)
-        ).site,
+        pages=site,
     )

@@ -5,11 +5,11 @@ Promises: a judgement follows from (seed, annotator, pair), so it does not depen
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from blake3 import blake3
 
-from tutti.annotation.desk import Shown
 from tutti.chassis.errors import InvalidField
 from tutti.judgements.crowds import Annotator, Crowd, InvalidCrowd
 
@@ -27,31 +27,36 @@ class Simulated:
     keys: Sequence[str]
     seed: int
 
-    def judgement(self, key: str, pair: Shown, guideline: str, axes: Sequence[str]) -> Mapping[str, object]:
-        """The judgement of a pair by the annotator with this key."""
+    def judgement(self, key: str, pair: Mapping[str, Any], guideline: str, axes: Sequence[str]) -> Mapping[str, object]:
+        """The judgement of a pair, as it was leased, by the annotator with this key."""
         return {
-            "id": _id(self.campaign, key, pair.id),
-            "pair": pair.id,
+            "id": _id(self.campaign, key, pair["id"]),
+            "pair": pair["id"],
             "guideline": guideline,
             "answers": dict.fromkeys(axes, self._score(key, pair)),
             "kind": "judged",
             "shown_ms": SHOWN_MS,
         }
 
-    def _score(self, key: str, pair: Shown) -> int:
+    def _score(self, key: str, pair: Mapping[str, Any]) -> int:
         """-2 … 2 as displayed; equal texts are called equal."""
-        left, right = pair.answers
+        left, right = pair["answers"]
         if left == right:
             return 0
         index = self.keys.index(key)
-        asked = pair.prompt[-1].content
-        return self.crowd.score(self.annotators[index], asked, (left, right), key=(self.seed, index, pair.id))
+        asked = pair["prompt"][-1]["content"]
+        return self.crowd.score(self.annotators[index], asked, (left, right), key=(self.seed, index, pair["id"]))
 
 
 def simulated(campaign: str, text: str, keys: Sequence[str], seed: int) -> Simulated:
     """The crowd of a campaign. Raises InvalidField."""
     crowd = crowd_in(text)
     return Simulated(campaign, crowd, crowd.annotators(len(keys), seed), list(keys), seed)
+
+
+def user_of(campaign: str, key: str) -> str:
+    """The user that a simulated annotator is for the pages."""
+    return f"{campaign}/annotators/{key}"
 
 
 def crowd_in(text: str) -> Crowd:

@@ -16,7 +16,10 @@ SCHEME = "Bearer "
 
 
 class Role(Enum):
-    """The role of a caller; the values are those of tutti.options.v1.Role in lower case."""
+    """The role of a caller; the values are those of tutti.options.v1.Role in lower case.
+
+    SIMULATOR is not among those: simulated annotators send calls of pages alone, from inside the service.
+    """
 
     OPERATOR = "operator"
     ENGINEER = "engineer"
@@ -24,9 +27,11 @@ class Role(Enum):
     AGENT = "agent"
     SERVICE = "service"
     JOINER = "joiner"
+    SIMULATOR = "simulator"
 
 
-HELD: tuple[Role, ...] = tuple(role for role in Role if role is not Role.JOINER)
+PEOPLE: tuple[Role, ...] = (Role.OPERATOR, Role.ENGINEER, Role.ANNOTATOR)
+HELD: tuple[Role, ...] = (*PEOPLE, Role.AGENT, Role.SERVICE)
 """The roles that have a token of their own in a data directory."""
 NODE_TOKEN = "tutti-node-"  # noqa: S105 - how one begins
 NODE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")

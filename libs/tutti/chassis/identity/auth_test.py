@@ -7,11 +7,12 @@ from tutti.chassis.identity.auth import HELD, Role, Tokens
 TOKENS = Tokens.random()
 
 
-def test_a_data_directory_holds_no_token_of_a_machine_that_joins() -> None:
-    assert Role.JOINER not in HELD
-    assert Role.JOINER.value not in TOKENS.text()
+@pytest.mark.parametrize("role", [Role.JOINER, Role.SIMULATOR])
+def test_a_data_directory_holds_no_token_of_machines_that_join_and_of_simulators(role: Role) -> None:
+    assert role not in HELD
+    assert role.value not in TOKENS.text()
     with pytest.raises(ValueError, match="line 1 is not `role token`"):
-        Tokens.parse("joiner tutti-joiner-a\n", [])
+        Tokens.parse(f"{role.value} tutti-{role.value}-a\n", [])
 
 
 def test_the_token_of_a_node_is_good_for_that_node_and_has_no_role_of_its_own() -> None:

@@ -13,7 +13,7 @@ from tutti.chassis.identity.auth import Role
 
 ON_BEHALF_OF = "on-behalf-of"
 DEFAULT_TENANT = "tenants/default"
-MACHINES = frozenset({Role.AGENT, Role.SERVICE, Role.JOINER})
+MACHINES = frozenset({Role.AGENT, Role.SERVICE, Role.JOINER, Role.SIMULATOR})
 _FORM = re.compile(r"(users/[a-z0-9][a-z0-9.-]{0,99}) (tenants/[a-z0-9][a-z0-9.-]{0,99})")
 
 
@@ -44,9 +44,14 @@ class Principal:
         """The agent of one node, `nodes/a` and so on, or a machine that is invited to be it."""
         return cls(node, frozenset({role}), DEFAULT_TENANT, Method.TOKEN)
 
+    @classmethod
+    def of_simulator(cls, user: str) -> "Principal":
+        """A simulated annotator, such as `campaigns/a/annotators/s001`."""
+        return cls(user, frozenset({Role.SIMULATOR}), DEFAULT_TENANT, Method.TOKEN)
+
     @property
     def is_machine(self) -> bool:
-        """True if there is no person behind it: an agent, or a service that acts for itself."""
+        """True if there is no person behind it: an agent, a simulator, or a service that acts for itself."""
         return self.method is Method.TOKEN and self.roles <= MACHINES
 
     def sees(self, tenant: str) -> bool:

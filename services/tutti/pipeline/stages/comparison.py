@@ -92,11 +92,11 @@ class ComparisonStage(StageDef):
         if work.HasField("promised"):
             promised = f", {work.promised:.1%} promised ({work.preferred:.1%} of pairs preferred by the reward model)"
         apart = f", {work.divergence:.2f} nats from the baseline" if work.HasField("divergence") else ""
-        simulated = "simulated " if work.simulated else ""
+        who = "simulated judgements" if work.simulated else f"judgements of {work.spec.judged.campaign}"
         utility = f"; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}" if work.utilities else ""
         return (
-            f"the candidate wins {wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) of {work.judgements:,} {simulated}"
-            f"judgements{promised}{apart}{utility}"
+            f"the candidate wins {wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) of {work.judgements:,} {who}"
+            f"{promised}{apart}{utility}"
         )
 
 
