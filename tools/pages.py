@@ -25,7 +25,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 from grpc_tools import protoc
 
-from tutti.backbone.owned import agent_rights
+from tutti.backbone.owned import EACH, agent_rights
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.enums import word
 from tutti.chassis.errors import CATALOGUE, code_of
@@ -575,10 +575,14 @@ def topics_file(every: Sequence[Service]) -> str:
 
 
 def blobs_file(every: Sequence[Service]) -> str:
-    """Return the rights to blobs of each service, and of agents under the name of their owner."""
+    """Return the rights to blobs of each service, and those of each agent under the name of their owner."""
     rights = {service.name: service.blob_rights() for service in every}
-    rights[OWNER] = agent_rights(OWNER, READS)
-    return json.dumps({name: asdict(rights[name]) for name in sorted(rights)}, indent=1) + "\n"
+    rights[OWNER] = agent_rights(OWNER, READS, EACH)
+    shown = {name: asdict(rights[name]) for name in sorted(rights)}
+    for each in shown.values():
+        if not each["node"]:
+            del each["node"]
+    return json.dumps(shown, indent=1) + "\n"
 
 
 def stale(made: Mapping[Path, str]) -> list[str]:

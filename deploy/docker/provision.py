@@ -5,7 +5,7 @@ Promises: secrets are random, made once and kept; each container gets a folder o
 user can read (mode 0700, files 0600); run again, nothing changes but what is missing.
 
     python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container
-    python provision.py roles VOLUME                   a role in Postgres, and rights to blobs, for each service
+    python provision.py roles VOLUME                   a role in Postgres for each service, and rights to blobs
     python provision.py topics VOLUME BROKER           every topic, and a user in Kafka for each service
     python provision.py token VOLUME                   print the operator's token
     python provision.py authority VOLUME               print the certificate of the stack's authority
@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tutti.backbone.s3.users import ACCOUNTS, accounts
+from tutti.backbone.s3.users import ACCOUNTS, accounts, agent
 from tutti.chassis.config.datadir import tokens_at
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.identity.auth import Role, Tokens
@@ -51,21 +51,23 @@ CONNECTIONS = 4  # of each process to Postgres, at most; each costs the server 2
 RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views and topics
 MADE = "made.json"  # every secret, in a folder of its own
-AGENTS = "trainer"  # all agents are one user of the blob store
+NODES = "nodes.json"  # those whose agents have a key of the blob store
+AGENT = agent("")  # how the names of agents begin
 TOPICS, BLOBS = (Path(__file__).with_name(f"{name}.json") for name in ("topics", "blobs"))
 
 
 def provide(volume: Path, users: Mapping[str, int]) -> None:
     """Write VOLUME/NAME for each name. Raises ValueError for a name that is nothing we start."""
     services = installed_services()
-    made = _made(volume, services)
+    made = _made(volume, services, [name for name in users if name.startswith(AGENT)])
+    agents = sorted(name.removeprefix("s3_") for name in made if name.startswith(f"s3_{AGENT}"))  # of earlier calls too
     tokens = Tokens.parse(made["tokens"])
     others = {name: f"{name}:{PORT}" for name in services}
     log, database = (os.environ.get(name, default) for name, default in (BROKERS, DATABASE))
     hosts = [host for host in os.environ.get(TLS_HOSTS, "").split(",") if host]
     authority = _authority(volume) if hosts else None
     for name, user in users.items():
-        agent, folder = name.startswith("agent-"), volume / name
+        is_agent, folder = name.startswith(AGENT), volume / name
         settings: dict[str, dict[str, str | int]] = {
             "rpc": {"listen": f"0.0.0.0:{PORT}", "tokens": f"/run/tutti/{name}/tokens"},
             "telemetry": {"metrics_listen": f"0.0.0.0:{METRICS_PORT}"},
@@ -73,13 +75,12 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         }
         if name == DOOR:
             settings["rpc"]["door_secret"] = tokens.door_secret
-        if authority and (name in services or agent or name == DOOR):
+        if authority and (name in services or is_agent or name == DOOR):
             settings["tls"] = {each: f"/run/tutti/{name}/{each}.pem" for each in ("certificate", "key", "ca")}
             settings["tls"]["clients"] = "token" if name == DOOR else "certificate"
-        if name in services or agent or name == ARCHIVE:
-            key = AGENTS if agent else name
+        if name in services or is_agent or name == ARCHIVE:
             whole = _bucket(made["s3_access"], made["s3_secret"])
-            settings["blobs"] = {"url": whole if name == ARCHIVE else _bucket(key, made[f"s3_{key}"])}
+            settings["blobs"] = {"url": whole if name == ARCHIVE else _bucket(name, made[f"s3_{name}"])}
         if name in services or name == ARCHIVE:
             settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@{log}"}
             url = f"postgresql://{name}:{made[name]}@{database}"
@@ -88,8 +89,8 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         files = {"tutti.toml": to_toml(settings)}
         if name in services or name == "operator":
             files["tokens"] = tokens.text()
-        elif agent:
-            files["tokens"] = f"{Role.AGENT.value} {tokens.for_node(name.removeprefix('agent-'))}\n"
+        elif is_agent:
+            files["tokens"] = f"{Role.AGENT.value} {tokens.for_node(name.removeprefix(AGENT))}\n"
             settings["trainer"] = {"address": name}
             files["tutti.toml"] = to_toml(settings)
         elif name == "postgres":
@@ -97,13 +98,14 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         elif name == "s3":
             files = {
                 "keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n",
-                ACCOUNTS: accounts({each: made[f"s3_{each}"] for each in (*services, AGENTS)}),
+                ACCOUNTS: accounts({each: made[f"s3_{each}"] for each in (*services, *agents)}),
             }
         elif name == "roles":
             files = {
                 "roles.json": json.dumps({each: made[each] for each in (*services, ARCHIVE, READER)}),
                 "url": f"postgresql://tutti:{made['postgres']}@{database}",
                 "s3": _bucket(made["s3_access"], made["s3_secret"]),
+                NODES: json.dumps([each.removeprefix(AGENT) for each in agents]),
             }
         elif name == "topics":
             files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
@@ -165,7 +167,8 @@ def roles(volume: Path) -> None:
     if (folder / "s3").exists():  # with a server outside, its owner decides
         from tutti.backbone.s3.users import declared, ensure_bucket
 
-        ensure_bucket((folder / "s3").read_text(), declared(BLOBS.read_text()))
+        nodes = json.loads((folder / NODES).read_text())
+        ensure_bucket((folder / "s3").read_text(), declared(BLOBS.read_text(), nodes))
 
 
 def topics(volume: Path, broker: str) -> None:
@@ -180,19 +183,19 @@ def topics(volume: Path, broker: str) -> None:
     ensure_users(Brokers([broker]), passwords, rights, every)
 
 
-def _made(volume: Path, services: Sequence[str]) -> dict[str, str]:
+def _made(volume: Path, services: Sequence[str], agents: Sequence[str]) -> dict[str, str]:
     """Every secret; those that are missing are made."""
     folder = volume / "made"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / MADE
     old: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    new = {
+    new = old | {
         "tokens": old.get("tokens") or Tokens.random().text(),
         "s3_access": old.get("s3_access") or f"tutti{secrets.token_hex(6)}",
         "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
     }
     users = (*services, ARCHIVE, READER)
-    keys = (f"s3_{user}" for user in (*services, AGENTS))
+    keys = (f"s3_{user}" for user in (*services, *agents))
     names = ("postgres", "standby", *users, *(f"kafka_{user}" for user in users), *keys)
     new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:

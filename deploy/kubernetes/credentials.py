@@ -21,7 +21,7 @@ from provision import ARCHIVE, provide, to_toml  # noqa: E402
 
 from tutti.chassis.config.settings import installed_services  # noqa: E402
 
-AGENTS = 16
+AGENTS = 4  # so many can be kept apart by a server whose data are on ext4, see `s3.users.SMALL`
 BESIDES = (ARCHIVE, "door", "operator", "postgres", "roles", "s3", "topics")
 
 
@@ -39,12 +39,12 @@ def secrets(
     found: list[dict[str, object]] = []
     for name in ("agent", *names):
         files = _of_agents(folder, nodes) if name == "agent" else _files(folder / name)
-        if "tutti.toml" in files:
-            files["tutti.toml"] = _moved(files["tutti.toml"], log=log, database=database, blobs=blobs)
+        for file in [each for each in files if each.endswith(".toml")]:
+            files[file] = _moved(files[file], log=log, database=database, blobs=blobs)
         if name == "roles" and database:
             files["url"] = database
         if name == "roles" and blobs:
-            del files["s3"]  # all services have the one key
+            del files["s3"]  # services and agents have the one key
         found.append(
             {
                 "apiVersion": "v1",
@@ -61,12 +61,15 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _of_agents(folder: Path, nodes: Sequence[str]) -> dict[str, str]:
-    """The settings that all agents share, and for the node N its token as N.tokens: it is good for this node alone."""
-    every = {name.removeprefix("agent-"): _files(folder / name) for name in nodes}
-    settings = tomllib.loads(every["0"]["tutti.toml"])
-    settings["rpc"]["tokens"] = "/run/tutti/agent/tokens"
-    del settings["trainer"]  # the address of a pod is in its environment
-    return {"tutti.toml": to_toml(settings), **{f"{node}.tokens": files["tokens"] for node, files in every.items()}}
+    """For the node N its settings with its key to blobs as N.toml, and its token as N.tokens: good for it alone."""
+    found: dict[str, str] = {}
+    for name in nodes:
+        files, node = _files(folder / name), name.removeprefix("agent-")
+        settings = tomllib.loads(files["tutti.toml"])
+        settings["rpc"]["tokens"] = "/run/tutti/agent/tokens"
+        del settings["trainer"]  # the address of a pod is in its environment
+        found |= {f"{node}.toml": to_toml(settings), f"{node}.tokens": files["tokens"]}
+    return found
 
 
 def _moved(text: str, *, log: str | None, database: str | None, blobs: str | None) -> str:

@@ -21,12 +21,12 @@ from servers import Stack
 
 from tutti.backbone.blobs import BlobError
 from tutti.backbone.eventlog import EventLogError
+from tutti.backbone.s3.users import agent
 from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, MISUSE, say
 from tutti.chassis.config.settings import SettingsError, installed_services, load
 from tutti.chassis.runtime import logs
 from tutti.chassis.runtime.supervisor import ChildSpec, Supervisor
-from tutti.trainer.iosettings import OWNER
 
 LOOK_SECONDS, AGAIN_SECONDS = 0.2, 1.0
 MOST_CONNECTIONS = 80
@@ -75,7 +75,8 @@ def children(
     servers = data_dir.path / "servers"
     databases = roles(urls["postgres"], services, servers / "roles.json")
     logs_of = users(urls["kafka"], services, servers / "users.json")
-    blobs_of = keys(urls["s3"], servers / "s3", servers / "keys.json")
+    nodes = [chr(ord("a") + index) for index in range(agents)]
+    blobs_of = keys(urls["s3"], servers / "s3", servers / "keys.json", nodes)
     connections = (
         {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // len(replicas(copies, copied)))}
     )
@@ -92,10 +93,10 @@ def children(
         )
         for service, copy in replicas(copies, copied)
     ]
-    agents_have = {"TUTTI_BLOBS__URL": blobs_of[OWNER]}
-    for node in (chr(ord("a") + index) for index in range(agents)):
+    for node in nodes:
         command = (sys.executable, "-m", "tutti.trainer", "--data-dir", str(data_dir.path), "--node", node)
-        specs.append(ChildSpec(f"agent-{node}", command, after="endpoints/scheduler", environment=agents_have))
+        given = {"TUTTI_BLOBS__URL": blobs_of[agent(node)]}
+        specs.append(ChildSpec(agent(node), command, after="endpoints/scheduler", environment=given))
     return specs
 
 

@@ -220,7 +220,7 @@ class ConfirmSpool(FillSpool):
 
 
 def named(step: int) -> ShardName:
-    return ShardName("x", 0, step, 1, 0)
+    return ShardName("x", 0, step, 1, 0, "a")
 
 
 def content(step: int) -> bytes:

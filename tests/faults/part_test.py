@@ -140,7 +140,7 @@ def test_the_job_ends_by_itself_with_the_same_states(
         assert len(attempt) == 2
         fault.part(data_dir).send_signal(fault.signal)
         if fault.damaged:
-            flip_file(next((data_dir / "blobs" / "trainer" / "shards").glob(f"*.{fault.every}.1.0.bin")))
+            flip_file(next((data_dir / "blobs" / "trainer" / "shards").glob(f"*.{fault.every}.1.0=*")))
         if fault.part is agent:
             await_the_next_agent(data_dir)
             assert not any(each.alive() for each in attempt)

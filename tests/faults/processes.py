@@ -72,4 +72,5 @@ def until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
 def blobs(data_dir: Path, stage: str = "") -> int:
     """How many blobs are visible, of all or of the stage that owns them: the moments of a run."""
     folders = os.walk(data_dir / "blobs" / stage)
-    return sum(name.endswith((".bin", ".json", ".parquet")) for _, _, names in folders for name in names)
+    # Shards and reports end with their node.
+    return sum(name.endswith((".bin", ".json", ".parquet")) or "=" in name for _, _, names in folders for name in names)

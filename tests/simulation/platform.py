@@ -115,7 +115,7 @@ class SimulatedAgent:
         buffers.mkdir(exist_ok=True)
         clear(buffers)
         self.launcher = SimulatedLauncher(platform.gangs, clock)
-        self.io = SimulatedIoLink(lambda: host.blobs, files, clock, state=host.folder, buffers=buffers)
+        self.io = SimulatedIoLink(lambda: host.blobs, files, clock, node=host.name, state=host.folder, buffers=buffers)
         self.agent = Agent(
             AgentSettings(node=host.name, slots=SLOTS, devices=("cpu",), poll=0.5),
             incarnation=uuid7(clock, host.randomness),

@@ -167,7 +167,7 @@ def credentials(folder: Path, **stores: Any) -> list[Manifest]:
     return found
 
 
-def test_an_agent_is_given_the_token_of_its_node_alone(tmp_path: Path) -> None:
+def test_an_agent_is_given_the_token_and_the_key_of_its_node_alone(tmp_path: Path) -> None:
     made = {each["metadata"]["name"]: each["stringData"] for each in credentials(tmp_path / "kept", agents=3)}
     operator = tmp_path / "operator"
     operator.write_text(made["tutti-operator"]["tokens"])
@@ -197,6 +197,7 @@ def test_an_agent_is_given_the_token_of_its_node_alone(tmp_path: Path) -> None:
         assert every.node_of((settings / "tokens").read_text().split()[1]) == str(node)
         values = load(settings / "tutti.toml", environment={}).values
         assert str(values.rpc.tokens) == "/run/tutti/agent/tokens"
+        assert values.blobs.url.startswith(f"s3://agent-{node}:")
     refused = start(3)
     assert (refused.returncode, "run credentials.py --agents 4" in refused.stderr) == (1, True)
 

@@ -53,9 +53,9 @@ def test_settings_are_those_that_the_services_read(provision: ModuleType, tmp_pa
     accounts = json.loads((tmp_path / "s3" / "users.json").read_text())["accessAccounts"]
     keys = {user: f"s3://{user}:{account['secret']}@s3:7070/" for user, account in accounts.items()}
     assert {account["role"] for account in accounts.values()} == {"user"}
-    for name, user in ({service: service for service in installed_services()} | {"agent-a": "trainer"}).items():
+    for name in (*installed_services(), "agent-a"):
         url = load(tmp_path / name / "tutti.toml", environment={}).values.blobs.url
-        assert [each for each, key in keys.items() if url.startswith(key)] == [user]
+        assert [each for each, key in keys.items() if url.startswith(key)] == [name]
     door = load(tmp_path / "door" / "tutti.toml", environment={}).values
     assert set(door.services) == {*installed_services()}
     assert not door.database.url
@@ -76,6 +76,22 @@ def test_an_agent_gets_no_token_but_that_of_its_node(provision: ModuleType, tmp_
     assert secret == every.door_secret
     told = [path.parent.name for path in tmp_path.rglob("*") if path.is_file() and secret in path.read_text()]
     assert told == ["door"]
+
+
+def test_each_agent_has_a_key_of_its_own_that_a_later_call_keeps(provision: ModuleType, tmp_path: Path) -> None:
+    def keys() -> dict[str, str]:
+        every = json.loads((tmp_path / "s3" / "users.json").read_text())["accessAccounts"]
+        return {user: account["secret"] for user, account in every.items() if user.startswith("agent-")}
+
+    provision.provide(tmp_path, USERS)
+    first = keys()
+    provision.provide(tmp_path, {name: os.getuid() for name in ("agent-gpu-7", "s3", "roles")})
+    assert {*keys()} == {"agent-a", "agent-gpu-7"}
+    assert keys()["agent-a"] == first["agent-a"] != keys()["agent-gpu-7"]
+    assert json.loads((tmp_path / "roles" / "nodes.json").read_text()) == ["a", "gpu-7"]
+    assert keys()["agent-gpu-7"] in (tmp_path / "agent-gpu-7" / "tutti.toml").read_text()
+    provision.provide(tmp_path, USERS)
+    assert {*keys()} == {"agent-a", "agent-gpu-7"}
 
 
 def test_secrets_are_random_and_kept(provision: ModuleType, tmp_path: Path) -> None:

@@ -276,7 +276,9 @@ class RunningAgent:
         clear(self.buffers)
         self.launcher = ProcessLauncher(server)
         self.io = ProcessIoLink(
-            IoSettings(blobs=f"file://{blobs}", state=str(folder), buffers=str(self.buffers)), clock, silence=6.0
+            IoSettings(settings.node, f"file://{blobs}", state=str(folder), buffers=str(self.buffers)),
+            clock,
+            silence=6.0,
         )
         self.agent = Agent(
             settings,

@@ -26,7 +26,9 @@ class Node:
         state = stage.folder / f"sim {name}"
         state.mkdir(exist_ok=True)
         self.launcher = SimulatedLauncher(gangs, clock)
-        self.io = SimulatedIoLink(lambda: stage.blobs, RealFiles(), clock, state=state, buffers=state / "buffers")
+        self.io = SimulatedIoLink(
+            lambda: stage.blobs, RealFiles(), clock, node=name, state=state, buffers=state / "buffers"
+        )
         self.agent = Agent(
             AgentSettings(node=name, slots=4, devices=("cpu",)),
             incarnation=incarnation,
@@ -101,7 +103,7 @@ def test_any_number_of_simulated_ranks_stores_the_same_states(stage: Any) -> Non
 
 
 def test_a_snapshot_that_can_never_be_stored_is_told_with_its_reason(stage: Any) -> None:
-    name = ShardName("tiny", 0, 4, 1, 0)
+    name = ShardName("tiny", 0, 4, 1, 0, "a")
     stage.blobs.put_if_absent(name.shard_key, b"bytes of somebody else")
     clock = ManualClock()
     node = Node(stage, "a", Gangs(), clock, "a1")

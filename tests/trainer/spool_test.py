@@ -17,6 +17,7 @@ from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
 from tutti.model.results import Scalars
+from tutti.records.canonical import bytes_digest
 from tutti.trainer.iochild import IoChild
 from tutti.trainer.spool import Spool
 
@@ -139,6 +140,30 @@ def test_what_was_set_aside_goes_when_its_attempt_or_a_later_one_is_given_up(
     assert said == []
 
 
+def test_a_snapshot_that_an_earlier_version_spooled_is_stored_among_the_blobs_of_its_node(
+    report: Any, tmp_path: Path
+) -> None:
+    spool = Spool(tmp_path / "spool", RealFiles(), limit=4)
+    for step in (2, 4):
+        spool.put(*report(step))
+    spool.stored(report(2)[0].name)
+    child, said = _child(tmp_path)
+    while child.upload():
+        pass
+    (entry,) = Spool(tmp_path / "spool", RealFiles(), limit=4).receipts()[1:]
+    told = [(each.stored.report_key, each.stored.report_digest) for each in said if each.HasField("stored")]
+    assert told == [
+        ("trainer/reports/x.0.2.1.0.json", report(2)[0].digest),
+        ("trainer/reports/x.0.4.1.0=a", entry.digest),
+    ]
+    blobs = EmbeddedBlobs(tmp_path / "blobs")
+    assert [stat.key for stat in blobs.list("trainer/")] == [
+        "trainer/reports/x.0.4.1.0=a",
+        "trainer/shards/x.0.4.1.0=a",
+    ]
+    assert bytes_digest(blobs.get("trainer/reports/x.0.4.1.0=a")) == entry.digest
+
+
 def test_a_snapshot_whose_name_was_stored_with_other_bytes_holds_up_no_other(report: Any, tmp_path: Path) -> None:
     child, said = _child(tmp_path)
     spool = Spool(tmp_path / "spool", RealFiles(), limit=4)
@@ -166,6 +191,7 @@ def _child(folder: Path) -> tuple[IoChild, list[IoMessage]]:
         EmbeddedBlobs(folder / "blobs"),
         RealFiles(),
         ManualClock(),
+        node="a",
         state=folder,
         buffers=folder / "buffers",
         spool=4,

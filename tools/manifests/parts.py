@@ -71,11 +71,10 @@ NODE: Manifest = {
     "name": "TUTTI_NODE",
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}},
 }
-# The Secret of the agents has the token of each; a pod copies its own, and only this container sees the others.
+# The Secret of the agents has the token and the key of each; a pod copies its own, and only this container sees others.
 COPY_OF_NODE = """umask 077
-cp /secret/tutti.toml /settings/
-cp "/secret/$TUTTI_NODE.tokens" /settings/tokens && exit
-echo "no token for agent $TUTTI_NODE: run credentials.py --agents $((TUTTI_NODE + 1)) and apply its output" >&2
+cp "/secret/$TUTTI_NODE.toml" /settings/tutti.toml && cp "/secret/$TUTTI_NODE.tokens" /settings/tokens && exit
+echo "no credentials for agent $TUTTI_NODE: run credentials.py --agents $((TUTTI_NODE + 1)) and apply its output" >&2
 exit 1
 """
 

@@ -56,6 +56,8 @@ class StoreFull(BlobError):
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,199}")
 _PREFIX = re.compile(r"[A-Za-z0-9._=/-]*")
 MAX_KEY = 900
+OF_NODE = "="
+"""At the end of a key, before the node that wrote it; the names of nodes and jobs do not contain it."""
 
 
 def check_key(key: str) -> None:

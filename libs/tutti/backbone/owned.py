@@ -9,30 +9,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from tutti.backbone.blobs import Blobs, BlobsRefused, Put, Stat
+from tutti.backbone.blobs import OF_NODE, Blobs, BlobsRefused, Put, Stat
 from tutti.backbone.cached import Prefetching
 
 STACK, AUDIT, CHECKS = "stack/", "audit/", "stack/preflight/"
 """Prefixes of what services share: the identity of the stack, sealed audit trails, what checks of the store write."""
+EACH = "*"
+"""The node of rights that are declared once for all nodes: each has them on keys that end with its own name."""
 
 
 @dataclass(frozen=True)
 class BlobRights:
-    """Prefixes of keys. Who may write or delete a blob may read it too."""
+    """Prefixes of keys. Who may write or delete a blob may read it too.
+
+    `node`: the end of each key that may be written, after OF_NODE; empty: any.
+    """
 
     writes: tuple[str, ...]
     deletes: tuple[str, ...]
     reads: tuple[str, ...] = ()
+    node: str = ""
 
     def may_write(self, key: str) -> bool:
-        return key.startswith(self.writes)
+        return key.startswith(self.writes) and (not self.node or key.endswith(f"{OF_NODE}{self.node}"))
 
     def may_delete(self, key: str) -> bool:
         return key.startswith(self.deletes)
 
     def may_read(self, key: str) -> bool:
         """True for a key, or a prefix of keys, that may be read."""
-        return key.startswith((*self.writes, *self.deletes, *self.reads))
+        return self.may_write(key) or key.startswith((*self.deletes, *self.reads))
 
 
 def service_rights(
@@ -46,9 +52,11 @@ def service_rights(
     )
 
 
-def agent_rights(owner: str, reads: Sequence[str]) -> BlobRights:
-    """The rights of a program that adds blobs below its own name, and never deletes one."""
-    return BlobRights(writes=(f"{owner}/",), deletes=(), reads=tuple(f"{other}/" for other in reads))
+def agent_rights(owner: str, reads: Sequence[str], node: str) -> BlobRights:
+    """The rights of the program of a node: it adds blobs below `owner` whose keys end with the node, deletes none, and
+    reads what is below these prefixes.
+    """
+    return BlobRights(writes=(f"{owner}/",), deletes=(), reads=tuple(reads), node=node)
 
 
 class OwnedBlobs:

@@ -82,11 +82,15 @@ def test_a_service_adds_what_it_declares_to_others_and_deletes_none_of_it(store:
 
 
 def test_an_agent_adds_and_never_deletes(store: Blobs) -> None:
-    agent = of(store, agent_rights("trainer", ["ingest"]))
-    agent.put_if_absent("trainer/kind/new", b"mine")
+    agent = of(store, agent_rights("trainer", ["ingest/kind/"], "a"))
+    agent.put_if_absent("trainer/kind/new=a", b"mine")
     assert agent.get("ingest/kind/name") == b"ingest"
-    for key in ("trainer/kind/new", "ingest/kind/name"):
+    assert agent.get("trainer/kind/new=a") == b"mine"
+    for key in ("trainer/kind/new=a", "ingest/kind/name"):
         with pytest.raises(BlobsRefused, match="may not delete"):
             agent.delete(key)
-    with pytest.raises(BlobsRefused, match="may not write"):
-        agent.put_if_absent("stack/members/trainer", b"")
+    for key in ("stack/members/a", "trainer/kind/new=b", "trainer/kind/new"):
+        with pytest.raises(BlobsRefused, match="may not write"):
+            agent.put_if_absent(key, b"")
+    with pytest.raises(BlobsRefused, match="may not read"):
+        agent.get("ingest/other/name")

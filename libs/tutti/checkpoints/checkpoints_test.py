@@ -329,14 +329,29 @@ def test_storing_twice_is_storing_once_and_another_snapshot_is_refused(blobs: Em
         store(blobs, report, example.buffer(TRAINING, Shape(1), 0, 6))
 
 
-@given(job=st.from_regex(r"[a-z0-9][a-z0-9._-]{0,20}", fullmatch=True), numbers=st.tuples(*[st.integers(0, 2**53)] * 4))
-def test_a_report_key_says_what_it_is_of(job: str, numbers: tuple[int, int, int, int]) -> None:
-    name = ShardName(job, *numbers)
-    assert ShardName.of_report(name.report_key) == name
+@given(
+    job=st.from_regex(r"[a-z0-9][a-z0-9._-]{0,20}", fullmatch=True),
+    numbers=st.tuples(*[st.integers(0, 2**53)] * 4),
+    node=st.sampled_from(["", "a", "nodes/a", "nodes/gpu-7.x_1", "a.bin", "a.json"]),
+)
+def test_a_key_says_what_it_is_of_and_which_node_stored_it(
+    job: str, numbers: tuple[int, int, int, int], node: str
+) -> None:
+    name = ShardName(job, *numbers).stored_by(node)
+    for found in (ShardName.of_report(name.report_key), ShardName.of_shard(name.shard_key)):
+        assert (found, found.node) == (name, node.removeprefix("nodes/"))
 
 
 @pytest.mark.parametrize(
-    "key", ["trainer/reports/x.json", "trainer/reports/j.0.1.2.03.json", "trainer/shards/j.0.1.2.3"]
+    "key",
+    [
+        "trainer/reports/x.json",
+        "trainer/reports/j.0.1.2.03.json",
+        "trainer/shards/j.0.1.2.3",
+        "trainer/reports/j.0.1.2.3=",
+        "trainer/reports/j.0.1.2.3=a/b",
+        "trainer/reports/j.0.1.2.3.json=a",
+    ],
 )
 def test_a_key_of_something_else_is_refused(key: str) -> None:
     with pytest.raises(CheckpointError, match="names no report"):

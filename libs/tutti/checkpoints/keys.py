@@ -1,12 +1,14 @@
 """Keys and names of what a checkpoint is made of.
 
-A shard's key carries job, line, step, epoch and rank, so no two attempts ever write the same blob.
+A shard's key carries job, line, step, epoch and rank, so no two attempts ever write the same blob. It ends with the
+node that stores it, so that a store can refuse it to every other node.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from tutti.backbone.blobs import OF_NODE
 from tutti.checkpoints.errors import CheckpointError
 
 SHARDS = "trainer/shards/"
@@ -18,47 +20,64 @@ QUARANTINE = "committer/quarantine/"
 
 @dataclass(frozen=True, order=True)
 class ShardName:
-    """The identity of a shard: job, attempt, rank and step; `job` is the id without `jobs/`."""
+    """The identity of a shard: job, attempt, rank and step; `job` is the id without `jobs/`.
+
+    `node`, without `nodes/`, is the place of its blobs and no part of its identity; earlier versions had none.
+    """
 
     job: str
     line: int
     step: int
     epoch: int
     rank: int
+    node: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.job}.{self.line}.{self.step}.{self.epoch}.{self.rank}"
 
     @property
     def shard_key(self) -> str:
-        return f"{SHARDS}{self}.bin"
+        return f"{SHARDS}{self}{OF_NODE}{self.node}" if self.node else f"{SHARDS}{self}.bin"
 
     @property
     def report_key(self) -> str:
-        return f"{REPORTS}{self}.json"
+        return f"{REPORTS}{self}{OF_NODE}{self.node}" if self.node else f"{REPORTS}{self}.json"
+
+    def stored_by(self, node: str) -> ShardName:
+        """The same shard among the blobs of `nodes/NODE`."""
+        return replace(self, node=node.removeprefix("nodes/"))
 
     @classmethod
     def of_report(cls, key: str) -> ShardName:
         """Raises CheckpointError when `key` names no report."""
-        name = cls._read(key.removeprefix(REPORTS).removesuffix(".json"))
+        name = cls._of(key.removeprefix(REPORTS), ".json")
         if name is None or name.report_key != key:
-            raise CheckpointError(f"{key!r} names no report; expected {REPORTS}<job>.<line>.<step>.<epoch>.<rank>.json")
+            raise CheckpointError(f"{key!r} names no report; expected {REPORTS}<job>.<line>.<step>.<epoch>.<rank>=NODE")
         return name
 
     @classmethod
     def of_shard(cls, key: str) -> ShardName:
         """Raises CheckpointError when `key` names no shard."""
-        name = cls._read(key.removeprefix(SHARDS).removesuffix(".bin"))
+        name = cls._of(key.removeprefix(SHARDS), ".bin")
         if name is None or name.shard_key != key:
-            raise CheckpointError(f"{key!r} names no shard; expected {SHARDS}<job>.<line>.<step>.<epoch>.<rank>.bin")
+            raise CheckpointError(f"{key!r} names no shard; expected {SHARDS}<job>.<line>.<step>.<epoch>.<rank>=NODE")
         return name
+
+    @classmethod
+    def _of(cls, text: str, suffix: str) -> ShardName | None:
+        name, mark, node = text.partition(OF_NODE)
+        if not mark:
+            return cls._read(text.removesuffix(suffix))
+        found = cls._read(name)
+        return None if found is None or not node or "/" in node else found.stored_by(node)
 
     @classmethod
     def _read(cls, text: str) -> ShardName | None:
         job, *numbers = text.rsplit(".", 4)
         if not job or len(numbers) != 4 or not all(part.isascii() and part.isdigit() for part in numbers):
             return None
-        return cls(job, *(int(part) for part in numbers))
+        line, step, epoch, rank = map(int, numbers)
+        return cls(job, line, step, epoch, rank)
 
 
 def manifest_key(job: str, line: int, step: int) -> str:

@@ -161,10 +161,11 @@ class ShardReport:
             raise InvalidReport(f"report: unknown {', '.join(unknown)}")
         count, text = fields.count, fields.text
         name = ShardName(text("job"), count("line"), count("step"), count("epoch"), count("rank"))
-        if text("shard") != name.shard_key:
-            raise InvalidReport(f"report.shard is {text('shard')!r}; expected {name.shard_key!r}")
+        stored = name.stored_by(text("node"))
+        if (shard := text("shard")) not in (stored.shard_key, name.shard_key):  # that of earlier versions
+            raise InvalidReport(f"report.shard is {shard!r}; expected {stored.shard_key!r}")
         report = cls(
-            name=name,
+            name=stored if shard == stored.shard_key else name,
             node=text("node"),
             shape=Shape.from_dict(mapping(fields, "shape")),
             training=text("training"),

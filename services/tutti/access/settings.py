@@ -12,7 +12,7 @@ class AccessSettings(Section):
     link_minutes: float = Field(default=10.0, gt=0, description="lifetime of a login link of an active user")
     invitation_days: float = Field(default=7.0, gt=0, description="lifetime of the first login link of a user")
     agent_blobs: str = Field(
-        default="", description="URL of the blob store, with the key of agents, for machines that join; empty: none"
+        default="", description="URL of the blob store, with one key for all machines that join; empty: none"
     )
     failed_logins: int = Field(default=10, gt=0, description="failed logins of one address before it has to wait")
     failed_logins_per_minute: float = Field(

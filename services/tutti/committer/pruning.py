@@ -6,7 +6,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.checkpoints.keys import REPORTS, SHARDS
+from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.committer.records import Records
 from tutti.committer.retention import CheckpointAge, prunable
@@ -76,7 +76,7 @@ class Pruning:
         for body in bodies:
             for blob in body.blobs:
                 self.host.blobs.delete(blob.key)
-                self.host.blobs.delete(blob.key.replace(SHARDS, REPORTS).removesuffix(".bin") + ".json")
+                self.host.blobs.delete(ShardName.of_shard(blob.key).report_key)
 
         def mark(unit: Unit) -> None:
             for name in names:

@@ -175,9 +175,10 @@ class Rehearsal:
         line: int = 0,
         node: str = "nodes/a",
         seed: int | None = None,
+        earlier: bool = False,
     ) -> tuple[ShardName, StoredShard]:
-        """What the I/O child of a rank's agent does; `seed` makes it another state."""
-        shape, name = Shape(dp), ShardName("j", line, step, epoch, rank)
+        """What the I/O child of a rank's agent does, or that of an `earlier` version; `seed` makes it another state."""
+        shape, name = Shape(dp), ShardName("j", line, step, epoch, rank).stored_by("" if earlier else node)
         of = self.training if seed is None else example.training(steps=STEPS, seed=seed)
         buffer = example.buffer(of, shape, rank, step)
         report = describe(buffer, example.snapshot(self.training, shape, name, node=node))

@@ -82,10 +82,12 @@ class CommitterApi:
         required(request, "job", "step", "epoch", "node", *([] if request.error else ["report_key", "report_digest"]))
         call.require_node(request.node)
         job = _check_job(request.job)
-        name = ShardName(job, request.line, request.step, request.epoch, request.rank)
+        name = ShardName(job, request.line, request.step, request.epoch, request.rank).stored_by(request.node)
         if request.error:
             return ReportShardResponse(decided=self._shards.lost(name, node=request.node, error=request.error))
-        if request.report_key != name.report_key:
+        if request.report_key == name.stored_by("").report_key:  # an agent of an earlier version stored it
+            name = name.stored_by("")
+        elif request.report_key != name.report_key:
             raise InvalidField("report_key", seen=request.report_key, expected=name.report_key)
         return ReportShardResponse(
             decided=self._shards.report(name, node=request.node, report_digest=request.report_digest)

@@ -169,8 +169,8 @@ class Shards:
             raise Refused(REPORT_REFUSED, f"{key} is not in the store; put the report before telling of it") from error
         except CheckpointError as error:
             raise Refused(REPORT_REFUSED, f"{key}: {error}") from error
-        if report.name != name:
-            raise Refused(REPORT_REFUSED, f"{key} is a report of {report.name}; expected {name}")
+        if report.report_key != key:
+            raise Refused(REPORT_REFUSED, f"{key} is the report of {report.report_key}; expected its own")
         return report
 
     def _adopt_one(self, name: ShardName) -> None:
@@ -182,7 +182,7 @@ class Shards:
                 self.host.blobs, name.job, name.line, name.step, found_by="adoption", problems=[str(error)]
             )
             return
-        if report.name == name:
+        if report.report_key == name.report_key:
             self.host.units.run(lambda unit: self._record(unit, report, bytes_digest(data)))
 
     def _record(self, unit: Unit, report: ShardReport, report_digest: str) -> Recorded:

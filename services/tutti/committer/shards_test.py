@@ -1,11 +1,13 @@
 """Shards: what is taken from agents, found in the store, and read back by others."""
 
+from dataclasses import replace
+
 import pytest
 
 from tutti.chassis.errors import AlreadyExists, FencedOff, InvalidField, NotFound, Refused, StaleEpoch
 from tutti.checkpoints import ShardName
 from tutti.committer.rehearsal_test import CALL, Rehearsal
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, ReportShardRequest
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, PruneCheckpointsRequest, ReportShardRequest
 from tutti.contracts.common.v1 import GetRequest
 
 
@@ -60,11 +62,47 @@ def test_a_report_of_another_attempt_is_refused(world: Rehearsal) -> None:
     with pytest.raises(Refused, match="shape"):
         world.tell(*world.store(10, dp=3, epoch=1, rank=0))
     name, stored = world.store(5, dp=2, epoch=1, rank=0)
-    with pytest.raises(InvalidField, match="node"):
+    with pytest.raises(InvalidField, match="report_key"):
         world.tell(name, stored, node="nodes/b")
     world.blobs.delete(stored.report_key)
     with pytest.raises(Refused, match="not in the store"):
         world.tell(name, stored)
+
+
+def test_a_report_among_the_blobs_of_another_node_is_not_found(world: Rehearsal) -> None:
+    world.open_epoch(1, 1)
+    name, stored = world.store(5, dp=1, epoch=1, rank=0, node="nodes/a")
+    data = world.blobs.get(name.report_key)
+    world.blobs.put_if_absent(name.stored_by("nodes/b").report_key, data)
+    world.blobs.delete(name.report_key)
+    world.clock.advance(31)
+    world.settle()
+    with pytest.raises(Refused, match="expected its own"):
+        world.tell(name, replace(stored, report_key=name.stored_by("nodes/b").report_key), node="nodes/b")
+    with pytest.raises(NotFound):
+        world.checkpoint(5)
+    world.blobs.put_if_absent(name.report_key, data)
+    world.clock.advance(31)
+    world.settle()
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+
+
+def test_shards_of_an_earlier_version_are_found_committed_and_removed_under_their_own_keys(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.tell(*world.store(5, dp=2, epoch=1, rank=0, earlier=True))
+    world.store(5, dp=2, epoch=1, rank=1, earlier=True)
+    world.clock.advance(31)
+    world.settle()
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+    keys = {stat.key for stat in world.blobs.list("trainer/")}
+    assert "trainer/shards/j.0.5.1.0.bin" in keys
+    assert len(keys) == 4
+    world.commit(10)
+    world.api.PruneCheckpoints(PruneCheckpointsRequest(job="jobs/j", keep_last=1), CALL)
+    for _ in range(2):
+        world.clock.advance(700)
+        world.settle()
+    assert not keys & {stat.key for stat in world.blobs.list("trainer/")}
 
 
 def test_agents_read_back_what_others_wrote(world: Rehearsal) -> None:

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
+from tutti.backbone.blobs import OF_NODE
 from tutti.backbone.files import Files, make_folders, overwrite
 from tutti.contracts.trainer.v1 import ExperienceName, StoreExperience
 
 _SUFFIX = ".experience"
 
 
-def experience_key(name: ExperienceName) -> str:
-    """The blob of an experience; its name holds the digest of its bytes."""
+def experience_key(name: ExperienceName, node: str) -> str:
+    """The blob of an experience that `node` (without `nodes/`) stores; its name holds the digest of its bytes."""
     job, digest = name.job.removeprefix("jobs/"), name.digest.removeprefix("blake3:")
-    return f"trainer/experiences/{job}/{name.line}/{name.iteration}/{digest}"
+    return f"trainer/experiences/{job}/{name.line}/{name.iteration}/{digest}{OF_NODE}{node}"
 
 
 class ExperienceSpool:

@@ -42,4 +42,4 @@ def test_what_is_half_written_or_damaged_holds_up_nothing(tmp_path: Path) -> Non
 
 def test_the_blob_is_named_by_job_line_iteration_and_content() -> None:
     name = experience(3).name
-    assert experience_key(name) == f"trainer/experiences/j/1/3/{name.digest.removeprefix('blake3:')}"
+    assert experience_key(name, "a") == f"trainer/experiences/j/1/3/{name.digest.removeprefix('blake3:')}=a"

@@ -81,9 +81,9 @@ class IoChild:
     """Its work as three lanes; each `step` of a lane does one thing and returns whether it did."""
 
     def __init__(
-        self, blobs: Blobs, files: Files, clock: Clock, *, state: Path, buffers: Path, spool: int, say: Say
+        self, blobs: Blobs, files: Files, clock: Clock, *, node: str, state: Path, buffers: Path, spool: int, say: Say
     ) -> None:
-        self._blobs, self._clock, self._say = blobs, clock, say
+        self._blobs, self._clock, self._node, self._say = blobs, clock, node, say
         self._pool = BufferPool(buffers)
         self._cache = Cache(state / "cache", blobs, files)
         self._spool = Spool(state / "spool", files, limit=spool, trouble=self._tell, lost=self._tell_lost)
@@ -150,7 +150,7 @@ class IoChild:
             self._spool.forget(_job_id(request.job), request.epoch)
             self._snapshots.popleft()
             return True
-        name = ShardName(_job_id(request.job), request.line, request.step, request.epoch, request.rank)
+        name = ShardName(_job_id(request.job), request.line, request.step, request.epoch, request.rank, self._node)
         if not self._spool.holds(name):
             if not self._spool.has_room_for(name):
                 self._trouble("spool", f"the spool is full: step {name.step} waits until an older one is stored")
@@ -205,7 +205,7 @@ class IoChild:
         if experience is None:
             return False
         name = experience.name
-        key = experience_key(name)
+        key = experience_key(name, self._node)
         try:
             self._blobs.put_if_absent(key, experience.data)
         except BlobExists as error:
@@ -350,9 +350,10 @@ def main() -> None:
     channel = BlockingChannel(socket.socket(fileno=int(sys.argv[1])), IoMessage)
     settings = IoSettings.from_json(sys.stdin.read())
     child = IoChild(
-        OwnedBlobs(open_blobs(settings.blobs), OWNER, agent_rights(OWNER, READS)),
+        OwnedBlobs(open_blobs(settings.blobs), OWNER, agent_rights(OWNER, READS, settings.node)),
         RealFiles(),
         SystemClock(),
+        node=settings.node,
         state=Path(settings.state),
         buffers=Path(settings.buffers),
         spool=settings.spool,

@@ -4,15 +4,25 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Self
 
+from tutti.checkpoints.keys import MANIFESTS, REPORTS, SHARDS
+
 OWNER = "trainer"
-READS = ("annotation", "committer", "ingest", "tokenization")
-"""The owners whose blobs an agent reads, beside its own."""
+READS = (
+    "annotation/",
+    MANIFESTS,
+    "ingest/conversations/",
+    "tokenization/",
+    REPORTS,
+    SHARDS,
+)
+"""Prefixes of the blobs that an agent reads: datasets, tokenizers, lines, and checkpoints of every node."""
 
 
 @dataclass(frozen=True)
 class IoSettings:
     """JSON on the child's standard input, because the URL of the blobs may hold a secret."""
 
+    node: str
     blobs: str
     state: str
     buffers: str

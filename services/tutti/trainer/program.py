@@ -138,6 +138,7 @@ def _serve(given: argparse.Namespace) -> int:
             io=(
                 io := ProcessIoLink(
                     IoSettings(
+                        node=settings.node,
                         blobs=loaded.values.blobs.url or data_dir.blobs_url,
                         state=str(state),
                         buffers=str(buffers),

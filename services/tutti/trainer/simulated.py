@@ -316,11 +316,19 @@ class SimulatedIoLink:
     """The real work of an I/O child, on the agent's own thread."""
 
     def __init__(
-        self, make_blobs: Callable[[], Blobs], files: Files, clock: Clock, *, state: Path, buffers: Path, spool: int = 4
+        self,
+        make_blobs: Callable[[], Blobs],
+        files: Files,
+        clock: Clock,
+        *,
+        node: str,
+        state: Path,
+        buffers: Path,
+        spool: int = 4,
     ) -> None:
         self.restarts, self.fate = 0, ""
         self._make_blobs, self._files, self._clock = make_blobs, files, clock
-        self._state, self._buffers, self._spool = state, buffers, spool
+        self._node, self._state, self._buffers, self._spool = node, state, buffers, spool
         self._said: list[IoMessage] = []
         self._child = self._start()
 
@@ -329,6 +337,7 @@ class SimulatedIoLink:
             self._make_blobs(),
             self._files,
             self._clock,
+            node=self._node,
             state=self._state,
             buffers=self._buffers,
             spool=self._spool,

@@ -8,10 +8,10 @@ up nothing. Receipts go when their attempt is given up; what was set aside then 
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tutti.backbone.files import Files, make_folders, publish
+from tutti.backbone.files import Files, make_folders, overwrite, publish
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import REPORTS, ShardName
 from tutti.checkpoints.report import ShardReport
@@ -60,6 +60,9 @@ class Spool:
             torn = name.endswith(_DATA) and name.removesuffix(_DATA) + _REPORT not in names
             if torn or name.endswith(".tmp"):
                 files.unlink(folder / name)
+        for waiting in list(self._names(_REPORT)):
+            with contextlib.suppress(CheckpointError):
+                self._address(waiting)
         files.fsync_folder(folder)
 
     def has_room_for(self, name: ShardName) -> bool:
@@ -124,6 +127,14 @@ class Spool:
             for name in list(self._names(suffix)):
                 if name.job == job and name.epoch <= epoch:
                     self._remove(self._path(name, suffix))
+
+    def _address(self, name: ShardName) -> None:
+        """Give a snapshot that an earlier version spooled the keys that its node may write. Raises CheckpointError."""
+        path = self._path(name, _REPORT)
+        report = ShardReport.decode(self._files.read(path))
+        if not report.name.node:
+            report = replace(report, name=report.name.stored_by(report.node))
+            overwrite(self._files, self._path(name, ".tmp"), path, [report.encode()])
 
     def _names(self, suffix: str) -> Iterator[ShardName]:
         for name, _ in self._files.list(self._folder):

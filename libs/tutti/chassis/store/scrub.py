@@ -26,7 +26,7 @@ BLOBS = "blobs"
 PIECE = 4 << 20
 LISTED = 1000
 """Blobs that are listed in one look."""
-_NAMED = re.compile(r".*/([0-9a-f]{64})(\.[A-Za-z0-9._-]+)?")
+_NAMED = re.compile(r".*/([0-9a-f]{64})(\.[A-Za-z0-9._-]+|=[a-z0-9][a-z0-9._-]*)?")  # it may end with a node
 _KINDS = tuple(str(kind) for kind in Kind)
 _MANIFEST = "manifest"
 """Expected of a manifest, instead of a digest of its bytes."""
