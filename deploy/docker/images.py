@@ -23,7 +23,7 @@ SERVERS = {
     "s3": "versity/versitygw:v1.8.0",
     "prometheus": "prom/prometheus:v3.5.0",
 }
-# No stand-in can be made of them offline, so no trial has run them: they are of the profile `observe` alone.
+# No stand-in is made of them, so no trial has run the images; deploy/local/traces.py runs the first two programs.
 UNTRIED = ("otel/opentelemetry-collector:0.138.0", "jaegertracing/jaeger:2.11.0", "grafana/grafana:11.6.0")
 DEBIAN = "http://deb.debian.org/debian"
 # Of the base image, so that builds inside trust what this machine trusts.

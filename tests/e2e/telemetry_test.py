@@ -5,6 +5,7 @@ dashboards and rules ask for, and an alert of a real Prometheus.
 import json
 import re
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,18 +23,11 @@ from tests.e2e.collector import Collector
 from tests.e2e.command import start, tiny, tutti
 from tests.promtool import alerts, rules, scraping
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "deploy" / "local"))
+from traces import HOPS
+
 ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 18.0  # less than after which the supervisor kills what is late
-HOPS = (
-    "tutti-host: tutti.pipeline.v1.PipelineService/CreateRun",
-    "tutti-host: handle ",
-    "tutti-host: tokenization worker tokenizations on ",
-    "tutti-host: scheduler jobs reconciler advances ",
-    "tutti-agent-a: nodes/a reports",
-    "tutti-agent-a: put trainer/reports/",
-    "tutti-host: committer commits reconciler advances ",
-    "tutti-host: handle tutti.committer.v1.Checkpoint",
-)
 WORDS = {"and", "or", "unless", "by", "on", "ignoring", "group_left", "le", "bool", "offset"}
 
 
