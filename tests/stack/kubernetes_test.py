@@ -80,6 +80,15 @@ def test_every_service_of_the_installation_has_a_pod_with_the_limits_of_the_comp
 
 
 @each_overlay
+def test_tutti_knows_every_setting_that_a_pod_gets_from_its_environment(overlay: str) -> None:
+    for name in {*installed_services(), "door", "agent"}:
+        (container, *_) = pods(overlay)[name]["spec"]["containers"]
+        given = {each["name"]: each.get("value", "1") for each in container["env"]}
+        read = set(load(environment=given).sources.values())
+        assert {f"${key}" for key in given if key.startswith("TUTTI_")} - read == {"$TUTTI_CONFIG"}, name
+
+
+@each_overlay
 def test_a_pod_has_no_rights_that_it_does_not_need(overlay: str) -> None:
     for name, pod in pods(overlay).items():
         spec = pod["spec"]
@@ -114,7 +123,7 @@ def test_what_keeps_running_reports_its_health_and_may_be_evicted_one_at_a_time(
     for name in {*installed_services(), "door", "agent"}:
         (container, *_) = pods("single")[name]["spec"]["containers"]
         check = " ".join(container["readinessProbe"]["exec"]["command"])
-        assert f"--check {name if name != 'agent' else chr(34) + 'agent-$TUTTI_NODE' + chr(34)}" in check
+        assert f"--check {name if name != 'agent' else chr(34) + 'agent-$POD_INDEX' + chr(34)}" in check
         assert "livenessProbe" not in container, "a store that is away would end every pod"
         assert name in budgets
 
@@ -183,7 +192,7 @@ def test_an_agent_is_given_the_token_and_the_key_of_its_node_alone(tmp_path: Pat
     def start(node: int) -> subprocess.CompletedProcess[str]:
         shutil.rmtree(settings, ignore_errors=True)
         settings.mkdir()
-        variables = {"TUTTI_NODE": str(node)}
+        variables = {"POD_INDEX": str(node)}
         return subprocess.run(
             ["sh", "-c", script], env=variables, capture_output=True, text=True, timeout=30, check=False
         )

@@ -68,13 +68,13 @@ def pod(
 
 
 NODE: Manifest = {
-    "name": "TUTTI_NODE",
+    "name": "POD_INDEX",
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}},
 }
 # The Secret of the agents has the token and the key of each; a pod copies its own, and only this container sees others.
 COPY_OF_NODE = """umask 077
-cp "/secret/$TUTTI_NODE.toml" /settings/tutti.toml && cp "/secret/$TUTTI_NODE.tokens" /settings/tokens && exit
-echo "no credentials for agent $TUTTI_NODE: run credentials.py --agents $((TUTTI_NODE + 1)) and apply its output" >&2
+cp "/secret/$POD_INDEX.toml" /settings/tutti.toml && cp "/secret/$POD_INDEX.tokens" /settings/tokens && exit
+echo "no credentials for agent $POD_INDEX: run credentials.py --agents $((POD_INDEX + 1)) and apply its output" >&2
 exit 1
 """
 

@@ -79,7 +79,7 @@ def agents(part: Mapping[str, Any]) -> list[Manifest]:
     """Node agents. Pod `agent-N` is the node N, with a volume of its own and a name that other ranks reach."""
     name = "agent"
     container = main_container(name, part)
-    container["args"] = [str(part["command"][0]), "--node", "$(TUTTI_NODE)"]
+    container["args"] = [str(part["command"][0]), "--node", "$(POD_INDEX)"]
     container["ports"] = [{"name": "metrics", "containerPort": METRICS}]
     container["env"] = [
         {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -88,7 +88,7 @@ def agents(part: Mapping[str, Any]) -> list[Manifest]:
         *container["env"],
     ]
     # A probe's command sees no variables of the pod, so a shell expands this one.
-    check = ["sh", "-c", " ".join([*CHECK, '"agent-$TUTTI_NODE"'])]
+    check = ["sh", "-c", " ".join([*CHECK, '"agent-$POD_INDEX"'])]
     container["readinessProbe"] = probe(check)
     container["startupProbe"] = {**probe(check), "failureThreshold": 36}
     container["volumeMounts"].append({"name": "shm", "mountPath": SHARED_MEMORY})
