@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test new-page assistant first-light-assistant bench-behaviour bench-stack examples mutants
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test kubernetes-test new-page assistant first-light-assistant bench-behaviour bench-stack examples mutants
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +138,9 @@ stack-up: $(SETUP) ## start real Kafka, Postgres and S3 servers here, without Do
 
 compose-test: setup ## run docker-compose.yml on a real Docker engine, with faults; starts an engine where none is (root)
 	@$(BIN)/python deploy/docker/trial.py
+
+kubernetes-test: setup ## apply deploy/kubernetes to a real control plane, built from Go modules; a pod of a training dies
+	@$(BIN)/python deploy/kubernetes/trial.py
 
 stack-down: $(SETUP) ## stop them; their data stay in build/servers/stack
 	@$(BIN)/python deploy/local/servers.py down

@@ -1,0 +1,106 @@
+"""The trial of deploy/kubernetes on a real control plane: `make kubernetes-test`.
+
+It builds etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl from their Go modules (once, in
+build/kubernetes), starts them on loopback with new certificates, and carries out the commands of
+docs/operations/containers.md:
+
+  apply   kubectl applies both overlays; the API server accepts every manifest, without a warning, and twice the same
+  nodes   with nodes, the scheduler places all pods and every workload rolls out; a budget refuses the second eviction;
+          a node is drained; agents are scaled, and replaced one after another
+
+The kubelets are a stand-in (kubelet.py): no container is run, no image is pulled, no network policy is enforced. Exit
+codes: 0 passed, 1 failed, 77 the programs cannot be built here.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "deploy" / name) for name in ("docker", "local"))]
+
+from deploy.kubernetes import cluster, kubelet, workloads  # noqa: E402
+from deploy.kubernetes.builds import VERSION, NoCluster, programs  # noqa: E402
+from deploy.kubernetes.cluster import NAMESPACE, Cluster  # noqa: E402
+from engine import TrialError, command, tell  # noqa: E402
+from processes import ServerError  # noqa: E402
+
+CACHE = ROOT / "build" / "kubernetes"
+FOLDER = CACHE / "trial"
+NO_CLUSTER = 77
+PARTS = ("apply", "nodes")
+NODES = ("node-1", "node-2", "node-3")
+GENERATIONS = r'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\n"}{end}'
+OUTSIDE = {
+    "--log": "kafka.example:9093",
+    "--database": "postgresql://admin:secret@db.example:5432/tutti",
+    "--blobs": "s3://key:secret@s3.example/tutti",
+}
+"""Stores of the overlay `managed`; nothing connects to them."""
+
+
+def trial(given: argparse.Namespace) -> None:
+    """Raises TrialError, NoCluster, ServerError."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    built = programs(CACHE)
+    began = time.monotonic()
+    with cluster.running(FOLDER, built) as found:
+        tell(f"Kubernetes {VERSION} answers at {found.address} after {time.monotonic() - began:.1f} s")
+        tell("STAND-INS: there are no kubelets; no container, image or network policy is tried.")
+        apply(found, "managed", FOLDER / "managed", OUTSIDE)
+        found.kubectl("delete", "namespace", NAMESPACE, "--timeout", "300s", seconds=320)
+        if given.until == "apply":
+            apply(found, "single", FOLDER / "secrets", {})
+            return
+        with kubelet.serving(found, NODES, FOLDER / "volumes") as kubelets:
+            apply(found, "single", FOLDER / "secrets", {})
+            workloads.roll_out(found)
+            workloads.evict(found, kubelets)
+            workloads.drain(found)
+            workloads.scale(found)
+            workloads.replace(found, kubelets)
+
+
+def apply(found: Cluster, overlay: str, secrets: Path, stores: dict[str, str]) -> None:
+    """Apply an overlay as the documentation says; again, nothing changes. Raises TrialError."""
+    folder = ROOT / "deploy" / "kubernetes"
+    options = [word for option in stores.items() for word in option]
+    found.kubectl("apply", "-f", "../base/namespace.yaml", folder=folder / overlay)
+    credentials = command([sys.executable, folder / "credentials.py", secrets, *options], seconds=180)
+    found.kubectl("apply", "-f", "-", text=credentials)
+    accepted = found.kubectl("apply", "-k", ".", folder=folder / overlay).splitlines()
+    kinds = Counter(line.partition("/")[0].partition(".")[0] for line in accepted)
+    print(f"{overlay}: the API server accepted {len(accepted)} manifests: "
+          f"{', '.join(f'{number} {kind}' for kind, number in sorted(kinds.items()))}", flush=True)  # fmt: skip
+    # The lines of kubectl do not tell: it always patches some lists, also where that changes nothing.
+    shown = ("get", "-k", ".", "-o", GENERATIONS)
+    before = found.kubectl(*shown, folder=folder / overlay).splitlines()
+    found.kubectl("apply", "-k", ".", folder=folder / overlay)
+    if changed := sorted(set(found.kubectl(*shown, folder=folder / overlay).splitlines()) - set(before)):
+        raise TrialError(f"{overlay}: applied again, these manifests changed what is stored: {changed}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="trial.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--until", choices=PARTS, default=PARTS[-1], help="the last part to carry out; %(default)s")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    try:
+        trial(given)
+    except NoCluster as error:
+        print(f"no trial: {error}", file=sys.stderr)
+        return NO_CLUSTER
+    except (TrialError, ServerError) as error:
+        print(f"FAILED: {error}\nlogs are in {FOLDER}", file=sys.stderr)
+        return 1
+    print(f"passed in {time.monotonic() - began:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
