@@ -1,9 +1,11 @@
 """A stand-in for the kubelets of a cluster, and for its provisioner of volumes.
 
 It registers nodes, renews their leases, and reports each pod that the scheduler binds as running and ready. Jobs
-succeed at once. It runs no container.
+succeed at once. It runs no container by itself: `maker` decides which pods have a program here.
 
-Promises: each node is a user of its own, whom the API server lets see and change only its own pods.
+Promises: each node is a user of its own, whom the API server lets read only what its pods name; a pod that was removed
+from the API is killed before its successor starts; a pod that is deleted is stopped within its grace period, and then
+removed.
 """
 
 import threading
@@ -17,16 +19,19 @@ from pathlib import Path
 
 from deploy.kubernetes.api import Api, ApiError, Manifest
 from deploy.kubernetes.cluster import Cluster, wait
+from deploy.kubernetes.containers import Container, Simulated
 from engine import TrialError, tell
 
 LOOK_SECONDS = 0.5
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 REGISTER_SECONDS = 180.0
+STOP_SECONDS = 30.0
 GONE = (404, 409)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 VOLUMES = "/api/v1/persistentvolumes"
 PROVISIONER = "tutti.dev/trial"
 ROOM = {"cpu": "32", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "110"}
+Maker = Callable[[Api, Manifest], Container | None]
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Event:
 @dataclass
 class _Pod:
     name: str
+    namespace: str
+    container: Container
     address: str
     started: str
     told: Manifest | None = None
@@ -71,6 +78,7 @@ class Kubelets:
         self._addresses = 0
         self._trouble = ""
         self.events: list[Event] = []
+        self.maker: Maker = lambda api, pod: None
 
     def start(self) -> None:
         """Register the nodes, and begin. Raises TrialError."""
@@ -85,10 +93,17 @@ class Kubelets:
         wait(lambda: not unready(), REGISTER_SECONDS, lambda: f"{', '.join(unready())} to be ready; {self._trouble}")
 
     def stop(self) -> None:
-        """Report nothing any more."""
+        """Stop all programs of pods."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
+        containers = [pod.container for node in self._nodes for pod in node.pods.values()]
+        deadline = time.monotonic() + STOP_SECONDS
+        while containers and time.monotonic() < deadline:
+            containers = [each for each in containers if not each.stop(STOP_SECONDS / 2)]
+            time.sleep(LOOK_SECONDS)
+        for each in containers:
+            each.kill()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -179,23 +194,26 @@ class Kubelets:
         present = {pod["metadata"]["uid"] for pod in pods}
         for uid in set(node.pods) - present:
             gone = node.pods.pop(uid)
+            gone.container.kill()
             self._note("killed", gone, node)
 
     def _sync(self, node: _Node, pod: Manifest) -> None:
         about = pod["metadata"]
         known = node.pods.get(about["uid"])
         if "deletionTimestamp" in about:
-            self._remove(node, pod)
+            if known is None or known.container.stop(float(about.get("deletionGracePeriodSeconds") or 0)):
+                self._remove(node, pod)
             return
         if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             return
         if known is None:
+            container = self.maker(node.api, pod) or Simulated()
             self._addresses += 1
             address = f"10.244.{self._addresses // 250}.{self._addresses % 250 + 1}"
-            known = node.pods[about["uid"]] = _Pod(about["name"], address, _now())
+            known = node.pods[about["uid"]] = _Pod(about["name"], about["namespace"], container, address, _now())
             self._note("started", known, node)
-        once = "batch.kubernetes.io/job-name" in about["labels"]
-        self._tell(node, pod, known, _status(pod, known, node, once=once))
+        ready, once = known.container.look(), "batch.kubernetes.io/job-name" in about["labels"]
+        self._tell(node, pod, known, _status(pod, known, node, ready=ready, once=once))
 
     def _tell(self, node: _Node, pod: Manifest, known: _Pod, status: Manifest) -> None:
         essence = {key: status[key] for key in ("phase", "containerStatuses")}
@@ -222,7 +240,7 @@ class Kubelets:
 
 @contextmanager
 def serving(cluster: Cluster, names: Sequence[str], volumes: Path) -> Iterator[Kubelets]:
-    """Yield the kubelets of nodes of these names. Raises TrialError."""
+    """Yield the kubelets of nodes of these names; all their programs are stopped at the end. Raises TrialError."""
     kubelets = Kubelets(cluster, names, volumes)
     try:
         kubelets.start()
@@ -231,10 +249,10 @@ def serving(cluster: Cluster, names: Sequence[str], volumes: Path) -> Iterator[K
         kubelets.stop()
 
 
-def _status(pod: Manifest, known: _Pod, node: _Node, *, once: bool) -> Manifest:
+def _status(pod: Manifest, known: _Pod, node: _Node, *, ready: bool, once: bool) -> Manifest:
     """Return the status of a pod; one that runs `once` has succeeded."""
     now = _now()
-    ready = not once
+    ready = ready and not once
     state: Manifest = (
         {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": known.started, "finishedAt": known.started}}
         if once
@@ -257,7 +275,7 @@ def _status(pod: Manifest, known: _Pod, node: _Node, *, once: bool) -> Manifest:
                 "imageID": "",
                 "ready": ready,
                 "started": ready,
-                "restartCount": 0,
+                "restartCount": known.container.restarts,
                 "state": state,
             }
             for each in pod["spec"]["containers"]

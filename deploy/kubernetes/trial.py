@@ -7,6 +7,8 @@ docs/operations/containers.md:
   apply   kubectl applies both overlays; the API server accepts every manifest, without a warning, and twice the same
   nodes   with nodes, the scheduler places all pods and every workload rolls out; a budget refuses the second eviction;
           a node is drained; agents are scaled, and replaced one after another
+  gang    the pods of the agents are processes; one dies while a training runs on both: the training goes on from its
+          last decision, and ends with the states of an undisturbed one
 
 The kubelets are a stand-in (kubelet.py): no container is run, no image is pulled, no network policy is enforced. Exit
 codes: 0 passed, 1 failed, 77 the programs cannot be built here.
@@ -22,16 +24,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), *(str(ROOT / "deploy" / name) for name in ("docker", "local"))]
 
-from deploy.kubernetes import cluster, kubelet, workloads  # noqa: E402
+from deploy.kubernetes import cluster, gang, kubelet, workloads  # noqa: E402
 from deploy.kubernetes.builds import VERSION, NoCluster, programs  # noqa: E402
 from deploy.kubernetes.cluster import NAMESPACE, Cluster  # noqa: E402
 from engine import TrialError, command, tell  # noqa: E402
 from processes import ServerError  # noqa: E402
 
+from tutti.chassis.errors import Problem  # noqa: E402
+
 CACHE = ROOT / "build" / "kubernetes"
 FOLDER = CACHE / "trial"
 NO_CLUSTER = 77
-PARTS = ("apply", "nodes")
+PARTS = ("apply", "nodes", "gang")
 NODES = ("node-1", "node-2", "node-3")
 GENERATIONS = r'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\n"}{end}'
 OUTSIDE = {
@@ -46,6 +50,7 @@ def trial(given: argparse.Namespace) -> None:
     """Raises TrialError, NoCluster, ServerError."""
     CACHE.mkdir(parents=True, exist_ok=True)
     built = programs(CACHE)
+    gang.stop(FOLDER / "stack")
     began = time.monotonic()
     with cluster.running(FOLDER, built) as found:
         tell(f"Kubernetes {VERSION} answers at {found.address} after {time.monotonic() - began:.1f} s")
@@ -62,6 +67,8 @@ def trial(given: argparse.Namespace) -> None:
             workloads.drain(found)
             workloads.scale(found)
             workloads.replace(found, kubelets)
+            if given.until == "gang":
+                gang.restart(found, kubelets, FOLDER, steps=given.steps)
 
 
 def apply(found: Cluster, overlay: str, secrets: Path, stores: dict[str, str]) -> None:
@@ -88,14 +95,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="trial.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--until", choices=PARTS, default=PARTS[-1], help="the last part to carry out; %(default)s")
+    parser.add_argument("--steps", type=int, default=1000, help="steps of the training; %(default)s")
     given = parser.parse_args(arguments)
+    if given.steps % gang.EVERY or given.steps <= gang.LEAST:
+        parser.error(f"--steps {given.steps}: expected a multiple of {gang.EVERY} above {gang.LEAST}")
     began = time.monotonic()
     try:
         trial(given)
     except NoCluster as error:
         print(f"no trial: {error}", file=sys.stderr)
         return NO_CLUSTER
-    except (TrialError, ServerError) as error:
+    except (TrialError, ServerError, Problem) as error:
         print(f"FAILED: {error}\nlogs are in {FOLDER}", file=sys.stderr)
         return 1
     print(f"passed in {time.monotonic() - began:.0f} s")

@@ -289,7 +289,7 @@ def _parser() -> argparse.ArgumentParser:
                 "--replicated", action="store_true", help="a new stack has three brokers, and Postgres with a standby"
             )
         if command in (run, up, _keep):
-            made.add_argument("--agents", type=int, choices=range(1, 9), default=2)
+            made.add_argument("--agents", type=int, choices=range(9), default=2)
             made.add_argument("--copies", type=int, choices=(1, 2, 3), default=1, help="replicas of each service")
             made.add_argument("--copies-of", action="append", default=[], choices=installed_services(),
                               metavar="SERVICE", help="copies of these alone; may be repeated")  # fmt: skip
