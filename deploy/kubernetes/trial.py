@@ -15,6 +15,7 @@ codes: 0 passed, 1 failed, 77 the programs cannot be built here.
 """
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
@@ -34,7 +35,7 @@ from tutti.chassis.errors import Problem  # noqa: E402
 
 CACHE = ROOT / "build" / "kubernetes"
 FOLDER = CACHE / "trial"
-NO_CLUSTER = 77
+NO_CLUSTER, INTERRUPTED = 77, 130
 PARTS = ("apply", "nodes", "gang")
 NODES = ("node-1", "node-2", "node-3")
 GENERATIONS = r'jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation}{"\n"}{end}'
@@ -99,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.steps % gang.EVERY or given.steps <= gang.LEAST:
         parser.error(f"--steps {given.steps}: expected a multiple of {gang.EVERY} above {gang.LEAST}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped then too
     began = time.monotonic()
     try:
         trial(given)
@@ -108,6 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TrialError, ServerError, Problem) as error:
         print(f"FAILED: {error}\nlogs are in {FOLDER}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     print(f"passed in {time.monotonic() - began:.0f} s")
     return 0
 
