@@ -251,7 +251,7 @@ def _stack(data_dir: Path, secrets: Path) -> Iterator[dict[str, str]]:
 def stop(data_dir: Path) -> None:
     """Stop the services and their servers, also those that a killed trial left. Raises TrialError."""
     if data_dir.exists():
-        command([sys.executable, LOCAL / "stack.py", "down", "--data-dir", data_dir], seconds=180)
+        command([sys.executable, LOCAL / "stack.py", "down", "--data-dir", data_dir], seconds=UP_SECONDS)
 
 
 def _undisturbed(data_dir: Path, sets: Sequence[str]) -> dict[int, str]:
