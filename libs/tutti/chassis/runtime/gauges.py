@@ -7,7 +7,7 @@ that hangs delays no scrape for longer than READ_SECONDS, and hides no number of
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -65,22 +65,27 @@ class Waiting(Collector):
             lag.add_metric([name, topic], count)
         return [unsent, tasks, dead, lag, missing, alone]
 
-    def _counted(self) -> Iterator[tuple[str, "_Rows"]]:
+    def _counted(self) -> dict[str, "_Rows"]:
         """Counts of the rows of each service, without those whose database is away."""
+        found = {}
         for name, (units, machinery) in self._services.items():
             try:
-                yield name, units.run(partial(_read, machinery, self._paired), isolation=Isolation.READ_COMMITTED)
+                found[name] = units.run(partial(_read, machinery, self._paired), isolation=Isolation.READ_COMMITTED)
             except Exception as error:
                 log.warning("%s has no metrics: %s", name, error)
+        return found
 
-    def _lags(self) -> Iterator[tuple[tuple[str, str], int]]:
+    def _lags(self) -> dict[tuple[str, str], int]:
         """Records not yet handled, by service and topic; none where the log is away."""
         try:
-            for name, (_, machinery) in self._services.items():
-                for topic, count in _lag(self._events, machinery).items():
-                    yield (name, topic), count
+            return {
+                (name, topic): count
+                for name, (_, machinery) in self._services.items()
+                for topic, count in _lag(self._events, machinery).items()
+            }
         except Exception as error:
             log.warning("the consumer lag has no metrics: %s", error)
+            return {}
 
 
 class Cached(Collector):
@@ -126,8 +131,8 @@ def waits_for_standby(tx: Transaction) -> bool:
 class _InTime(Generic[K, V]):
     """Reads in a thread of its own, because a call to a server that hangs takes 30 s or more."""
 
-    def __init__(self, each: Callable[[], Iterable[tuple[K, V]]]) -> None:
-        self._each, self._lock = each, threading.Lock()
+    def __init__(self, find: Callable[[], dict[K, V]]) -> None:
+        self._find, self._lock = find, threading.Lock()
         self._reading: _Reading[K, V] | None = None
 
     def read(self) -> "_Reading[K, V]":
@@ -140,7 +145,7 @@ class _InTime(Generic[K, V]):
 
     def _run(self, reading: "_Reading[K, V]") -> None:
         try:
-            reading.found.update(self._each())
+            reading.found = self._find()
         finally:
             reading.over.set()
 
