@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.browser.campaign import CampaignServer, campaign_server, pair_lines
 from tests.browser.chromium import chromium
@@ -763,6 +763,51 @@ def test_an_owner_leaves_a_flagged_pair_out_and_counts_it_again(
     owner.context.close()
 
 
+def retract_guideline(server: CampaignServer, name: str) -> None:
+    """The guideline of a campaign is replaced, and what was judged by it counts no more."""
+    with connect(server.data_dir) as client:
+        old = client.annotation.GetCampaign(GetRequest(name=name)).guideline
+        update = UpdateGuidelineRequest(request_id="update", name=name, text="Prefer what is true.")
+        client.annotation.UpdateGuideline(update)
+        request = RetractGuidelineRequest(request_id="retract", campaign=name, version=old, reason="it was wrong")
+        client.annotation.RetractGuideline(request)
+
+
+def test_an_old_answer_of_the_server_that_comes_late_changes_nothing(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    """The page asks twice for its state when a guideline was retracted; one answer comes after the new one is read."""
+    server.campaign("late", "ada", pairs=pair_lines(3))
+    ada = annotate("ada", "late")
+    ada.begin()
+    ada.judge("1")
+    ada.judge("1")
+    ada.saved()
+    asked: list[Route] = []
+    late: list[APIResponse] = []
+
+    def hold_the_first(route: Route) -> None:
+        asked.append(route)
+        if len(asked) > 1:
+            route.continue_()
+        else:
+            late.append(route.fetch())
+
+    retract_guideline(server, "campaigns/late")
+    ada.page.route("**/annotation/late/state.json", hold_the_first)
+    ada.page.keyboard.press("1")
+    expect(ada.page.get_by_role("heading", name="The guideline has changed")).to_be_visible(timeout=30_000)
+    ada.page.keyboard.press("Enter")
+    ada.shown()
+    (held,) = late
+    assert held.json()["state"] == "guideline_changed"
+    with ada.page.expect_response("**/annotation/late/state.json"):
+        asked[0].fulfill(response=held)
+    assert len({ada.judge("5") for _ in range(3)}) == 3
+    ada.saved()
+    expect(ada.page.locator("#progress")).to_have_text("3 of 3")
+
+
 def test_pairs_of_a_retracted_guideline_are_shown_again_on_the_open_page(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
@@ -771,13 +816,7 @@ def test_pairs_of_a_retracted_guideline_are_shown_again_on_the_open_page(
     ada.begin()
     judged = {ada.judge("1"), ada.judge("1")}
     ada.saved()
-    name = "campaigns/retracted"
-    with connect(server.data_dir) as client:
-        old = client.annotation.GetCampaign(GetRequest(name=name)).guideline
-        update = UpdateGuidelineRequest(request_id="update", name=name, text="Prefer what is true.")
-        client.annotation.UpdateGuideline(update)
-        request = RetractGuidelineRequest(request_id="retract", campaign=name, version=old, reason="it was wrong")
-        client.annotation.RetractGuideline(request)
+    retract_guideline(server, "campaigns/retracted")
     ada.page.keyboard.press("1")
     expect(ada.page.get_by_role("heading", name="The guideline has changed")).to_be_visible(timeout=30_000)
     ada.page.keyboard.press("Enter")

@@ -52,6 +52,7 @@ class Desk {
     this.isAnswered = false; // whether an answer of the owner was announced and not looked at
     this.seen = 0; // answers of the owner that were looked at
     this.message = null; // a message to the owner that was not acknowledged
+    this.looks = 0; // how often the server was asked how the annotator stands: of answers that cross, the newest counts
     this.hasBegun = false; // whether the server has been asked while it gave out pairs: the guideline comes before the first
   }
 
@@ -106,12 +107,16 @@ class Desk {
   // Asks how the annotator stands; then shows the next pair, or why there is none. `empty`: no pair was given just now.
   async look({ empty = false } = {}) {
     clearTimeout(this.timer);
+    const turn = ++this.looks;
     const before = this.standing;
     try {
-      this.standing = await this.calls.state();
+      const standing = await this.calls.state();
+      if (turn !== this.looks) return;
+      this.standing = standing;
       if (!before || JSON.stringify(before.axes) !== JSON.stringify(this.standing.axes)) this.scores.show(this.standing.axes);
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
+      if (turn !== this.looks) return;
       if (failure.kind === OFFLINE && !this.standing) await this.unshelve();
       if (this.calls.isReplaced) this.putAside();
       if (!this.pair) this.panelOf(failure);
@@ -181,6 +186,7 @@ class Desk {
   async lease() {
     if (this.isLeasing) return;
     this.isLeasing = true;
+    let isEmpty = false;
     try {
       const { pairs, state } = await this.calls.post("leases", { count: AHEAD });
       const known = new Set([this.pair?.id, ...this.queue.map((each) => each.pair.id)]);
@@ -189,7 +195,7 @@ class Desk {
       this.shelve();
       if (this.standing) this.standing.state = state;
       if (!this.pair && this.queue.length && !this.asksToRead) this.showNext();
-      else if (!this.pair && !this.queue.length && !this.asksToRead) await this.look({ empty: true });
+      else isEmpty = !this.pair && !this.queue.length && !this.asksToRead;
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
       if (!this.pair) this.panelOf(failure);
@@ -197,6 +203,7 @@ class Desk {
     } finally {
       this.isLeasing = false;
     }
+    if (isEmpty) await this.look({ empty: true });
   }
 
   received(receipt, batch) {
