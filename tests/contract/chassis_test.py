@@ -36,7 +36,7 @@ from tutti.chassis.store import audit, taskrows
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.limits import Limit, Limits
 from tutti.chassis.store.resources import Resource
-from tutti.chassis.store.unit import Unit, Units
+from tutti.chassis.store.unit import Raced, Unit, Units
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_DONE,
@@ -391,6 +391,22 @@ def test_a_poison_event_parks_its_subject_until_it_is_replayed(bench: Bench) -> 
     assert reader.consumer.dead_letters() == []
     with pytest.raises(NotFound):
         reader.consumer.settle(letter.id, discard=True)
+
+
+def test_a_handler_that_another_process_overtakes_is_run_again(bench: Bench) -> None:
+    """Both write the same new row: nothing is wrong with the event, so it is no dead letter."""
+    seen = list[int]()
+
+    def on_job(unit: Unit, events: Sequence[Event]) -> None:
+        seen.append(len(events))
+        if len(seen) <= 2:
+            raise Raced("the row was written by another")
+
+    bench.create()
+    drain(bench.relay())
+    consumer = bench.consumer(Consumed(Job, on_job))
+    drain(consumer)
+    assert (seen, consumer.dead_letters()) == ([1, 1, 1], [])
 
 
 def test_rubbish_is_a_dead_letter_and_an_unknown_type_is_skipped(bench: Bench) -> None:

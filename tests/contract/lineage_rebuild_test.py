@@ -22,6 +22,7 @@ MANIFEST = graph.Testimony(tuple(SHARDS), tuple(Edge(INGEST, shard.name, "read")
 
 class Place(Protocol):
     db: Database
+    overlaps: bool
 
     def client(self) -> Database: ...
 
@@ -126,6 +127,27 @@ def test_a_list_for_an_earlier_rebuild_does_not_count(bench: Bench) -> None:
     bench.units.run(bench.rebuild.begin)
     bench.units.run(lambda unit: bench.rebuild.listed(unit, plural, rebuild))
     assert plural in bench.units.run(bench.rebuild.unlisted)
+
+
+def test_the_leader_and_a_consumer_may_add_the_same_rows_at_the_same_time(bench: Bench, database_place: Place) -> None:
+    said = graph.Testimony((Vertex("jobs/new", "job"),), (Edge(DEDUP, "jobs/new", "trained"),))
+    runs = list[None]()
+
+    def admit(unit: Unit) -> None:
+        bench.tables.admit(unit, said)
+        bench.tables.note_manifest(unit, key="new.json", resource=DEDUP, kind="dedup")
+
+    def be_overtaken(unit: Unit) -> None:
+        known = bench.tables.vertex(unit, "jobs/new")
+        runs.append(None)
+        if len(runs) == 1 and database_place.overlaps:
+            assert known is None
+            bench.another(database_place.client()).run(admit, isolation=Isolation.READ_COMMITTED)
+        admit(unit)
+
+    bench.units.run(be_overtaken)
+    assert len(runs) >= (2 if database_place.overlaps else 1)
+    assert said.edges[0] in bench.units.run(lambda unit: list(bench.tables.edges_of(unit, ["jobs/new"], up=True)))
 
 
 def test_events_that_are_handled_during_rebuilds_lose_no_row(bench: Bench, database_place: Place) -> None:

@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, select, update
 
-from tutti.backbone.database import Conflict
 from tutti.chassis.errors import CorruptRow, NotFound
 from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import micros
-from tutti.chassis.store.unit import Raced, Unit
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.committer.decision import Progress, ShardState
 from tutti.committer.epochs import OpenEpoch
@@ -114,7 +113,7 @@ class Records:
         """Write the row that this unit locked, or the first one of its job."""
         table, values = self.tables.epochs, sealed(self.tables.epochs, asdict(row))
         if unit.tx.execute(update(table).where(table.c.job == row.job).values(values)).rowcount == 0:
-            _insert(unit, table, values)
+            unit.insert_new(table, [values])
 
     def jobs(self, unit: Unit) -> list[str]:
         return list(unit.tx.execute(select(self.tables.epochs.c.job).order_by(self.tables.epochs.c.job)).scalars())
@@ -178,7 +177,7 @@ class Records:
         return [_shard(row) for row in unit.tx.execute(query, {"reader": reader, "now": now}).all()]
 
     def add_shard(self, unit: Unit, row: ShardRow) -> None:
-        _insert(unit, self.tables.shards, {**asdict(row), "state": row.state.value})
+        unit.insert_new(self.tables.shards, [{**asdict(row), "state": row.state.value}])
 
     def put_shard(self, unit: Unit, row: ShardRow, **changes: Any) -> ShardRow:
         changed = replace(row, **changes)
@@ -200,7 +199,7 @@ class Records:
         """Sealed epochs of the job may have blobs in the store that nothing names; the last word of them is now."""
         table, values = self.tables.remains, {"since": micros(unit.now)}
         if unit.tx.execute(update(table).where(table.c.job == job).values(values)).rowcount == 0:
-            _insert(unit, table, {"job": job, **values})
+            unit.insert_new(table, [{"job": job, **values}])
 
     def remains_since(self, unit: Unit, job: str) -> int:
         """0 when none are known of."""
@@ -243,7 +242,7 @@ class Records:
         return self._decisions(unit)
 
     def add_decision(self, unit: Unit, row: DecisionRow) -> None:
-        _insert(unit, self.tables.decisions, sealed(self.tables.decisions, asdict(row)))
+        unit.insert_new(self.tables.decisions, [sealed(self.tables.decisions, asdict(row))])
 
     def mark_decision(self, unit: Unit, name: str, **marks: int) -> None:
         """Set `published`, `pruned_at` or `swept`: what is not under the row's digest."""
@@ -256,7 +255,7 @@ class Records:
         found = select(table.c.epoch).where(table.c.name == name, table.c.epoch == epoch)
         if unit.tx.execute(found).first() is not None:
             return False
-        _insert(unit, table, {"name": name, "epoch": epoch, "state_digest": state_digest})
+        unit.insert_new(table, [{"name": name, "epoch": epoch, "state_digest": state_digest}])
         return True
 
     def damaged(self, unit: Unit) -> list[str]:
@@ -302,14 +301,6 @@ def _claimable(shards: Table, *, skip_locked: bool) -> Select[Any]:
 def line_name(job: str, line: int) -> str:
     """The name of the resource, `lines/{job}/{line}`."""
     return f"lines/{job}/{line}"
-
-
-def _insert(unit: Unit, table: Table, values: dict[str, Any]) -> None:
-    """A new row; when a replica wrote the same key since we looked, the unit is run again and finds it."""
-    try:
-        unit.savepoint(lambda: unit.tx.execute(insert(table), values))
-    except Conflict as error:
-        raise Raced(f"a row of {table.name} was written by another at the same time") from error
 
 
 def _values(row: Any) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 Promises: all replicas of the service sign with one key; the private key leaves neither the database nor this process.
 """
 
-from sqlalchemy import Column, LargeBinary, MetaData, insert, select
+from sqlalchemy import Column, LargeBinary, MetaData, select
 
 from tutti.backbone import Randomness
-from tutti.backbone.database import Conflict
 from tutti.chassis.identity.signatures import SEED_BYTES, SigningKey
 from tutti.chassis.store.tables import NAME, declare
-from tutti.chassis.store.unit import Raced, Unit
+from tutti.chassis.store.unit import Unit
 
 RELEASES = "releases"
 
@@ -32,8 +31,5 @@ class SigningKeys:
         if row is not None:
             return SigningKey(bytes(row.seed))
         seed = self._randomness.bits(8 * SEED_BYTES).to_bytes(SEED_BYTES, "big")
-        try:
-            unit.savepoint(lambda: unit.tx.execute(insert(self.table).values(purpose=RELEASES, seed=seed)))
-        except Conflict as error:
-            raise Raced("the signing key was made by another at the same time") from error
+        unit.insert_new(self.table, [{"purpose": RELEASES, "seed": seed}])
         return SigningKey(seed)

@@ -16,7 +16,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
-    insert,
     select,
     update,
 )
@@ -81,13 +80,13 @@ class Tables:
             known = self.vertex(unit, vertex.name)
             values = {"kind": vertex.kind, "digest": vertex.digest, "label": vertex.label}
             if known is None:
-                unit.tx.execute(insert(self.vertices), {"name": vertex.name, **values})
+                unit.insert_new(self.vertices, [{"name": vertex.name, **values}])
             elif known != vertex:
                 unit.tx.execute(update(self.vertices).where(self.vertices.c.name == vertex.name).values(**values))
         known_edges = {(edge.parent, edge.child) for edge in self._between(unit, said.edges)}
         fresh = {(edge.parent, edge.child): edge for edge in said.edges if (edge.parent, edge.child) not in known_edges}
         rows = [{"parent": e.parent, "child": e.child, "relation": e.relation} for e in fresh.values()]
-        unit.tx.insert(self.edges, rows)
+        unit.insert_new(self.edges, rows)
 
     def _between(self, unit: Unit, edges: Iterable[Edge]) -> Iterator[Edge]:
         return self.edges_of(unit, sorted({edge.child for edge in edges}), up=True)
@@ -124,7 +123,7 @@ class Tables:
         if not key or unit.tx.execute(_manifest(self.manifests), named).first():
             return False
         values = {**named, "kind": kind, "state": Reading.UNREAD.value}
-        unit.tx.execute(insert(self.manifests), values)
+        unit.insert_new(self.manifests, [values])
         return True
 
     def drop_manifests(self, unit: Unit, resource: str) -> None:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import Select, Table, bindparam, delete, func, select, update
 
 from tutti.backbone import Record
-from tutti.backbone.database import Conflict
 from tutti.chassis.store.statements import among, prepared
 from tutti.chassis.store.tables import from_micros, micros
-from tutti.chassis.store.unit import Raced, Unit
+from tutti.chassis.store.unit import Unit
 
 MAX_ERROR = 2000
 MAX_NAME_BYTES = 1000
@@ -76,10 +75,7 @@ class DeadLetters:
             "error": None if error is None else escaped(error)[:MAX_ERROR],
             "died_at": micros(unit.now),
         }
-        try:
-            unit.savepoint(lambda: unit.tx.execute(insert(unit.tables.dead_letters).values(row)))
-        except Conflict as refused:
-            raise Raced(f"another member of {self._group} put {id} aside") from refused
+        unit.insert_new(unit.tables.dead_letters, [row])
 
     def find(self, unit: Unit, id: str) -> DeadLetter | None:
         """A dead one, by its event's id."""

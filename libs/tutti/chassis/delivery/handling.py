@@ -198,6 +198,8 @@ class Handling:
             unit.savepoint(lambda: self._take(unit, run, known))
         except _Lost as error:
             raise Raced(f"another member of {self._group} handled some of the same events") from error
+        except Raced:
+            raise
         except Exception as error:
             if isinstance(error, DatabaseError) and not isinstance(error, _POISON):
                 raise

@@ -6,7 +6,7 @@ read; whoever waits for events or tasks is woken after the commit.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from sqlalchemy import MetaData, Table, Update, bindparam, update
 
 from tutti.backbone import Clock, Database, Isolation, Kind, Randomness, Transaction, uuid7
+from tutti.backbone.database import Conflict
 from tutti.chassis.errors import EmitRefused, FencedOff, TooLarge
 from tutti.chassis.events.catalog import EventType, event_type
 from tutti.chassis.events.event import MAX_PAYLOAD_BYTES, Event, headers
@@ -126,6 +127,13 @@ class Unit:
             self.held, self._changes = held, changes
             del self._outgoing[outgoing:]
             raise
+
+    def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that this unit did not find; if another has written one since, the unit is run again."""
+        try:
+            self.tx.savepoint(lambda: self.tx.insert(table, rows))
+        except Conflict as error:
+            raise Raced(f"a row of {table.name} was written by another at the same time") from error
 
     def fence(self, lease: Lease) -> None:
         """Lock the lease's row as its holder. Raises FencedOff."""
