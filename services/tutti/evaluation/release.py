@@ -118,6 +118,7 @@ class Releases:
         found = rules.findings([_figures(each) for each in compared], limits(spec))
         passed = all(each.passed for each in found)
         simulated = all(each.simulated for each in compared)
+        mixed = not simulated and any(each.simulated for each in compared)
         numbers = {each.name: number for number, each in enumerate(compared)}
         body: dict[str, JsonValue] = {
             "comparisons": [each.content_digest for each in spec.comparisons],
@@ -128,13 +129,16 @@ class Releases:
             "simulated": simulated,
             "state_digest": state,
         }
+        if mixed:  # left out otherwise, so that other releases have the content that they always had
+            body["mixed"] = True
         manifest = Manifest(Kind.RELEASE, body, (), version.producer("evaluation"))
         result = publish(self._host.blobs, "evaluation", manifest, data_bytes=0)
 
         def fill(unit: Unit, done: Release) -> None:
             done.result.CopyFrom(result)
             done.standing = STANDING_ACTIVE if passed else STANDING_REFUSED
-            done.checkpoint, done.state_digest, done.simulated = checkpoint, state, simulated
+            done.checkpoint, done.state_digest = checkpoint, state
+            done.simulated, done.mixed = simulated, mixed
             done.findings.extend(_finding(each) for each in found)
             done.evidence.extend(Evidence(resource=item.resource, digest=item.digest) for item in relied)
             if not passed:

@@ -119,9 +119,10 @@ def stub(world: Simulation) -> ReleaseServiceStub:
     return ReleaseServiceStub(world.channel("evaluation"))
 
 
-def made(world: Simulation, stub: ReleaseServiceStub, name: str, comparison: str = "comparisons/x") -> Release:
+def made(world: Simulation, stub: ReleaseServiceStub, name: str, *comparisons: str) -> Release:
     spec = ReleaseSpec(win=0.5, gap=0.2, kl=15.0)
-    spec.comparisons.append(ReleasedComparison(name=comparison, content_digest=f"blake3:{comparison}"))
+    for comparison in comparisons or ("comparisons/x",):
+        spec.comparisons.append(ReleasedComparison(name=comparison, content_digest=f"blake3:{comparison}"))
     create = CreateReleaseRequest(request_id=name, name=name, spec=spec)
     for _ in range(2):
         world.insist(lambda: stub.CreateRelease(create))
@@ -198,10 +199,22 @@ def test_a_release_by_the_judgements_of_people_relies_on_their_campaign(
     OWNERS[-1].add(campaign := Campaign(name="campaigns/people"))
     campaign.result.content_digest = "blake3:people"
     release = made(world, stub, "releases/a")
-    assert not release.simulated
+    assert (release.simulated, release.mixed) == (False, False)
     assert ("campaigns/people", "blake3:people") in {(each.resource, each.digest) for each in release.evidence}
     campaign.result.content_digest = AGAIN
     assert later(world, stub, "releases/a").standing == STANDING_STALE
+
+
+def test_a_release_says_when_people_and_simulated_annotators_have_judged(
+    world: Simulation, stub: ReleaseServiceStub
+) -> None:
+    people = compared("comparisons/people")
+    people.simulated = False
+    OWNERS[-1].add(people)
+    simulated, mixed = made(world, stub, "releases/a"), made(world, stub, "releases/b", "comparisons/x", people.name)
+    assert (simulated.simulated, simulated.mixed, mixed.simulated, mixed.mixed) == (True, False, False, True)
+    assert "mixed" not in json.loads(simulated.statement)
+    assert json.loads(mixed.statement)["mixed"] is True
 
 
 def test_a_release_does_not_rely_on_what_shaped_the_writer_of_judged_answers(

@@ -52,7 +52,8 @@ def extend(group: click.Group) -> None:
         if wrong := problem(found, key):
             raise Failure(f"{found.name} does not verify: {wrong}")
         told = {"release": found.name, "checkpoint": found.checkpoint, "state_digest": found.state_digest}
-        print_one({**told, "key": key, "evidence": len(found.evidence), "simulated": found.simulated}, output)
+        judged = {"simulated": found.simulated, "mixed": found.mixed}
+        print_one({**told, "key": key, "evidence": len(found.evidence), **judged}, output)
 
     @group.command("key", short_help="Print the public key that verifies releases.")
     @connection_options

@@ -55,7 +55,8 @@ class ReleaseStage(StageDef):
             return f"refused: {work.reason}"
         passed = ", ".join(f"{each.rule} {each.seen:.3g} (limit {each.limit:.3g})" for each in work.findings)
         who = "simulated judgements" if work.simulated else "judgements of people"
-        return f"{work.checkpoint} passed by {who}: {passed}"
+        also = " and simulated judgements" if work.mixed else ""
+        return f"{work.checkpoint} passed by {who}{also}: {passed}"
 
 
 def _limits(recipe: Recipe) -> dict[Rule, float]:

@@ -224,6 +224,7 @@ class Release(_message.Message):
     STATEMENT_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    MIXED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -246,6 +247,8 @@ class Release(_message.Message):
     """signature of the statement: Ed25519, in hexadecimal. Empty for a refused release."""
     key: _builtins.str
     """key that verifies the signature: an Ed25519 public key, in hexadecimal."""
+    mixed: _builtins.bool
+    """mixed is true if people made some of the judgements, and simulated annotators the others."""
     @_builtins.property
     def spec(self) -> Global___ReleaseSpec:
         """spec of the work."""
@@ -295,10 +298,11 @@ class Release(_message.Message):
         statement: _builtins.str = ...,
         signature: _builtins.str = ...,
         key: _builtins.str = ...,
+        mixed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "ended_at", b"ended_at", "evidence", b"evidence", "findings", b"findings", "key", b"key", "name", b"name", "progress", b"progress", "reason", b"reason", "result", b"result", "revision", b"revision", "signature", b"signature", "simulated", b"simulated", "spec", b"spec", "standing", b"standing", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "ended_at", b"ended_at", "evidence", b"evidence", "findings", b"findings", "key", b"key", "mixed", b"mixed", "name", b"name", "progress", b"progress", "reason", b"reason", "result", b"result", "revision", b"revision", "signature", b"signature", "simulated", b"simulated", "spec", b"spec", "standing", b"standing", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
