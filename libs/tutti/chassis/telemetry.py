@@ -42,7 +42,8 @@ def configure_tracing(service: str, *, sample_ratio: float) -> None:
         return
     # Slow to import, and needed by few.
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from tutti.chassis.exporting import CountedSpans
 
     provider = TracerProvider(
         # By the trace id alone: the flag of a caller that exports nothing, such as a command, says "not sampled".
@@ -50,7 +51,7 @@ def configure_tracing(service: str, *, sample_ratio: float) -> None:
         resource=Resource.create({"service.name": f"tutti-{service}"}),
         shutdown_on_exit=False,  # it would wait for the collector; `flush_tracing` does, for two seconds
     )
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(CountedSpans(OTLPSpanExporter()))
     use_provider(provider)
 
 

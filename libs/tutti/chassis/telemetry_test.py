@@ -1,10 +1,15 @@
-"""Spans that are decided by their trace alone, and logs that are counted within bounds."""
+"""Spans that are decided by their trace alone and counted, and logs that are counted within bounds."""
 
 import logging
+import threading
+from collections.abc import Sequence
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from tutti.chassis import telemetry
+from tutti.chassis.exporting import CountedSpans
 from tutti.chassis.telemetry import MAX_TEMPLATES, LogCounter, Metrics
 
 
@@ -37,3 +42,38 @@ def test_the_trace_of_a_command_that_exports_nothing_is_sampled_by_its_id(monkey
     telemetry.configure_tracing("test", sample_ratio=1.0)
     with telemetry.span_from(of_command, "answered") as span:
         assert span.is_recording()
+
+
+class Hanging(SpanExporter):
+    """A collector that answers nothing until it is freed."""
+
+    def __init__(self) -> None:
+        self.free, self.asked = threading.Event(), threading.Event()
+        self.taken = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.asked.set()
+        self.free.wait(60)
+        self.taken += len(spans)
+        return SpanExportResult.SUCCESS
+
+
+def test_spans_that_a_hanging_collector_costs_are_counted_and_nothing_waits_for_it() -> None:
+    collector, counted, provider = Hanging(), Metrics(), TracerProvider()
+    provider.add_span_processor(CountedSpans(collector, counted, queue=4))
+    tracer = provider.get_tracer("test")
+
+    def end(count: int) -> None:
+        for _ in range(count):
+            tracer.start_span("work").end()
+
+    end(4)  # a full queue is sent at once
+    assert collector.asked.wait(60)
+    end(100)
+    collector.free.set()
+    assert provider.force_flush()
+    sample = counted.registry.get_sample_value
+    assert sample("spans_ended_total") == 104
+    assert sample("spans_exported_total", {"outcome": "success"}) == collector.taken
+    assert 4 <= collector.taken < 20
+    provider.shutdown()
