@@ -31,6 +31,10 @@ class Project:
     """of deploy/compose, such as tls"""
     single: tuple[str, ...] = ()
     """services that have one replica, whatever a layer says"""
+    overrides: list[Path] = field(default_factory=list)
+    """more compose files, which come last"""
+    backups: Path | None = None
+    """the folder that `archive` sees as /backups, if not a volume of the project"""
     token: str = field(default="", repr=False)
     authority: Path | None = None
 
@@ -50,8 +54,10 @@ class Project:
             "TUTTI_ANNOTATION_PORT": self._ports(3),
             "TUTTI_PROMETHEUS_PORT": str(self.port + 2),
             "TUTTI_INPUT": str(self.input),
+            **({"TUTTI_BACKUPS": str(self.backups)} if self.backups else {}),
         }
-        files = [ROOT / "docker-compose.yml", *(ROOT / "deploy" / "compose" / f"{layer}.yaml" for layer in self.layers)]
+        layers = [ROOT / "deploy" / "compose" / f"{layer}.yaml" for layer in self.layers]
+        files = [ROOT / "docker-compose.yml", *layers, *self.overrides]
         named = [word for file in files for word in ("--file", file)]
         return command(
             [*self.engine.compose, "--project-name", self.name, *named, *words],

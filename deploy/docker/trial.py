@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from engine import NoEngine, TrialError, command, engine, processor_seconds, tel
 from faults import Fault, cause, kill_primary
 from images import PYTHON, prepare, sizes
 from project import CACHE, REPLICAS, ROOT, TUTTI, Project
+from upgrading import upgrade
 from writes import Writes
 
 from tutti.chassis.config.settings import installed_services
@@ -45,7 +46,13 @@ BEGIN, END = "<!-- figures of make compose-test: begin -->", "<!-- end -->"
 RECIPE = ROOT / "recipes" / "tiny.yaml"
 REST_SECONDS = 10.0
 COPIES = 3
+COMPILED = ("dedup", "ingest")
+"""Services with C kernels, which are compiled when the image is built."""
+LONG, LONG_STEPS = 19, 400
+"""The limit of the run that goes on while a backup is taken, and its steps."""
 HANG_SECONDS = 62.0
+STORES = {"kafka": "event log", "postgres": "database", "s3": "blobs"}
+"""The findings of the doctor about each store."""
 RUN_SECONDS = 600.0  # with the faults meanwhile, on a machine that is busy with other work
 REACH_SECONDS = 60.0
 NOT_REACHABLE = 3  # the exit code of the command
@@ -67,16 +74,19 @@ def trial(given: argparse.Namespace) -> int:
         project = Project(found, "tutti-trial", given.port, pages.parent, tuple(given.layer), tuple(given.single))
         project.down()
         evidence.forget()
-        try:
-            code = _carried_out(project, pages, given, figures)
-            if given.record:
-                figures.write(CONTAINERS)
-            return code
-        except TrialError:
-            evidence.keep_logs(project)
-            raise
-        finally:
-            project.down()
+        # A container gives the folder another owner, who is not the one that runs the trial.
+        with tempfile.TemporaryDirectory(prefix="tutti-backups-", ignore_cleanup_errors=True) as backups:
+            project.backups = Path(backups)
+            try:
+                code = _carried_out(project, pages, given, figures)
+                if given.record:
+                    figures.write(CONTAINERS)
+                return code
+            except TrialError:
+                evidence.keep_logs(project)
+                raise
+            finally:
+                project.down()
 
 
 def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figures: "Figures") -> int:
@@ -90,15 +100,14 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     print("recipes/tiny.yaml ran through the front door")
     if REPLICAS not in project.layers:
         _with_copies(project, limits)
+        upgrade(project)
     faults = _faults(given)
     failed = _with_faults(project, faults, limits) if faults and not given.no_faults else ""
     if failed:
         raise TrialError(failed)
     _doctor(project)
     _unchanged(project)
-    began = time.monotonic()
-    project.compose("run", "--rm", "-T", "archive", "backup", "/backups/trial", seconds=300)
-    print(f"archive took a backup in {time.monotonic() - began:.1f} s")
+    _restored(project, limits)
     mine = _exported(project)
     with tempfile.TemporaryDirectory() as folder:
         theirs = _embedded(Path(folder), pages, limits)
@@ -141,7 +150,7 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
             with Writes(project) as writes:
                 for service, fault in faults:
                     began = time.monotonic()
-                    seconds = cause(project, service, fault)
+                    seconds = cause(project, service, fault, meanwhile=_naming(project, service, fault))
                     gap = f"no write was acknowledged for {writes.longest_gap(began):5.1f} s"
                     print(f"{fault.value:10} {service:12} all healthy after {seconds:5.1f} s, {gap}", flush=True)
                 if REPLICAS in project.layers:
@@ -151,7 +160,13 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
                           f"no write was acknowledged for {writes.longest_gap(began):.1f} s", flush=True)  # fmt: skip
                 print(f"{len(writes)} writes were acknowledged between the faults", flush=True)
             if ("postgres", Fault.PAUSE) in faults:
-                cause(project, "postgres", Fault.PAUSE, seconds=HANG_SECONDS, meanwhile=lambda: _named(project))
+                cause(
+                    project,
+                    "postgres",
+                    Fault.PAUSE,
+                    seconds=HANG_SECONDS,
+                    meanwhile=lambda: _named(project, "database"),
+                )
                 print(f"postgres hung for {HANG_SECONDS:.0f} s while a run went on", flush=True)
         except (TrialError, OSError) as error:
             failures.append(str(error))
@@ -168,6 +183,36 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
         failures.append(str(error))
     worker.join()
     return "\n".join(failures)
+
+
+def _restored(project: Project, limits: list[int]) -> None:
+    """Back up while a run goes on, delete everything, restore: the run continues. Raises TrialError."""
+    limits.append(LONG)
+    begun = project.tutti("run", str(RECIPE), *_sets("/input/pages", LONG), "--detach")
+    if begun.returncode != 0:
+        raise TrialError(f"tutti run --detach ended with {begun.returncode}:\n{begun.stderr[-3000:]}")
+    began = time.monotonic()
+    project.compose("run", "--rm", "-T", "archive", "backup", "/backups/trial", seconds=300)
+    print(f"archive took a backup in {time.monotonic() - began:.1f} s, while a run went on", flush=True)
+    if (state := _state(project, begun.stdout.strip())) != "running":
+        raise TrialError(f"the run was {state} before the backup was complete: give it more steps")
+    project.down()
+    began = time.monotonic()
+    project.compose("run", "--rm", "-T", "archive", "restore", "/backups/trial", seconds=300)
+    project.up()
+    print(f"restored on empty volumes and healthy in {time.monotonic() - began:.1f} s", flush=True)
+    project.wait(
+        lambda: _state(project, begun.stdout.strip()) == "done", RUN_SECONDS,
+        lambda: f"the restored run to be done; it is {_state(project, begun.stdout.strip())}",
+    )  # fmt: skip
+    _doctor(project)
+
+
+def _state(project: Project, run: str) -> str:
+    """The state of a run; "unknown" where nobody answers."""
+    done = project.tutti("runs", "ls", "-o", "json")
+    found = {each["name"]: each["state"] for each in json.loads(done.stdout)} if done.returncode == 0 else {}
+    return str(found.get(run, "unknown"))
 
 
 def _run(project: Project, limit: int) -> None:
@@ -193,7 +238,8 @@ def _reached(project: Project, limit: int) -> "subprocess.CompletedProcess[str]"
 
 
 def _sets(pages: str, limit: int) -> list[str]:
-    return ["--set", f"input.path={pages}", "--set", f"input.limit={limit}", "--set", "train.steps=60"]
+    steps = LONG_STEPS if limit == LONG else 60
+    return ["--set", f"input.path={pages}", "--set", f"input.limit={limit}", "--set", f"train.steps={steps}"]
 
 
 def _doctor(project: Project) -> None:
@@ -201,6 +247,8 @@ def _doctor(project: Project) -> None:
     if done.returncode != 0:
         bad = [line for line in done.stdout.splitlines() if "BAD" in line]
         raise TrialError("tutti doctor is not content:\n" + "\n".join(bad or [done.stderr]))
+    if done.stdout.count("by kernels of this installation") != len(COMPILED):
+        raise TrialError(f"the images of {' and '.join(COMPILED)} lack compiled kernels:\n{done.stdout[-2000:]}")
 
 
 def _unchanged(project: Project) -> None:
@@ -237,15 +285,22 @@ def _observed(project: Project) -> None:
     print(f"Prometheus scrapes {wanted} targets and evaluates {len(rules)} rules")
 
 
-def _named(project: Project) -> None:
-    """The doctor names a Postgres that hangs. Raises TrialError."""
+def _naming(project: Project, service: str, fault: Fault) -> Callable[[], None] | None:
+    """What is done while a store hangs; None for other faults."""
+    if fault is not Fault.PAUSE or service not in STORES or REPLICAS in project.layers:
+        return None
+    return lambda: _named(project, STORES[service])
+
+
+def _named(project: Project, store: str) -> None:
+    """The doctor names a store that hangs. Raises TrialError."""
     began = time.monotonic()
     done = project.tutti("doctor")
     took = time.monotonic() - began
-    bad = [line for line in done.stdout.splitlines() if "BAD" in line and "database" in line]
+    bad = [line for line in done.stdout.splitlines() if "BAD" in line and store in line]
     if not bad or took > DOCTOR_SECONDS:
-        raise TrialError(f"tutti doctor took {took:.1f} s and said of a database that hangs: {done.stdout[-2000:]}")
-    print(f"tutti doctor named the database after {took:.1f} s, in {len(bad)} findings", flush=True)
+        raise TrialError(f"tutti doctor took {took:.1f} s and said of {store} that hangs: {done.stdout[-2000:]}")
+    print(f"tutti doctor named the {store} after {took:.1f} s, in {len(bad)} findings", flush=True)
 
 
 def _exported(project: Project) -> str:
