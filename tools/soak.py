@@ -19,7 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WRONG_LINES = 200
 LIMIT_SECONDS = 2 * 3600
-MARKS = ("scale:", "seed", "count", "moment", "faults", "events", "alert", "passed", "failed")
+MARKS = (
+    "scale:", "seed", "count", "moment", "faults", "events", "alert", "longest", "at most", "lost", "passed", "failed",
+)  # fmt: skip
 """What the lines of a campaign contain that are kept."""
 KEPT_LINES = 2_000
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.e2e.command import ROOT
 from tests.lacking import lacking
 
+VERSION = "4.1.0"  # of Kafka, as in deploy/local/broker.py
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
 FOLDER = ROOT / "build" / "servers"
 
@@ -33,6 +34,21 @@ def grpcurl() -> str:
         if done.returncode:
             lacking(f"grpcurl cannot be built here: {done.stderr.strip()[-300:]}")
     return str(program)
+
+
+def console_consumer() -> list[str]:
+    """The console consumer of Kafka's own distribution; its jar is fetched once, where there is Maven."""
+    jars, jar = FOLDER / "kafka" / VERSION, FOLDER / "kafka-tools"
+    if not list(jar.glob("*.jar")):
+        maven = shutil.which("mvn")
+        if maven is None:
+            lacking("the console consumer of Kafka is fetched by Maven: apt-get install maven")
+        artifact = f"-Dartifact=org.apache.kafka:kafka-tools:{VERSION}"
+        fetch = [maven, "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={jar}"]
+        done = subprocess.run(fetch, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lacking(f"the console consumer of Kafka cannot be fetched here: {done.stdout.strip()[-300:]}")
+    return ["java", "-cp", f"{jars}/*:{jar}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer"]
 
 
 def said(*command: str | Path, words: str = "") -> str:

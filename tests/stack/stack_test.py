@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from tests.faults.moments import Moment
 from tests.faults.processes import kill_all, until
 from tests.promtool import promtool
 from tests.scale import SOAK
-from tests.stack.clients import grpcurl, psql, said
+from tests.stack.clients import console_consumer, grpcurl, psql, said
 from tests.stack.conftest import LEADING, REPLICAS, local, processes
 from tests.stack.observed import Observed, job_of, leaders, leads_after, trains
 from tutti.chassis.config.settings import installed_services
@@ -273,6 +274,7 @@ def test_a_kafka_client_reads_the_newest_snapshot_of_a_job(job: str, reader: dic
         sasl_plain_password=url.password,
         group_id="reader",
         auto_offset_reset="earliest",
+        enable_auto_commit=False,
         consumer_timeout_ms=5000,
     )
     newest: dict[str, Job] = {}
@@ -284,6 +286,22 @@ def test_a_kafka_client_reads_the_newest_snapshot_of_a_job(job: str, reader: dic
             break
     consumer.close()
     assert newest[job].step == 10
+
+
+def test_the_console_consumer_of_kafka_reads_keys_and_headers(job: str, reader: dict[str, str], tmp_path: Path) -> None:
+    url, settings = urlsplit(reader["TUTTI_EVENTS"]), tmp_path / "reader.properties"
+    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{url.username}"'
+    settings.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={login} "
+        f'password="{url.password}";\ngroup.id=reader\nenable.auto.commit=false\n'
+    )
+    server, printed = f"{url.hostname}:{url.port}", ("--property", "print.key=true", "--property", "print.headers=true")
+    command = [*console_consumer(), "--bootstrap-server", server, "--topic", "scheduler.jobs", "--from-beginning"]
+    command += ["--consumer.config", str(settings), *printed, "--timeout-ms", "10000"]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    read = [line.split(b"\t")[:2] for line in done.stdout.split(b"\n") if b"ce_type:" in line]
+    assert job.encode() in {key for _, key in read}, done.stderr.decode()[-2000:]
+    assert all(b"ce_type:tutti.scheduler.v1.Job" in headers for headers, _ in read)
 
 
 def test_another_s3_client_reads_a_manifest(undisturbed: Any, stack: Path) -> None:
