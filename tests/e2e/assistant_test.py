@@ -105,6 +105,11 @@ def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, 
     assert set(stages) >= STAGES
     assert {stage["state"] for stage in stages.values()} == {"done"}
     assert {each["stage"] for each in result.json()["models"]} == {"train", "tuned", "dpo", "grpo", "ppo"}
+    report = Path(result.json()["report"]).read_text()
+    assert all(f"{name}: reward against KL" in report for name in ("grpo", "ppo"))
+    found = above(result.json()["ancestry"], "grpo-release")
+    assert found >= {*FIRST, *SHARED, "train"}
+    assert not found & {"ppo", "dpo", "ppo-final"}
     for name in ("grpo-compared", "ppo-compared", "dpo-compared"):
         compared = tutti("comparisons", "show", stages[name]["resource"], "-o", "json", "--data-dir", served).json()
         assert compared["judgements"] == 3 * compared["pairs"] > 0
@@ -175,6 +180,12 @@ def test_after_a_retraction_only_what_the_judgements_shaped_is_made_again(files:
     stages = {stage["name"]: stage for stage in again.json()["run"]["stages"]}
     made = {name for name in STAGES if not stages[name]["reused"]}
     assert STAGES - made == {"prompts", "demonstrations", "tuned", "answers", "judged", "tuned-final"}
+
+
+def above(ancestry: Sequence[dict[str, Any]], name: str) -> set[str]:
+    """Return a stage, the stages that it was made from, those that these were made from, and so on."""
+    makers = {row["stage"]: [each["stage"] for each in row["from"] if each["stage"]] for row in ancestry}
+    return {name}.union(*(above(ancestry, each) for each in makers[name]))
 
 
 def whole() -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages, verdict
+from tutti.cli.ancestry import ancestry
 from tutti.cli.connection import DEFAULT_DATA_DIR, tries, typed
 from tutti.cli.naming import models
 from tutti.cli.nouns import get_one, list_all
@@ -45,6 +46,7 @@ def summary(client: Client, run: Run) -> Plain:
         rows = [plain(each) for each in list_all(client, "checkpoints", f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
         found["train"] |= trained(found["train"], found["dataset"]) | newest_loss(client, found["checkpoints"])
+    found["ancestry"] = ancestry(run)
     found["models"] = [{"stage": stage, "checkpoint": name} for stage, name in models(client, run)]
     found["continuations"] = [
         {**each, "stage": stage.name}

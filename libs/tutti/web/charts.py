@@ -15,6 +15,7 @@ LARGE_WIDTH, LARGE_HEIGHT = 760, 340
 SMOOTHED_FROM, SPANS = 40, 100
 """Points from which on a large chart has a smoothed line, over about n / SPANS of n points, ten at least."""
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
+STEP = "step"
 STANDALONE_STYLE = (
     f"svg{{color:#1d2430;background:#fff;font:{LETTERS}px system-ui,sans-serif}}"
     ".grid{stroke:currentColor;stroke-opacity:.15}.tick{fill:currentColor;fill-opacity:.75}"
@@ -29,19 +30,21 @@ STANDALONE_STYLE = (
 class Series:
     """`points`: (step, value) in order of steps, drawn as a line; `dots`: the same, drawn as rings; `marks`: steps.
 
-    A `large` chart has a smoothed line, and a line from ring to ring.
+    A `large` chart has a smoothed line, and a line from ring to ring. `across` is the unit of the horizontal axis. If
+    it is not a step, the axis begins at 0, and the line joins the points in the order in which they are given.
     """
 
     title: str
     unit: str
-    points: Sequence[tuple[int, float]]
-    dots: Sequence[tuple[int, float]] = ()
-    marks: Sequence[int] = ()
+    points: Sequence[tuple[float, float]]
+    dots: Sequence[tuple[float, float]] = ()
+    marks: Sequence[float] = ()
     logarithmic: bool = False
     large: bool = False
+    across: str = STEP
 
 
-def smoothed(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+def smoothed(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the exponential moving average of points, corrected for its start; none where they are few.
 
     What is not finite is passed over.
@@ -68,8 +71,10 @@ def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
     drawn = [value for _, value in (*series.points, *series.dots) if _fits(value, series)]
     if not drawn:
         return ""
-    steps = [step for step, _ in (*series.points, *series.dots)]
-    first, last = min(steps), max(max(steps), min(steps) + 1)
+    places = [*(place for place, _ in (*series.points, *series.dots)), *series.marks]
+    by_step = series.across == STEP
+    first = min(places) if by_step else min(0.0, *places)
+    last = max(places) if max(places) > first else first + 1
     ticks = _powers(min(drawn), max(drawn)) if series.logarithmic else nice_ticks(min(drawn), max(drawn), 5)
     scale = math.log10 if series.logarithmic else float
     low, high = scale(min(ticks[0], *drawn)), scale(max(ticks[-1], *drawn))
@@ -82,25 +87,29 @@ def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
     def y(value: float) -> float:
         return height - BOTTOM - (height - TOP - BOTTOM) * (scale(value) - low) / ((high - low) or 1.0)
 
+    def label(place: float) -> str:
+        return f"{place:,.0f}" if by_step else _number(place)
+
     parts = [
         f'<line class="grid" x1="{LEFT}" x2="{width - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
         f'<text class="tick" x="{LEFT - 6}" y="{y(tick) + 4.5:.1f}" text-anchor="end">{_number(tick)}</text>'
         for tick in ticks
     ]
     parts += [
-        f'<text class="tick" x="{x(tick):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{tick:,.0f}</text>'
+        f'<text class="tick" x="{x(tick):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{label(tick)}</text>'
         for tick in nice_ticks(first, last, 8 if series.large else 4)
         if first <= tick <= last
     ]
     parts.append(
-        f'<text class="tick" x="{(LEFT + width - RIGHT) / 2:.0f}" y="{height - 4}" text-anchor="middle">step</text>'
+        f'<text class="tick" x="{(LEFT + width - RIGHT) / 2:.0f}" y="{height - 4}" text-anchor="middle">'
+        f"{escape(series.across)}</text>"
     )
     parts += [
         f'<line class="mark" x1="{x(step):.1f}" x2="{x(step):.1f}" y1="{height - BOTTOM}" y2="{height - BOTTOM - 9}"/>'
         for step in series.marks
     ]
 
-    def path(points: Sequence[tuple[int, float]]) -> str:
+    def path(points: Sequence[tuple[float, float]]) -> str:
         return _path([(x(step), y(value) if _fits(value, series) else math.nan) for step, value in points])
 
     smooth = smoothed(series.points) if series.large else []
@@ -127,10 +136,14 @@ def describe(series: Series) -> str:
     if not told:
         return "No finite number."
     (first, begin), (last, end) = told[0], told[-1]
-    step, lowest = min(told, key=lambda each: each[1])
+    place, lowest = min(told, key=lambda each: each[1])
+
+    def at(place: float) -> str:
+        return f"step {place:,}" if series.across == STEP else f"{_number(place)} {series.across}"
+
     return (
-        f"{series.unit}: {_number(begin)} at step {first:,}, {_number(end)} at step {last:,}, "
-        f"lowest {_number(lowest)} at step {step:,}."
+        f"{series.unit}: {_number(begin)} at {at(first)}, {_number(end)} at {at(last)}, lowest {_number(lowest)} at "
+        f"{at(place)}."
     )
 
 

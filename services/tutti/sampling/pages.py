@@ -3,7 +3,7 @@
 Promises: read-only; an iteration whose rollouts were removed shows its figures and says so.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField, NotFound
@@ -21,6 +21,7 @@ from tutti.contracts.sampling.v1 import (
 from tutti.sampling.experiences import Experiences
 from tutti.web.charts import Series
 from tutti.web.pages import Entry, Get, Page, Site, Visit
+from tutti.web.rollouts import curves
 
 ROLES = frozenset({Role.ENGINEER, Role.OPERATOR})
 ORDERS = {
@@ -134,7 +135,7 @@ class RolloutPages:
 
     def policy(self, visit: Visit) -> Page:
         line, found = self._line(visit)
-        view = PolicyView(f"/{line}", found[0].job, [iteration_row(each) for each in reversed(found)], curves_of(found))
+        view = PolicyView(f"/{line}", found[0].job, [iteration_row(each) for each in reversed(found)], curves(found))
         return Page("policy.html", f"Rollouts of {view.job}", view)
 
     def version(self, visit: Visit) -> str:
@@ -201,16 +202,6 @@ def iteration_row(found: Experience) -> IterationRow:
         groups_dropped=found.groups_dropped,
         stored=found.state == EXPERIENCE_STATE_STORED,
     )
-
-
-def curves_of(found: Iterable[Experience]) -> list[Series]:
-    """Figures by the optimizer step that had made the policy."""
-    every = list(found)
-    return [
-        Series("Reward", "mean of an iteration", [(each.step, each.reward_mean) for each in every]),
-        Series("KL", "nats an answer", [(each.step, each.kl) for each in every]),
-        Series("Length", "tokens an answer", [(each.step, each.answer_tokens) for each in every]),
-    ]
 
 
 def shown(rollout: Rollout) -> RolloutView:

@@ -5,8 +5,10 @@ import math
 
 from tutti.chassis.store.bodies import content_digest
 from tutti.cli import datasets
+from tutti.cli.ancestry import ancestry
 from tutti.cli.plain import Plain, plain
 from tutti.cli.report.facts import Cluster, Facts, Pages, Rule
+from tutti.cli.report.policies import Policy
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
@@ -18,7 +20,8 @@ from tutti.contracts.committer.v1 import (
 from tutti.contracts.common.v1 import STATE_DONE, Shape
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Crawl, Filter, Ingest, PageCount, ReasonCount
-from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage, StageInput
+from tutti.contracts.sampling.v1 import Experience
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
 
@@ -84,6 +87,7 @@ def facts() -> Facts:
         "continuations": continuations(),
         "checkpoints": [plain(_checkpoint(step)) for step in range(100, STEPS + 1, 100)],
         "models": [{"stage": "train", "checkpoint": _checkpoint(STEPS).name}],
+        "ancestry": ancestry(_released()),
     }
     rules = (
         Rule("gopher_alphabetic_words", 9, tuple((each, "value 0.31, threshold 0.4") for each in HOSTILE[:3])),
@@ -91,7 +95,42 @@ def facts() -> Facts:
     )
     clusters = (Cluster(HOSTILE[0], 6, HOSTILE[1:]), Cluster("library/os.html", 3, ("os-2.html", "os-3.html")))
     others = {"some/model": {"en": 4.017}, HOSTILE[2]: {"en": 3.946, "und": 2.5}}
-    return Facts(found, Pages(rules, clusters, cut=True), _curve(), others)
+    policies = (Policy("grpo", iterations(40), limit=2.0), Policy("ppo", iterations(3)))
+    return Facts(found, Pages(rules, clusters, cut=True), _curve(), others, policies=policies)
+
+
+def iterations(count: int) -> tuple[Experience, ...]:
+    """Return iterations of a policy whose reward and divergence rise."""
+    return tuple(
+        Experience(
+            name=f"experiences/j/0/{at}",
+            iteration=at,
+            step=at,
+            reward_mean=1 - math.exp(-at / 9),
+            kl=0.03 * at,
+            answer_tokens=9.5,
+        )
+        for at in range(count)
+    )
+
+
+def _released() -> Run:
+    """A run from prompts to a release; the checkpoint that it begins with is that of another run."""
+
+    def stage(name: str, kind: str, **inputs: str) -> Stage:
+        reads = [StageInput(role=role, resource=resource) for role, resource in inputs.items()]
+        digest = content_digest(Run(name=name))
+        return Stage(name=name, kind=kind, resource=f"{kind}s/{name}", content_digest=digest, inputs=reads)
+
+    stages = [
+        stage("asked", "conversation"),
+        stage("grpo", "job", initial=HOSTILE[2], prompts="conversations/asked"),
+        stage("grpo-final", "sample", checkpoint="jobs/grpo", prompts="conversations/asked"),
+        stage("grpo-compared", "comparison", baseline="samples/other", candidate="samples/grpo-final"),
+        stage("grpo-release", "release", compared="comparisons/grpo-compared"),
+    ]
+    stages[1].inputs[1].part = "train"
+    return Run(stages=stages)
 
 
 def continuations() -> list[Plain]:

@@ -9,18 +9,20 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tutti.chassis.errors import NotFound, Problem, Refused
 from tutti.cli import interrupt
 from tutti.cli.documents import listed
 from tutti.cli.failures import Failure
+from tutti.cli.nouns import list_all
 from tutti.cli.output import READING_SECONDS
 from tutti.cli.plain import Plain, plain
 from tutti.cli.references import measured, references
 from tutti.cli.report import answers
 from tutti.cli.report.abilities import Answers
+from tutti.cli.report.policies import KINDS, Policy, newest_line, stop_kl
 from tutti.cli.summary import summary
 from tutti.cli.texts import NEEDED, spoken
 from tutti.client import Client
@@ -88,7 +90,7 @@ class Pages:
 @dataclass(frozen=True)
 class Facts:
     """`summary` as `tutti run -o json` prints it; `references`: other tokenizers by name, with the bytes a token that
-    each has of a sample of a language; `answers`: those of its models to prompts.
+    each has of a sample of a language; `answers`: those of its models to prompts; `policies`: their iterations.
     """
 
     summary: Plain
@@ -97,6 +99,7 @@ class Facts:
     references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     machines: tuple[str, ...] = ()
     answers: Answers = field(default_factory=Answers)
+    policies: tuple[Policy, ...] = ()
 
 
 def gather(client: Client, run: Run, effort: Effort = WHOLE) -> Facts:
@@ -115,7 +118,18 @@ def gather(client: Client, run: Run, effort: Effort = WHOLE) -> Facts:
         with contextlib.suppress(Problem, Failure, OSError):
             others = _beside(client, found["dataset"]["name"])
     machines = _machines(client, found["train"])
-    return Facts(found, pages, curve, others, machines, answers.read(client, run, found["models"]))
+    judged = answers.read(client, run, found["models"])
+    return Facts(found, pages, curve, others, machines, judged, tuple(_policies(client, run)))
+
+
+def _policies(client: Client, run: Run) -> Iterator[Policy]:
+    """Yield the policies of a run; one that nobody knows is missing."""
+    for stage in run.stages:
+        if stage.kind in KINDS and stage.resource:
+            with contextlib.suppress(Problem):
+                iterations = newest_line(list_all(client, "experiences", f"job={stage.resource}"))
+                training = client.scheduler.GetJob(GetRequest(name=stage.resource)).spec.training
+                yield Policy(stage.name, iterations, stop_kl(training))
 
 
 def _machines(client: Client, job: Plain | None) -> tuple[str, ...]:

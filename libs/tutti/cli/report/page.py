@@ -23,6 +23,7 @@ from tutti.cli.plain import Plain, indented
 from tutti.cli.report.abilities import groups
 from tutti.cli.report.facts import Facts
 from tutti.cli.report.outcomes import outcome, reason
+from tutti.cli.report.policies import drawn, spread
 from tutti.cli.report.samples import samples, visible
 from tutti.cli.summary import ORDINARY
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
@@ -123,6 +124,8 @@ def _values(facts: Facts) -> dict[str, Any]:
         "outcomes": _outcomes(found),
         "abilities": groups(facts.answers),
         "held": facts.answers.held,
+        "policies": drawn(facts.policies),
+        "ancestry": found["ancestry"] if any(each["from"] for each in found["ancestry"]) else [],
         "stages": _stages(found),
         "digests": _digests(found),
         "version": VERSION,
@@ -366,8 +369,7 @@ def _digests(found: Plain) -> list[tuple[str, str]]:
 
 def _steps(curve: GetCurveResponse) -> list[dict[str, Any]]:
     """Some steps, the first and the last among them."""
-    count = len(curve.points)
-    chosen = sorted({at * (count - 1) // max(1, SHOWN_STEPS - 1) for at in range(SHOWN_STEPS)}) if count else []
+    chosen = spread(len(curve.points), SHOWN_STEPS)
     bits = {each.step: each.bits_per_byte for each in curve.validations if each.HasField("bits_per_byte")}
     found = []
     for point in (curve.points[at] for at in chosen):
@@ -397,7 +399,9 @@ def _parts(values: dict[str, Any]) -> list[Part]:
         ("samples", "Samples", values["samples"]),
         ("checkpoints", "Checkpoints", values["checkpoints"]),
         ("abilities", "What it can do", values["abilities"]),
+        ("policies", "Policies", values["policies"]),
         ("outcomes", "Outcomes", values["outcomes"]),
+        ("ancestry", "Ancestry", values["ancestry"]),
         ("stages", "Stages and digests", True),
     )
     return [Part(ident, title) for ident, title, there in sections if there]
