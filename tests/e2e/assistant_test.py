@@ -107,6 +107,7 @@ def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, 
     assert {each["stage"] for each in result.json()["models"]} == {"train", "tuned", "dpo", "grpo", "ppo"}
     report = Path(result.json()["report"]).read_text()
     assert all(f"{name}: reward against KL" in report for name in ("grpo", "ppo"))
+    assert report.count("have the same bits as those of training") == 2
     found = above(result.json()["ancestry"], "grpo-release")
     assert found >= {*FIRST, *SHARED, "train"}
     assert not found & {"ppo", "dpo", "ppo-final"}

@@ -200,6 +200,8 @@ def test_an_experience_holds_the_log_probabilities_of_its_policy(alone: Trained)
     assert all(np.array_equal(each.old, each.reference) for each in first.rollouts)
     assert alone.metrics[0]["kl"] == 0.0 < alone.metrics[8]["kl"]
     assert alone.metrics[0]["clip_fraction"] == 0.0
+    assert [each["training_apart"] for each in alone.metrics[::4]] == [0.0, 0.0, 0.0]
+    assert "decoding_apart" not in alone.metrics[0]  # no forward but that of training
     assert sorted(alone.metrics[1]) == ["clip_fraction"]
     assert {each.number for each in last.rollouts} == set(range(48, 72))
 
@@ -342,6 +344,12 @@ def test_with_a_lag_each_iteration_is_answered_by_the_policy_of_so_many_before_o
     assert [each.step for each in found[1].experience] == [0, 0, 1, 2, 4, 4]
     assert [each.step for each in found[2].experience] == [0, 0, 0, 1, 4, 4]
     assert len({tuple(sorted(each.state.items())) for each in found.values()}) == 3
+    compared = {
+        lag: [[name for name in told if name.endswith("_apart")] for told in each.metrics]
+        for lag, each in found.items()
+    }
+    assert compared == {0: [["training_apart"]] * 6, 1: [["decoding_apart"]] * 6, 2: [["decoding_apart"]] * 6}
+    assert {told["decoding_apart"] for lag in (1, 2) for told in found[lag].metrics} == {0.0}
     for lag in (1, 2):
         together = brief(3, lag)
         assert together.state == found[lag].state

@@ -1,14 +1,19 @@
 """The pages of rollouts: what policies wrote while they were trained, iteration by iteration.
 
-Promises: read-only; an iteration whose rollouts were removed shows its figures and says so.
+Promises: read-only; an iteration whose rollouts were removed shows its figures and says so. A page is shown without the
+curves of the committer if it does not answer.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.errors import InvalidField, NotFound, Problem
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
+from tutti.contracts.committer.v1 import GetCurveRequest
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_STORED,
     ROLLOUT_ORDER_BEST,
@@ -21,7 +26,7 @@ from tutti.contracts.sampling.v1 import (
 from tutti.sampling.experiences import Experiences
 from tutti.web.charts import Series
 from tutti.web.pages import Entry, Get, Page, Site, Visit
-from tutti.web.rollouts import curves
+from tutti.web.rollouts import agreement, curves, parity
 
 ROLES = frozenset({Role.ENGINEER, Role.OPERATOR})
 ORDERS = {
@@ -32,6 +37,8 @@ ORDERS = {
 }
 TITLES = {"best": "Best", "worst": "Worst", "longest": "Longest", "kl": "Highest KL"}
 SHOWN, SHOWN_POLICIES = 20, 200
+CURVE_POINTS = 2000
+SECONDS = 3.0  # for one question to the committer, so that a page is shown before its own deadline
 
 
 @dataclass(frozen=True)
@@ -66,12 +73,16 @@ class IterationRow:
 
 @dataclass(frozen=True)
 class PolicyView:
-    """The iterations, newest first, and curves of their figures."""
+    """The iterations, newest first, and curves of their figures.
+
+    `agreement` says how log-probabilities of sampling compare with those of training.
+    """
 
     path: str
     job: str
     iterations: list[IterationRow]
     curves: list[Series]
+    agreement: str
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,7 @@ class IterationView:
 class RolloutPages:
     def __init__(self, host: Host, experiences: Experiences) -> None:
         self._host, self._experiences = host, experiences
+        self._committer = CommitterServiceStub(host.channel("committer"))
 
     @property
     def site(self) -> Site:
@@ -135,7 +147,8 @@ class RolloutPages:
 
     def policy(self, visit: Visit) -> Page:
         line, found = self._line(visit)
-        view = PolicyView(f"/{line}", found[0].job, [iteration_row(each) for each in reversed(found)], curves(found))
+        rows, compared = [iteration_row(each) for each in reversed(found)], self._compared(line)
+        view = PolicyView(f"/{line}", found[0].job, rows, [*curves(found), *compared], agreement(compared))
         return Page("policy.html", f"Rollouts of {view.job}", view)
 
     def version(self, visit: Visit) -> str:
@@ -171,6 +184,15 @@ class RolloutPages:
         """The revision: its rollouts may be removed."""
         name = f"experiences/{visit.path['job']}/{visit.path['line']}/{visit.path['iteration']}"
         return str(self._host.units.run(lambda unit: self._experiences.resource.get(unit, name)).revision)
+
+    def _compared(self, line: str) -> list[Series]:
+        """Return the differences between sampling and training to the newest checkpoint of a line; none if unknown."""
+        name = line.partition("/")[2]
+        with contextlib.suppress(Problem):
+            head = self._committer.GetLine(GetRequest(name=f"lines/{name}"), timeout=SECONDS).head
+            asked = GetCurveRequest(name=f"checkpoints/{name}/{head}", max_points=CURVE_POINTS)
+            return parity(self._committer.GetCurve(asked, timeout=SECONDS))
+        return []
 
     def _line(self, visit: Visit) -> tuple[str, list[Experience]]:
         """The name of a job's line, and its experiences by iteration. Raises NotFound."""

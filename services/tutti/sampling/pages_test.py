@@ -3,16 +3,20 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.web.hosted import Hosted, Visitor, hosted
+from tests.web.hosted import BUILDS, Hosted, Visitor, hosted
 
+from tutti.checkpoints.curve import Recorder
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCurve, Line
 from tutti.contracts.sampling.v1 import EXPERIENCE_STATE_PRUNED, Experience
+from tutti.records.canonical import bytes_digest
 from tutti.sampling.experiences_test import QUESTION, experience
 from tutti.sampling.service import build
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
-    with hosted(tmp_path_factory.mktemp("platform"), builds={"sampling": build}) as found:
+    builds = {"sampling": build, "committer": BUILDS["committer"]}
+    with hosted(tmp_path_factory.mktemp("platform"), builds=builds) as found:
         yield found
 
 
@@ -42,6 +46,32 @@ def test_policies_lead_to_their_iterations_in_order(visitor: Visitor) -> None:
     assert text.count("<svg") == 1 + len(view["curves"])
     assert 'href="/experiences/j/0/10"' in text
     assert 'href="/experiences/j/0/1"' not in text
+
+
+SAME, UNKNOWN = "have the same bits as those of training", "No checkpoint says how log-probabilities"
+
+
+def plant_checkpoint(served: Hosted, job: str, step: int, **metrics: float) -> None:
+    """Plant the newest checkpoint of a line, with these metrics in its curve."""
+    told = Recorder()
+    told.step(step, loss=1.0, gradient_norm=1.0, rate=1e-3, tokens=8, skipped=False)
+    told.metrics(step, metrics)
+    data, key = told.take().encode(), f"committer/curves/{job}-{step}"
+    served.running("committer").host.blobs.put_if_absent(key, data)
+    curve = CheckpointCurve(key=key, digest=bytes_digest(data), bytes=len(data), first_step=step)
+    name = f"checkpoints/{job}/0/{step}"
+    state = CHECKPOINT_STATE_COMMITTED
+    served.plant("committer", Checkpoint(name=name, job=f"jobs/{job}", step=step, state=state, curve=curve))
+    served.plant("committer", Line(name=f"lines/{job}/0", job=f"jobs/{job}", head=step))
+
+
+def test_it_is_told_how_sampling_compares_with_training(served: Hosted, visitor: Visitor) -> None:
+    assert UNKNOWN in visitor.get("/experiences/j/0").text
+    plant_checkpoint(served, "j", 3, training_apart=0.0, clip_fraction=0.5)
+    view = visitor.get("/experiences/j/0.json").json
+    assert SAME in view["agreement"]
+    assert (view["curves"][-1]["title"], view["curves"][-1]["points"]) == ("Training apart", [[3, 0.0]])
+    assert SAME in visitor.get("/experiences/j/0").text
 
 
 @pytest.mark.parametrize(("order", "first"), [("best", 1), ("worst", 2), ("longest", 2)])

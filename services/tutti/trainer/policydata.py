@@ -159,9 +159,9 @@ class PolicyData:
         apart = dict[str, float]()
         if self._fresh is not None and not self._settings.lag:
             own_apart = np.array([max((each.apart for each in own), default=0.0)])
-            worst, most = float(np.max(step.share(own_apart, [1] * len(step.plan.ranks)))), parity_nats(step.device)
-            require_parity(worst, most)
-            apart = {"training_apart": worst} if most else {}
+            worst = float(np.max(step.share(own_apart, [1] * len(step.plan.ranks))))
+            require_parity(worst, parity_nats(step.device))
+            apart["training_apart"] = worst
         told = {"clip_fraction": clipped / tokens if tokens else 0.0}
         if self._fresh is None:
             return told

@@ -3,8 +3,8 @@
 Promises: what an iteration trains on follows from the state, the training and global numbers, for any number of ranks.
 A rollout's log-probabilities are those of exact decoding, which has the bits of training's forward. The first step of
 an iteration compares all of them; with a lag, a block of them is computed by a forward, another one each time. On GPUs
-no decoding has these bits: a forward computes the log-probabilities of all rollouts again, and `apart` says by how much
-those of decoding differ.
+no decoding has these bits: a forward computes the log-probabilities of all rollouts again. Wherever a forward does so,
+`apart` says by how much those of decoding differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,6 +76,7 @@ class Rollouts:
         self._limits = Limits(tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size)
         self._reference, self._behind = reference, Behind(training, settings)
         self.apart: float | None = None
+        """The largest difference in nats between decoding and a forward in the newest iteration; None without one."""
         self._split: Split | None = None
         self._engine: SlotEngine | None = None
         self._transformers: tuple[Transformer, Transformer] | None = None
@@ -297,7 +298,8 @@ class Rollouts:
             for place, row in zip(places, scores, strict=True)
         ]
         shared = step.share(np.array([max(apart, default=0.0)]), [1] * ranks)
-        require_parity(float(np.max(shared)), parity_nats(step.device))
+        self.apart = float(np.max(shared))
+        require_parity(self.apart, parity_nats(step.device))
 
     def _answered(self, prompt: Prompt, completion: Completion) -> Answered:
         tokens = [token for token in completion.tokens if token != self._vocabulary.end]

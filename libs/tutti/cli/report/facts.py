@@ -31,6 +31,7 @@ from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.lineage.v1 import ShowDocumentRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest
+from tutti.web.rollouts import parity
 
 EXAMPLES, CLUSTERS, MEMBERS = 3, 5, 5
 POINTS = 2000
@@ -105,31 +106,37 @@ class Facts:
 def gather(client: Client, run: Run, effort: Effort = WHOLE) -> Facts:
     """Ask for everything. Raises Problem when not even a summary is to be had."""
     found = summary(client, run)
-    pages, curve = Pages(), GetCurveResponse()
+    pages = Pages()
     if found["ingest"]:
         with contextlib.suppress(Problem):
             pages = _pages(client, found, effort)
-    if found["checkpoints"]:
-        newest = found["checkpoints"][-1]["name"]
-        with contextlib.suppress(Problem):
-            curve = client.committer.GetCurve(GetCurveRequest(name=newest, max_points=POINTS), timeout=READING_SECONDS)
+    curve = _curve(client, found["checkpoints"][-1]["name"]) if found["checkpoints"] else GetCurveResponse()
     others: Mapping[str, Mapping[str, float]] = {}
     if effort.others and found["dataset"] and found["dataset"]["languages"]:
         with contextlib.suppress(Problem, Failure, OSError):
             others = _beside(client, found["dataset"]["name"])
     machines = _machines(client, found["train"])
     judged = answers.read(client, run, found["models"])
-    return Facts(found, pages, curve, others, machines, judged, tuple(_policies(client, run)))
+    return Facts(found, pages, curve, others, machines, judged, tuple(_policies(client, run, found["models"])))
 
 
-def _policies(client: Client, run: Run) -> Iterator[Policy]:
+def _policies(client: Client, run: Run, models: Iterable[Plain]) -> Iterator[Policy]:
     """Yield the policies of a run; one that nobody knows is missing."""
+    newest = {each["stage"]: each["checkpoint"] for each in models}
     for stage in run.stages:
         if stage.kind in KINDS and stage.resource:
             with contextlib.suppress(Problem):
                 iterations = newest_line(list_all(client, "experiences", f"job={stage.resource}"))
                 training = client.scheduler.GetJob(GetRequest(name=stage.resource)).spec.training
-                yield Policy(stage.name, iterations, stop_kl(training))
+                compared = parity(_curve(client, newest[stage.name])) if stage.name in newest else []
+                yield Policy(stage.name, iterations, stop_kl(training), compared)
+
+
+def _curve(client: Client, checkpoint: str) -> GetCurveResponse:
+    """Return the curve of a checkpoint, or an empty one if it cannot be read."""
+    with contextlib.suppress(Problem):
+        return client.committer.GetCurve(GetCurveRequest(name=checkpoint, max_points=POINTS), timeout=READING_SECONDS)
+    return GetCurveResponse()
 
 
 def _machines(client: Client, job: Plain | None) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from tutti.contracts.sampling.v1 import Experience
-from tutti.web.charts import chart, describe
-from tutti.web.rollouts import is_marked, reward_against_kl
+from tutti.web.charts import Series, chart, describe
+from tutti.web.rollouts import agreement, is_marked, reward_against_kl
 
 KINDS = ("grpo", "ppo")
 """The kinds of stages that record the divergence of each iteration; `dpo` has no iterations and no such curve."""
@@ -19,12 +19,14 @@ SHOWN_ITERATIONS = 12
 class Policy:
     """The iterations that a stage recorded, in order.
 
-    `limit` is the divergence in nats an answer at which its training stops, 0 for none.
+    `limit` is the divergence in nats an answer at which its training stops, 0 for none. `compared` are the differences
+    between log-probabilities of sampling and of training.
     """
 
     stage: str
     iterations: tuple[Experience, ...]
     limit: float = 0.0
+    compared: Sequence[Series] = ()
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,10 @@ def spread(count: int, most: int) -> list[int]:
 
 
 def _legend(policy: Policy) -> str:
-    told = "A ring is an iteration; the line joins them in order. The reference is at 0."
-    if not policy.limit:
-        return f"{told} No divergence stops the training."
     where = "the red mark at the foot" if is_marked(policy.iterations, policy.limit) else "beyond this figure"
-    return f"{told} The training stops at {policy.limit:g} nats, {where}."
+    stops = f"stops at {policy.limit:g} nats, {where}" if policy.limit else "has no limit of the divergence"
+    told = "A ring is an iteration; the line joins them in order. The reference is at 0."
+    return f"{told} The training {stops}. {agreement(policy.compared)}"
 
 
 def _line(found: Experience) -> int:

@@ -10,9 +10,11 @@ import pytest
 from tutti.cli.report.example_test import facts, iterations
 from tutti.cli.report.page import page
 from tutti.cli.report.policies import SHOWN_ITERATIONS, Policy, drawn, newest_line, spread, stop_kl
+from tutti.contracts.committer.v1 import CurveMetric, CurveValue, GetCurveResponse
 from tutti.contracts.sampling.v1 import Experience
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.records.records import written
+from tutti.web.rollouts import parity
 
 
 def test_each_iteration_is_a_ring_and_a_row_of_the_table_tells_the_same() -> None:
@@ -28,7 +30,7 @@ def test_each_iteration_is_a_ring_and_a_row_of_the_table_tells_the_same() -> Non
 @pytest.mark.parametrize(
     ("limit", "marks", "words"),
     [
-        (0.0, 0, "No divergence stops the training."),
+        (0.0, 0, "The training has no limit of the divergence."),
         (0.5, 1, "The training stops at 0.5 nats, the red mark at the foot."),
         (15.0, 0, "The training stops at 15 nats, beyond this figure."),
     ],
@@ -36,7 +38,20 @@ def test_each_iteration_is_a_ring_and_a_row_of_the_table_tells_the_same() -> Non
 def test_a_limit_that_is_near_is_marked_and_each_is_told(limit: float, marks: int, words: str) -> None:
     (policy,) = drawn([Policy("grpo", iterations(12), limit)])
     assert policy.svg.count('class="mark"') == marks
-    assert policy.legend.endswith(words)
+    assert words in policy.legend
+
+
+def test_the_largest_difference_between_sampling_and_training_is_told() -> None:
+    curve = GetCurveResponse(metrics=[CurveMetric(name="kl", values=[CurveValue(step=1, value=9.0)])])
+    told = []
+    for value in (0.0, 0.125):
+        told.append(drawn([Policy("grpo", iterations(2), compared=parity(curve))])[0].legend)
+        values = [CurveValue(step=1, value=value), CurveValue(step=2, value=0.0)]
+        curve.metrics.append(CurveMetric(name="training_apart", values=values))
+    told.append(drawn([Policy("grpo", iterations(2), compared=parity(curve))])[0].legend)
+    assert "No checkpoint says how" in told[0]
+    assert "have the same bits" in told[1]
+    assert "by at most 0.125 nats" in told[2]
 
 
 def test_of_a_policy_without_a_finite_number_nothing_is_drawn() -> None:
