@@ -101,7 +101,7 @@ def measured(seed: int, *, quick: bool) -> Line:
     crowd = FOLDER / "fair.yaml"
     crowd.write_text(FAIR)
     stages: dict[str, Any] = {name: whole["stages"][name] for name in STAGES}
-    stages["judged"]["crowd"] = {"simulated": str(crowd), "annotators": ANNOTATORS}
+    whole["crowd"], stages["judged"]["crowd"] = str(crowd), {"annotators": ANNOTATORS}
     fresh = {"checkpoint": "tuned", "prompts": "prompts.final"}
     stages["fresh"] = {"kind": "sample", "from": fresh, "tokens": 14, "each": 2, "seed": seed + 1}
     with tempfile.TemporaryDirectory(dir=FOLDER) as data:  # a new one, so that nothing of it was made before

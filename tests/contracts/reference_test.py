@@ -24,6 +24,15 @@ def test_every_published_recipe_is_in_the_reference() -> None:
     assert stages >= {*graph.ORDER, "anneal", "sample-anneal"}
 
 
+def test_one_key_is_the_crowd_of_every_stage_of_the_assistant() -> None:
+    text = (reference.RECIPES / "assistant.yaml").read_text()
+    for crowd in ("../datasets/letters/crowd.yaml", "other.yaml"):
+        stages = reference.entry(reference.Case(text, (f"crowd={crowd}",)))["stages"]
+        judging = {each["stage"]: each["request"] for each in stages if "crowd" in each["request"]}
+        crowds = {name: request.get("simulated", request)["crowd"] for name, request in judging.items()}
+        assert crowds == dict.fromkeys(("judged", "grpo-compared", "ppo-compared", "dpo-compared"), crowd)
+
+
 @pytest.mark.parametrize(
     ("override", "first"),
     [

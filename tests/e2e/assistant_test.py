@@ -199,6 +199,7 @@ def written(folder: Path, *names: str, **added: Any) -> Path:
     """A recipe with these stages of the assistant's and others."""
     recipe = whole()
     stages = {name: recipe["stages"][name] for name in names} | added
+    del recipe["crowd"]  # not every recipe has a stage that takes it
     for stage in stages.values():
         if "guideline" in stage:
             stage["guideline"] = str(ROOT / "datasets" / "letters" / "guideline.md")

@@ -51,8 +51,9 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def create(world: World, text: str = TEXT) -> Run:
-    run = world.api.CreateRun(CreateRunRequest(recipe=text, directory=str(world.folder)), CALL).run
+def create(world: World, text: str = TEXT, *overrides: str) -> Run:
+    request = CreateRunRequest(recipe=text, overrides=overrides, directory=str(world.folder))
+    run = world.api.CreateRun(request, CALL).run
     world.settle()
     found: Run = run
     return found
@@ -121,6 +122,39 @@ def test_models_are_compared_by_the_judgements_of_a_campaign(world: World) -> No
 def test_people_judge_unless_a_crowd_is_given(world: World) -> None:
     create(world, TEXT.replace("    crowd: {simulated: crowd.yaml, annotators: 20}\n", ""))
     assert list(world.campaigns.made.values())[-1].spec.crowd == CROWD_PEOPLE
+
+
+SHARED = TEXT.replace("crowd: {simulated: crowd.yaml, annotators: 20}", "crowd: {annotators: 20}")
+
+
+def test_a_crowd_beside_the_stages_is_that_of_each_that_names_none(world: World) -> None:
+    (world.folder / "other.yaml").write_text("utility: sentences@1\n")
+    create(world, SHARED, "crowd=other.yaml")
+    spec = list(world.campaigns.made.values())[-1].spec
+    assert (spec.simulated.crowd, spec.simulated.annotators) == ("utility: sentences@1\n", 20)
+    own = TEXT.replace("crowd.yaml", "other.yaml")
+    digests = [
+        world.api.CheckRecipe(CheckRecipeRequest(recipe=text, directory=str(world.folder)), CALL).recipe_digest
+        for text in (f"{SHARED}crowd: other.yaml\n", own)
+    ]
+    assert digests[0] == digests[1] != ""
+
+
+@pytest.mark.parametrize(
+    ("text", "crowd", "key", "words"),
+    [
+        (SHARED, "crowd.yaml", "crowd", "YAML with `utility` and `kinds`"),  # it has no kinds
+        (SHARED, "guideline.md", "crowd", "YAML with `utility` and `kinds`"),
+        (SHARED, "nowhere.yaml", "crowd", "a file of text"),
+        (SHARED, "", "stages.judged.crowd.simulated", "the key `crowd` beside `stages`"),
+        (TEXT, "crowd.yaml", "crowd", "a stage that takes it"),
+    ],
+)
+def test_a_crowd_that_cannot_be_shared_is_refused(world: World, text: str, crowd: str, key: str, words: str) -> None:
+    request = CheckRecipeRequest(recipe=text, directory=str(world.folder), all_problems=True)
+    request.overrides.append(f"crowd={crowd}")
+    problems = {each.key: each.expected for each in world.api.CheckRecipe(request, CALL).problems}
+    assert words in problems.get(key, "nothing"), problems
 
 
 def test_a_campaign_that_fails_fails_its_run(world: World) -> None:

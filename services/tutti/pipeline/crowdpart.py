@@ -3,9 +3,8 @@
 from pydantic import Field
 
 from tutti.chassis.config.recipetext import Part
-from tutti.pipeline.recipe import Positive
-
-LONGEST = 16 << 10
+from tutti.chassis.errors import InvalidField
+from tutti.pipeline.recipe import LONGEST, Positive
 
 
 class CrowdPart(Part):
@@ -15,3 +14,14 @@ class CrowdPart(Part):
         description="file (.yaml) that defines simulated annotators, or its text",
     )
     annotators: Positive = Field(default=20, description="number of simulated annotators")
+
+
+def check_crowd(key: str, text: str) -> None:
+    """Raise InvalidField, by the recipe's key, for a text that defines no crowd."""
+    from tutti.judgements.crowds import Crowd, InvalidCrowd  # numpy, which a recipe without a crowd does not need
+
+    try:
+        Crowd.read(text)
+    except InvalidCrowd as error:
+        expected = "YAML with `utility` and `kinds` of annotators"
+        raise InvalidField(key, seen=str(error), expected=expected) from error

@@ -22,17 +22,23 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 OWN = {"kind": str, "like": str, "from": str}
 """The keys that every stage has beside those of its kind."""
 MOST = 100
+NAMED_CROWD = "crowd.simulated"
+NO_CROWD = "a file of simulated annotators, or its text; or the key `crowd` beside `stages`, for all such stages"
 
 Tree = Mapping[str, Any]
 
 
 @dataclass
 class _Reading:
-    """The stages of a recipe while they are read; `flat` are the kinds that top-level keys ask for, by name."""
+    """The stages of a recipe while they are read; `flat` are the kinds that top-level keys ask for, by name.
+
+    `takes_crowd` says that a stage took the crowd of the recipe.
+    """
 
     tree: Tree
     flat: Mapping[str, StageDef]
     problems: list[InvalidField] = field(default_factory=list)
+    takes_crowd: bool = False
 
     @property
     def written(self) -> Tree:
@@ -60,6 +66,9 @@ def read(tree: Tree, flat: Mapping[str, StageDef]) -> tuple[dict[str, Instance],
     _refuse_unknown_parts(reading, found)
     if not reading.problems:
         _refuse_cycles(reading, found)
+    if not reading.problems and tree.get("crowd") and not reading.takes_crowd:
+        expected = "a stage that takes it: one whose `crowd` has no `simulated`, such as `crowd: {annotators: 20}`"
+        reading.problems.append(InvalidField("crowd", seen=tree["crowd"], expected=expected))
     return found, reading.problems
 
 
@@ -235,6 +244,10 @@ def _section(reading: _Reading, name: str, stage: StageDef) -> Any:
     like = _liked(reading, name)
     own = {key: value for key, value in reading.written[name].items() if key not in OWN}
     values = {**(like.keys if like else {}), **own}
+    crowd, shared = values.get("crowd"), reading.tree.get("crowd")
+    nameless = isinstance(crowd, dict) and "simulated" not in crowd
+    if nameless and shared:
+        values["crowd"], reading.takes_crowd = {**values["crowd"], "simulated": shared}, True
     section, problems = recipetext.checked(stage.section, values)
     if section is not None:
         try:
@@ -243,7 +256,8 @@ def _section(reading: _Reading, name: str, stage: StageDef) -> Any:
             problems = [refused]
     for problem in problems:
         seen, expected = (problem.metadata.get(key, "") for key in ("seen", "expected"))
-        reading.refuse(f"{name}.{problem.field.removeprefix(f'{stage.name}.')}", Shown(seen), expected)
+        key = problem.field.removeprefix(f"{stage.name}.")
+        reading.refuse(f"{name}.{key}", Shown(seen), NO_CROWD if nameless and key == NAMED_CROWD else expected)
     return None
 
 

@@ -23,6 +23,8 @@ PARTED = ("conversations/",)
 """Prefixes of names of resources that can be split into parts; these names contain no dot."""
 MAX_MICROBATCHES = 4096  # every one is a leaf of every step's plan
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
+LONGEST = 16 << 10
+"""Characters of a text in a recipe, or of a file that a key names."""
 
 
 Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=100)]
@@ -414,6 +416,12 @@ class Recipe(Part):
         default=False, description="build an index with which `tutti trace --text` finds texts in the training data"
     )
     sample: SamplePart | None = Field(default=None, description="texts to generate with the last checkpoint")
+    crowd: str = Field(
+        default="",
+        max_length=LONGEST,
+        description="file (.yaml) that defines simulated annotators, or its text, for every named stage whose `crowd` "
+        "has no `simulated`",
+    )
     stages: dict[str, Instance] = Field(
         default_factory=dict,
         description="more stages by name, each with `kind` (default: its name), `from` (its inputs by "
@@ -469,7 +477,8 @@ class Recipe(Part):
             later["input"] = {**later.get("input", {}), "most_rejected": True}
         later |= {"sample": {"each"}} if self.sample is not None else {}
         later["train"] = {"batch", *self.train.unasked()} if self.train else True
-        found = self.model_dump(exclude={"stages": True, **later})
+        # Stages that take the crowd have it among their keys.
+        found = self.model_dump(exclude={"stages": True, "crowd": True, **later})
         if self.stages:
             found["stages"] = {name: each.recorded() for name, each in self.stages.items()}
         return found

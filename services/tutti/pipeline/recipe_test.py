@@ -100,7 +100,7 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
     [
         ("train: {stepps: 3}", "train.stepps", "nearest is train.steps"),
         ("inptu: {path: x}", "inptu", "nearest is input.path"),
-        ("zzz: 1", "zzz", "one of data.context"),
+        ("zzz: 1", "zzz", "one of crowd, data.context"),
         ("train: {steps: many}", "train.steps", "integer"),
         ("train: {steps: 2.5}", "train.steps", "integer"),
         ("train: {steps: true}", "train.steps", "integer"),
@@ -348,7 +348,8 @@ def test_the_second_assistant_trains_the_base_of_first_light() -> None:
         yaml.safe_load((SHIPPED[0].parent / f"first-light{end}.yaml").read_text()) for end in ("", "-assistant")
     )
     assert second["tokenizer"].pop("reserve") is False
-    assert {**second, "name": first["name"]} == {**first, "template": "chat@1", "stages": second["stages"]}
+    added = {"template": "chat@1", "crowd": second["crowd"], "stages": second["stages"]}
+    assert {**second, "name": first["name"]} == {**first, **added}
 
 
 def test_an_unknown_template_and_a_vocabulary_without_room_for_it_are_refused() -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tutti.chassis.errors import InvalidField
+from tutti.pipeline.crowdpart import CrowdPart, check_crowd
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.registry import definitions
 
@@ -18,20 +19,36 @@ MOST_BYTES = 16 << 10
 
 
 def embedded(recipe: Recipe, directory: str) -> Recipe:
-    """The recipe with the text of every file that its stages name. Raises InvalidField."""
-    stages = {}
+    """The recipe with the text of every file that it and its stages name. Raises InvalidField."""
+    recipe, stages = _with_crowd(recipe, directory), {}
     for name, instance in recipe.stages.items():
-        text_of = partial(_text, name, directory)
+        text_of = partial(_text, f"stages.{name}.", directory)
         section = definitions()[instance.kind].embedded(instance.section, text_of)
         stages[name] = instance if section is instance.section else replace(instance, section=section)
     return recipe.model_copy(update={"stages": stages}) if stages else recipe
 
 
-def _text(stage: str, directory: str, key: str, value: str) -> str:
-    """The text of the file that a value names; a value that names none is text already. Raises InvalidField."""
+def _with_crowd(recipe: Recipe, directory: str) -> Recipe:
+    """The recipe with the text of its crowd, there and in the stages that take it. Raises InvalidField."""
+    if not recipe.crowd:
+        return recipe
+    text = _text("", directory, "crowd", recipe.crowd)
+    check_crowd("crowd", text)
+
+    def taken(stage: str, crowd: CrowdPart) -> CrowdPart:
+        return crowd.model_copy(update={"simulated": text}) if crowd.simulated == recipe.crowd else crowd
+
+    return recipe.with_named("crowd", taken).model_copy(update={"crowd": text})
+
+
+def _text(above: str, directory: str, key: str, value: str) -> str:
+    """The text of the file that a value names; a value that names none is text already. Raises InvalidField.
+
+    `above` is the prefix of the key in the recipe.
+    """
     if "\n" in value or not value.endswith(SUFFIXES):
         return value
-    field = f"stages.{stage}.{key}"
+    field = f"{above}{key}"
     if not os.path.isabs(value) and not os.path.isabs(directory):
         raise InvalidField(
             "directory", seen=directory or "nothing", expected=f"an absolute path that {field} ({value!r}) starts from"

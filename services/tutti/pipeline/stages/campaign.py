@@ -26,8 +26,8 @@ from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.crowdpart import LONGEST, CrowdPart
-from tutti.pipeline.recipe import Count, Positive, Recipe, Seed
+from tutti.pipeline.crowdpart import CrowdPart
+from tutti.pipeline.recipe import LONGEST, Count, Positive, Recipe, Seed
 from tutti.pipeline.stages.definition import Question, Role, StageContext, StageDef, resource_of
 from tutti.pipeline.values import Result, WorkStatus
 

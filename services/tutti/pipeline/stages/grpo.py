@@ -17,7 +17,7 @@ from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
 from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel
-from tutti.pipeline.crowdpart import CrowdPart
+from tutti.pipeline.crowdpart import CrowdPart, check_crowd
 from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipe import Count, Positive, Recipe
 from tutti.pipeline.stages.definition import Role, StageContext
@@ -139,16 +139,10 @@ class GrpoStage(FinetuningStage):
         return section.model_copy(update={"rows": rows, "batch": None})
 
     def embedded(self, section: GrpoSection, text_of: Callable[[str, str], str]) -> GrpoSection:
-        from tutti.judgements.crowds import Crowd, InvalidCrowd  # numpy, which a recipe without a crowd does not need
-
         if section.crowd is None:
             return section
         text = text_of("crowd.simulated", section.crowd.simulated)
-        try:
-            Crowd.read(text)
-        except InvalidCrowd as error:
-            expected = "YAML with `utility` and `kinds` of annotators"
-            raise InvalidField(f"{self.name}.crowd.simulated", seen=str(error), expected=expected) from error
+        check_crowd(f"{self.name}.crowd.simulated", text)
         return section.model_copy(update={"crowd": section.crowd.model_copy(update={"simulated": text})})
 
     def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
