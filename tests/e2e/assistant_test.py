@@ -137,6 +137,40 @@ def test_a_policy_is_traced_to_the_judgements_and_demonstrations_that_shaped_it(
         assert stages[name]["resource"] in above.out
 
 
+def edges(served: Path, name: str, *direction: str) -> set[tuple[str, str]]:
+    """The edges, each from parent to child, of a walk from a resource."""
+    told = tutti("trace", name, *direction, "-o", "json", "--data-dir", served)
+    assert told.code == 0, told.err
+    return {(each["parent"], each["child"]) for each in told.json()["edges"]}
+
+
+def parents(found: set[tuple[str, str]], child: str, kind: str) -> list[str]:
+    return sorted(parent for parent, each in found if each == child and parent.startswith(f"{kind}/"))
+
+
+def test_a_policy_is_traced_through_its_experiences_to_the_reward_model_and_down_again(
+    files: Path, served: Path
+) -> None:
+    run = assistant(files, served, "-o", "json").json()["run"]
+    resources = {stage["name"]: stage["resource"] for stage in run["stages"]}
+    sample, job = resources["grpo-final"], resources["grpo"]
+    up, down = edges(served, sample), edges(served, resources["preferences"], "--down")
+    (policy,) = parents(up, sample, "checkpoints")
+    (learned,) = parents(up, policy, "experiences")
+    (wrote,) = parents(up, learned, "checkpoints")
+    assert parents(up, learned, "jobs") == [job]
+    (first,) = parents(up, wrote, "experiences")
+    assert [each.partition("/")[2] for each in (first, learned)] == [f"{job.partition('/')[2]}/0/{n}" for n in (0, 1)]
+    rewards = [each for each in parents(up, job, "checkpoints") if parents(up, each, "jobs") == [resources["reward"]]]
+    assert len(rewards) == 1
+    assert parents(up, resources["reward"], "preferences") == [resources["preferences"]]
+    assert {(job, first), (first, wrote), (wrote, learned), (learned, policy), (policy, sample)} <= down
+    rebuilt = tutti("lineage", "rebuild", "--data-dir", served)
+    assert rebuilt.code == 0, rebuilt.err
+    assert edges(served, sample) == up
+    assert edges(served, resources["preferences"], "--down") == down
+
+
 def test_a_release_is_signed_traced_refused_by_its_rules_and_stale_after_a_retraction(
     files: Path, served: Path, tmp_path: Path
 ) -> None:

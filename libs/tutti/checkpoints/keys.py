@@ -107,6 +107,11 @@ def checkpoint_name(job: str, line: int, step: int) -> str:
     return f"checkpoints/{job}/{line}/{step}"
 
 
+def experience_name(job: str, line: int, iteration: int) -> str:
+    """The name of the resource with the rollouts of an iteration, `experiences/{job}/{line}/{iteration}`."""
+    return f"experiences/{job}/{line}/{iteration}"
+
+
 def checkpoint_of(key: str) -> str:
     """The name of the checkpoint whose manifest lies under `key`. Raises CheckpointError for another key."""
     job, *place = key.removeprefix(MANIFESTS).removesuffix(".json").rsplit(".", 2)

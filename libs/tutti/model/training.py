@@ -233,6 +233,11 @@ class Training(Recorded):
     def validation_due(self, step: int) -> bool:
         return step == self.steps or (self.validate_every > 0 and step % self.validate_every == 0)
 
+    def iterations(self, after: int, step: int) -> range:
+        """The iterations whose rollouts steps `after` + 1 to `step` train on; none of a program that makes none."""
+        updates = getattr(self.program_parameters, "updates", 0)
+        return range(after // updates, -(-step // updates)) if updates else range(0)
+
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """Build from a mapping that `to_dict` could have written. Raises SpecError."""

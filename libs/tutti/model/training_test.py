@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 
@@ -83,3 +84,11 @@ def test_rows_are_as_long_as_the_context_unless_a_shorter_length_is_given() -> N
 def test_a_program_without_parameters_takes_none() -> None:
     with pytest.raises(SpecError, match="pretrain has no parameters"):
         Training.from_dict(TRAINING.to_dict() | {"program_parameters": {"beta": 0.1}})
+
+
+def test_the_steps_of_a_policy_train_on_the_rollouts_of_whole_iterations() -> None:
+    assert not TRAINING.iterations(0, 10)
+    settings = GrpoParameters(prompts=1, group=2, tokens=4, minibatches=2, epochs=2)
+    policy = replace(TRAINING, program="grpo", program_parameters=settings)
+    assert settings.updates == 4
+    assert [list(policy.iterations(*steps)) for steps in ((0, 4), (4, 12), (12, 12))] == [[0], [1, 2], []]

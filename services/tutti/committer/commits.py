@@ -18,7 +18,7 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.keys import checkpoint_name
+from tutti.checkpoints.keys import checkpoint_name, experience_name
 from tutti.checkpoints.manifest import CheckpointBody, CurvePlace, build_manifest
 from tutti.checkpoints.report import ShardReport
 from tutti.committer import quarantine
@@ -189,6 +189,9 @@ class Commits:
             dataset_digest=body.training.dataset,
             verified_by=body.verified_by,
             curve=curves.to_wire(body.curve),
+            experiences=[
+                experience_name(row.job, row.line, each) for each in body.training.iterations(epoch.base, row.step)
+            ],
         )
         checkpoint.decided_at.FromDatetime(unit.now)
         self.checkpoints.create(unit, checkpoint)

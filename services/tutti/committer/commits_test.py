@@ -1,5 +1,6 @@
 """Commits: what is decided, in which order, what never is, and what sealed epochs still tell."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from tutti.chassis.errors import NotFound, StaleEpoch
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.reader import stage
 from tutti.committer.decision import ShardState
-from tutti.committer.rehearsal_test import CALL, Rehearsal
+from tutti.committer.rehearsal_test import CALL, STEPS, Rehearsal
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, DivergenceDetected, Line
 from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.model.programs.grpo import GrpoParameters
 
 
 def test_a_snapshot_becomes_a_committed_checkpoint(world: Rehearsal, tmp_path: Path) -> None:
@@ -117,6 +119,26 @@ def test_reports_that_make_no_state_are_given_up(world: Rehearsal) -> None:
     world.blobs.delete(name.report_key)
     world.settle()
     assert world.export() == before
+
+
+def test_a_checkpoint_of_a_policy_names_the_experiences_of_the_steps_since_its_parent(tmp_path: Path) -> None:
+    policy = GrpoParameters(prompts=2, group=2, tokens=4, epochs=5)
+    every_ten = replace(example.training(steps=STEPS), checkpoint_every=10)
+    world = Rehearsal(tmp_path, training=replace(every_ten, program="grpo", program_parameters=policy))
+    world.open_epoch(1, 2)
+    world.commit(10)
+    lost = [world.store(20, dp=2, epoch=1, rank=rank) for rank in range(2)]
+    world.flip(lost[0][0].shard_key)
+    for part in lost:
+        world.tell(*part)
+    world.settle()
+    world.commit(30)
+    found = [[each.parent, *each.experiences] for each in (world.checkpoint(10), world.checkpoint(30))]
+    assert found == [
+        ["", *(f"experiences/j/0/{iteration}" for iteration in (0, 1))],
+        ["checkpoints/j/0/10", *(f"experiences/j/0/{iteration}" for iteration in (2, 3, 4, 5))],
+    ]
+    world.close()
 
 
 def test_two_epochs_with_different_states_diverge_loudly(world: Rehearsal) -> None:

@@ -9,7 +9,7 @@ from tutti.contracts.annotation.v1 import AnswerSource, Campaign, CampaignSpec, 
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
 from tutti.contracts.pipeline.v1 import Run, Stage, StageInput
-from tutti.contracts.sampling.v1 import Export, ExportSpec, Sample, SampleSpec
+from tutti.contracts.sampling.v1 import Experience, Export, ExportSpec, Sample, SampleSpec
 from tutti.contracts.scheduler.v1 import Job, JobSpec, MixedDataset
 from tutti.contracts.tokenization.v1 import Index, Tokenization, TokenizationSpec
 from tutti.lineage import graph
@@ -128,6 +128,33 @@ def test_a_checkpoint_came_from_its_job_and_the_checkpoint_before() -> None:
         Edge("jobs/a", "checkpoints/a/0/4", "made"),
         Edge("checkpoints/a/0/2", "checkpoints/a/0/4", "resumed"),
     }
+
+
+def test_a_policy_comes_from_its_experiences_and_they_come_from_the_policy_before_and_from_the_reward_model() -> None:
+    spec = JobSpec(source="conversations/c", dataset_digest="blake3:e")
+    spec.models.add(role="reward", checkpoint="checkpoints/r/0/5")
+    first, second = "checkpoints/p/0/2", "checkpoints/p/0/4"
+    stated = [
+        Job(name="jobs/r", spec=JobSpec(source="preferences/y", dataset_digest="blake3:d")),
+        Checkpoint(name="checkpoints/r/0/5", job="jobs/r"),
+        Job(name="jobs/p", spec=spec),
+        Experience(name="experiences/p/0/0", job="jobs/p"),
+        Checkpoint(name=first, job="jobs/p", experiences=["experiences/p/0/0"]),
+        Experience(name="experiences/p/0/1", job="jobs/p", checkpoint=first),
+        Checkpoint(name=second, job="jobs/p", parent=first, experiences=["experiences/p/0/1"]),
+        Sample(name="samples/s", spec=SampleSpec(checkpoint=second)),
+    ]
+    edges = {edge for each in stated for edge in graph.testimony(each).edges}
+    assert Edge("experiences/p/0/1", second, "trained") in edges
+    for edge in edges:  # no resource is made from itself
+        assert edge.child not in walk(edge.parent, up=True, neighbours=neighbours(edges, up=True), limit=20).names
+    known = {"preferences/y", "conversations/c", *(str(each.name) for each in stated)}  # type: ignore[attr-defined]
+    direct = {edge for edge in edges if edge.child in (first, second) and not edge.parent.startswith("experiences/")}
+    for through in (edges, edges - direct):
+        up = walk("samples/s", up=True, neighbours=neighbours(through, up=True), limit=20)
+        assert set(up.names) == known
+        down = walk("preferences/y", up=False, neighbours=neighbours(through, up=False), limit=20)
+        assert set(down.names) == known - {"conversations/c"}
 
 
 names = st.integers(0, 12)

@@ -18,6 +18,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, Task, TaskContext, WorkFailed
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import publish
+from tutti.checkpoints.keys import experience_name
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_PRUNED,
@@ -98,9 +99,9 @@ class Experiences:
         }
         manifest = Manifest(Kind.EXPERIENCE, body, (request.job,), version.producer("sampling"))
         result = publish(self._host.blobs, "sampling", manifest, data_bytes=size)
-        stem = f"experiences/{request.job.removeprefix('jobs/')}/{request.line}"
+        job = request.job.removeprefix("jobs/")
         made = Experience(
-            name=f"{stem}/{found.iteration}",
+            name=experience_name(job, request.line, found.iteration),
             state=EXPERIENCE_STATE_STORED,
             job=request.job,
             checkpoint=request.checkpoint,
@@ -131,7 +132,7 @@ class Experiences:
             if unit.wrote(recorded.name):
                 unit.fact(recorded.name, fact)
             for iteration in range(found.iteration - self._keep, -1, -1) if self._keep else ():
-                if not self._give_up(unit, f"{stem}/{iteration}"):
+                if not self._give_up(unit, experience_name(job, request.line, iteration)):
                     break
             return recorded
 

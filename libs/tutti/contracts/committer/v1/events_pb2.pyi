@@ -85,6 +85,7 @@ class Checkpoint(_message.Message):
     DATASET_DIGEST_FIELD_NUMBER: _builtins.int
     VERIFIED_BY_FIELD_NUMBER: _builtins.int
     CURVE_FIELD_NUMBER: _builtins.int
+    EXPERIENCES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -135,6 +136,10 @@ class Checkpoint(_message.Message):
     def curve(self) -> Global___CheckpointCurve:
         """curve of the steps since the parent; unset if none was reported."""
 
+    @_builtins.property
+    def experiences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """experiences that the steps since the parent trained on; empty if the program generates no rollouts."""
+
     def __init__(
         self,
         *,
@@ -159,10 +164,11 @@ class Checkpoint(_message.Message):
         dataset_digest: _builtins.str = ...,
         verified_by: _abc.Iterable[_builtins.str] | None = ...,
         curve: Global___CheckpointCurve | None = ...,
+        experiences: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "curve", b"curve", "decided_at", b"decided_at", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "curve", b"curve", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "job", b"job", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "verified_by", b"verified_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "curve", b"curve", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "experiences", b"experiences", "job", b"job", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "verified_by", b"verified_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
