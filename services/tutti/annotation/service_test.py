@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tutti.annotation.conftest import Desks, judgement_id, lines, spec
+from tutti.annotation.pairs import FILLER
 from tutti.annotation.service import build
 from tutti.backbone.database import Contention, DatabaseUnavailable
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
@@ -155,14 +156,32 @@ def test_one_bad_judgement_does_not_harm_the_others(desks: Desks) -> None:
 
 
 def test_a_pair_that_another_annotator_was_given_is_refused(desks: Desks) -> None:
-    desks.create(spec())
+    desks.create(spec(pairs=2, overlap=Overlap(least=1, most=1)))
     desks.invite("ada", "bob")
     pair = desks.lease("ada")[0]["id"]
-    desks.lease("bob", 1)
+    assert desks.lease("bob") == []
     desks.shown["bob"][pair] = desks.shown["ada"][pair]
-    if pair not in [each["id"] for each in desks.lease("bob", 1)]:
-        receipt = desks.deliver("bob", desks.said("bob", pair))
-        assert [each["reason"] for each in receipt["refused"]] == ["UNASSIGNED"]
+    receipt = desks.deliver("bob", desks.said("bob", pair))
+    assert [each["reason"] for each in receipt["refused"]] == ["UNASSIGNED"]
+    assert (receipt["accepted"], receipt["done"]) == ([], 0)
+    assert desks.deliver("ada", desks.said("ada", pair))["done"] == 1
+
+
+def test_annotators_see_their_agreement_with_controls_only_in_steps_of_five(desks: Desks) -> None:
+    desks.create(spec(pairs=20, controls=0.4, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada")
+    agreed = list[bool]()  # of each control of equal answers, by arrival
+    while pairs := desks.lease("ada", 1):
+        score = None
+        if any(answer.endswith(FILLER) for answer in pairs[0]["answers"]):
+            agreed.append(len(agreed) % 3 > 0)
+            score = 0 if agreed[-1] else 2
+        desks.world.clock.advance(1)
+        assert desks.deliver("ada", desks.said("ada", pairs[0]["id"], score))["refused"] == []
+        whole = len(agreed) - len(agreed) % 5
+        expected = {"of": whole, "agreed": sum(agreed[:whole])} if whole else None
+        assert desks.state("ada").get("agreement") == expected
+    assert len(agreed) > 10
 
 
 AWAY = {
