@@ -1,7 +1,7 @@
 """The calls of the annotation page over HTTP: who may call, what is refused, what nobody learns."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.web.hosted import Answer, Hosted, Visitor, hosted
-from tutti.annotation.conftest import judgement_id, lines, spec
+from tutti.annotation.conftest import judgement_id, spec
 from tutti.annotation.crowds_test import crowd, published
 from tutti.annotation.service import build
 from tutti.chassis.errors import Refused
@@ -27,6 +27,7 @@ from tutti.contracts.annotation.v1 import (
     Qualification,
 )
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
+from tutti.judgements.formats import differ_in_format
 from tutti.web.simulators import SCHEME, Credentials
 from tutti.web.tokens import form_token
 
@@ -269,24 +270,56 @@ def transcript(path: Path, given: CampaignSpec) -> list[tuple[object, ...]]:
 
         def note(answer: Answer) -> Answer:
             kept = {name: value for name, value in answer.headers.items() if name not in CHANGING}
-            said.append((answer.status, kept, answer.json))
+            is_json = answer.headers["content-type"] == "application/json"
+            body = answer.json if is_json else answer.text.replace(found.token, "token of the session")
+            said.append((answer.status, kept, body))
             return answer
 
-        note(found.state())
+        def look_around() -> None:
+            note(found.state())
+            for page in ("/annotation", "/annotation.json", DESK, f"{DESK}.json", f"{DESK}/own.json"):
+                note(found.visitor.get(page))
+
+        look_around()
+        version = found.state().json["guideline"]["version"]
+        note(found.send("/annotation/api/guideline", {"campaign": CAMPAIGN, "version": version}))
         while pairs := note(found.send(LEASES, {"campaign": CAMPAIGN, "count": 8})).json["pairs"]:
-            note(found.judge(*pairs, score=0))
-        note(found.state())
+            note(found.judge(*pairs, score=0, comment="about equal"))
+            note(found.judge(pairs[0], score=1))  # is refused
+        asked = {"campaign": CAMPAIGN, "id": judgement_id("message"), "words": "Who wrote these?"}
+        note(found.send("/annotation/api/messages", asked))
+        look_around()
+        note(found.send(WITHDRAW, {"campaign": CAMPAIGN}))
+        note(found.send(LEASES, {"campaign": CAMPAIGN, "count": 8}))
+        look_around()
         return said
 
 
-CHANGING = ("x-form-token", "date", "content-length")
+DESK = f"/annotation/{CAMPAIGN}"
+CHANGING = ("x-form-token", "date", "set-cookie")
+DRAWN = ("code", "completion_code", "user", "received_at")
+"""Fields with the time and with what is drawn for an annotator."""
 
 
 def test_two_checkpoints_that_are_swapped_give_equal_answers_but_for_the_texts(tmp_path: Path) -> None:
+    """The texts of both are equally long, also in another format, and so are the answers with them."""
     options = {"controls": 0.3, "overlap": Overlap(least=1, most=1), "qualification": Qualification(pairs=2, right=2)}
-    one = transcript(tmp_path / "one", spec(pairs=lines(20), **options))
-    other = transcript(tmp_path / "other", spec(pairs=swapped(lines(20)), **options))
-    assert one != other
+    pairs = "".join(
+        json.dumps(
+            {
+                "prompt": [{"role": "user", "content": f"question {number}"}],
+                "answers": [f"One **word** of {number} here.", f"Two `word` of `{number}` here."],
+            }
+        )
+        + "\n"
+        for number in range(10, 30)
+    )
+    one = transcript(tmp_path / "one", spec(pairs=pairs, **options))
+    other = transcript(tmp_path / "other", spec(pairs=swapped(pairs), **options))
+    assert list(texts(one)) != list(texts(other))
+    for said in (one, other):
+        assert {each[0] for each in said} == {200}
+        assert any(differ_in_format(*each) for each in texts(said)), "no control in two formats was given"
     assert blind(one) == blind(other)
 
 
@@ -295,8 +328,17 @@ def swapped(text: str) -> str:
     return "".join(json.dumps(each | {"answers": each["answers"][::-1]}) + "\n" for each in found)
 
 
+def texts(said: object) -> Iterator[Sequence[str]]:
+    """The answers of each pair that was given, the left one first."""
+    if isinstance(said, dict) and "answers" in said:
+        yield said["answers"]
+    elif isinstance(said, dict | list | tuple):
+        for each in said.values() if isinstance(said, dict) else said:
+            yield from texts(each)
+
+
 def blind(said: object) -> object:
-    """What was answered, without the texts of answers and the code that is drawn at the end."""
+    """What was answered, without the texts of answers, and without what is drawn."""
     if isinstance(said, dict):
-        return {key: "texts" if key in ("answers", "code") else blind(value) for key, value in said.items()}
+        return {key: "" if key in ("answers", *DRAWN) else blind(value) for key, value in said.items()}
     return [blind(each) for each in said] if isinstance(said, list | tuple) else said
