@@ -205,6 +205,24 @@ def test_z_undoes_and_the_new_judgement_supersedes(server: CampaignServer, annot
     assert {each["supersedes"] for each in current} == {each["id"] for each in found if not each["current"]}
 
 
+def test_z_undoes_ten_pairs_and_no_eleventh(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
+    server.campaign("deep", "ada", pairs=pair_lines(13))
+    ada = annotate("ada", "deep")
+    ada.begin()
+    judged = [ada.judge("1") for _ in range(11)]
+    for before in reversed(judged[1:]):
+        ada.page.keyboard.press("z")
+        assert ada.shown() == before
+    ada.page.keyboard.press("z")
+    expect(ada.page.locator("#notice")).to_have_text("There is nothing to undo.")
+    assert ada.shown() == judged[1]
+    assert [ada.judge("5") for _ in range(10)] == judged[1:]
+    ada.saved()
+    expect(ada.page.locator("#progress")).to_have_text("11 of 13")
+    current = [json.loads(each["scores"])["helpful"] for each in judgements(server, "deep") if each["current"]]
+    assert sorted(current) == [-2, *[2] * 10]
+
+
 def test_a_pair_is_skipped_flagged_or_commented_with_words(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
