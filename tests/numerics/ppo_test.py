@@ -50,10 +50,12 @@ def training_of(world: World, **changes: Any) -> tuple[str, Training]:
 
 
 class Trained:
-    """The state after some steps, its scalars, and what was rolled out."""
+    """The state after some steps, its scalars, what was rolled out, and the number of leaves of each rank."""
 
-    def __init__(self, state: Tensors, scalars: Scalars, experiences: list[Experience]) -> None:
-        self.state, self.scalars, self.experiences = state, scalars, experiences
+    def __init__(
+        self, state: Tensors, scalars: Scalars, experiences: list[Experience], leaves: Sequence[int] = ()
+    ) -> None:
+        self.state, self.scalars, self.experiences, self.leaves = state, scalars, experiences, leaves
 
 
 def trained(
@@ -103,11 +105,12 @@ def trained(
                 experiences.append(experience)
             me.run(step, data.leaves(ledger, step, me.leaves_needed(step)))
             assert PPO.measure(me, data) is not None
-        return Trained(snapshot(me), me.scalars(), experiences)
+        return Trained(snapshot(me), me.scalars(), experiences, [len(plan.leaves_of(rank))])
 
     found = on_ranks(dp + workers, work)
     state = {chunk: data for part in found for chunk, data in part.state.items()}
-    return Trained(state, found[0].scalars, found[0].experiences)
+    leaves = [count for part in found for count in part.leaves]
+    return Trained(state, found[0].scalars, found[0].experiences, leaves)
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +119,14 @@ def alone(world: World) -> Trained:
 
 
 @pytest.mark.parametrize("dp", [2, 3, 4])
-def test_the_state_is_that_of_one_rank(world: World, alone: Trained, dp: int) -> None:
+def test_the_state_is_that_of_one_rank(
+    world: World, alone: Trained, dp: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     together = trained(world, *training_of(world), dp)
     assert together.state == alone.state
     assert [each.digest for each in together.experiences] == [each.digest for each in alone.experiences]
+    with capsys.disabled():
+        print(f"\nppo: leaves per rank {alone.leaves}, {together.leaves}")
 
 
 @pytest.mark.parametrize(("dp", "workers"), [(1, 1), (1, 3), (2, 2)])
