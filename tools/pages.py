@@ -384,9 +384,10 @@ record of a file determines its layout:
 | `hh` | `chosen` and `rejected`: transcripts of `Human:` and `Assistant:`, or lists of messages; only chosen is read |
 
 A conversation that ends with a message of the user is a prompt; one that ends with a message of the assistant is a
-demonstration. Duplicates are removed. `split: {train: 0.8, final: 0.2}` divides the conversations into the parts
-`train` and `final`. The part depends only on the digest of the conversation and on `seed`, so a conversation stays in
-its part when files are renamed or added. `tutti conversations show` prints the layout of each file, the number of
+demonstration. Equal conversations are removed, and so are [near-duplicates](near-duplicates.md#conversations) of long
+ones, unless the stage has `near: 0`. `split: {train: 0.8, final: 0.2}` divides the conversations into the parts `train`
+and `final`. The part depends only on the digest of the conversation and on `seed`, so a conversation stays in its part
+when files are renamed or added. `tutti conversations show` prints the layout of each file, the number of
 conversations in each part, and for each reason the number of rejected records and the first three of them.
 
 ### Kinds of stages

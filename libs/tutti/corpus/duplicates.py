@@ -16,6 +16,16 @@ from tutti.native.arrays import pa
 from tutti.records.canonical import parse_json
 from tutti.records.errors import CorpusError, UnsupportedFormat
 
+LEAST_SIMILARITY = 0.7
+"""The lowest threshold of near-duplicates; of pairs that are less similar, bands find too few: .92 at .7, .62 at .6."""
+THRESHOLDS = f"0 for none, or a similarity from {LEAST_SIMILARITY} to 1: of what is less alike, too few are found"
+"""The thresholds of `is_threshold`, for an error message."""
+
+
+def is_threshold(similarity: float) -> bool:
+    """True for 0, which finds no near-duplicates, and for a similarity at which nearly all are found."""
+    return similarity == 0 or LEAST_SIMILARITY <= similarity <= 1
+
 
 class How(StrEnum):
     """The reason why a document was dropped."""

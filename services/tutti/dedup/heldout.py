@@ -4,7 +4,7 @@ Promises: n-grams are those of `contamination.py`, found in all that a conversat
 prompt that is too short for an n-gram is contained where the messages of the user have the same words. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -12,17 +12,18 @@ from tutti.corpus.conversations import Conversation, Role
 from tutti.dedup.contamination import Evaluation, Sought
 from tutti.dedup.shingles import spelled
 
-_TOGETHER = 4096
+TOGETHER = 4096
+"""Conversations whose texts are in memory at once, as Arrow arrays."""
 
 
 def contaminated(conversations: Sequence[Conversation], held_out: Iterable[Conversation]) -> list[str]:
     """The digests of the conversations that contain a held-out prompt, sorted. Raises TooManyTexts."""
     asked = {_asked(each): each.digest for each in held_out}
     prompts = {tuple(spelled(text.encode())) for text in asked}
-    evaluation = Evaluation([_batch({digest: text for text, digest in asked.items()})], Sought())
+    evaluation = Evaluation([batch({digest: text for text, digest in asked.items()})], Sought())
     found = {each.digest for each in conversations if tuple(spelled(_asked(each).encode())) in prompts}
-    for first in range(0, len(conversations), _TOGETHER):
-        here = _batch({each.digest: _said(each) for each in conversations[first : first + _TOGETHER]})
+    for first in range(0, len(conversations), TOGETHER):
+        here = batch({each.digest: said(each) for each in conversations[first : first + TOGETHER]})
         found |= {each.doc_id for each in evaluation.found(here)}
     return sorted(found)
 
@@ -31,10 +32,12 @@ def _asked(conversation: Conversation) -> str:
     return "\n\n".join(each.content for each in conversation.messages if each.role is Role.USER)
 
 
-def _said(conversation: Conversation) -> str:
+def said(conversation: Conversation) -> str:
+    """The text of all messages but the system message."""
     return "\n\n".join(each.content for each in conversation.messages if each.role is not Role.SYSTEM)
 
 
-def _batch(texts: dict[str, str]) -> pa.RecordBatch:
+def batch(texts: Mapping[str, str]) -> pa.RecordBatch:
+    """Texts by id as rows of `doc_id` and `text`."""
     columns = [pa.array(list(texts)), pa.array(list(texts.values()), pa.large_string())]
     return pa.record_batch(columns, names=["doc_id", "text"])

@@ -27,8 +27,6 @@ from tutti.dedup.shards import Reader
 from tutti.dedup.verification import SetFile, sets, verified
 
 THRESHOLD = 0.8
-LEAST = 0.7
-"""The lowest threshold; of pairs that are less similar, bands find too few: .92 at .7, .62 at .6."""
 _LOWER = np.uint64((1 << 32) - 1)
 
 

@@ -19,20 +19,24 @@ from tutti.contracts.dedup.v1 import (
     Dedup,
     FindContaminatedRequest,
     FindContaminatedResponse,
+    FindNearDuplicatesRequest,
+    FindNearDuplicatesResponse,
     Lines,
+    NearDuplicate,
 )
 from tutti.corpus.conversations import Conversation, from_lines
+from tutti.corpus.duplicates import LEAST_SIMILARITY, THRESHOLDS, is_threshold
 from tutti.corpus.manifest import Kind
 from tutti.dedup.settings import DedupSettings
 from tutti.native.deferred import deferred
 from tutti.records.errors import CorpusError
 
 if TYPE_CHECKING:
-    from tutti.dedup import contamination, heldout, near, onray, units
+    from tutti.dedup import contamination, dialogues, heldout, onray, units
     from tutti.dedup import lines as cut
 else:  # with them come numpy and pyarrow
-    contamination, heldout, near, onray, units, cut = (
-        deferred(f"tutti.dedup.{name}") for name in ("contamination", "heldout", "near", "onray", "units", "lines")
+    contamination, dialogues, heldout, onray, units, cut = (
+        deferred(f"tutti.dedup.{name}") for name in ("contamination", "dialogues", "heldout", "onray", "units", "lines")
     )
 
 C4, UNREADABLE = "c4", "CONVERSATIONS_UNREADABLE"
@@ -57,10 +61,8 @@ class DedupApi:
 
     def CreateDedup(self, request: CreateDedupRequest, call: Call) -> CreateDedupResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
-        least, similarity = near.LEAST, request.spec.near
-        if similarity != 0 and not least <= similarity <= 1:
-            expected = f"0 for none, or a similarity from {least} to 1: of what is less alike, too few are found"
-            raise InvalidField("spec.near", seen=similarity, expected=expected)
+        if not is_threshold(request.spec.near):
+            raise InvalidField("spec.near", seen=request.spec.near, expected=THRESHOLDS)
         if not 0 <= request.spec.evaluation_share < 1:
             raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
         require_engine(request.spec.engine, lambda: onray.lacking(self._settings))
@@ -73,11 +75,8 @@ class DedupApi:
     def FindContaminated(self, request: FindContaminatedRequest, call: Call) -> FindContaminatedResponse:
         required(request, "blob", "held_out.manifest_key", "held_out.content_digest")
         blobs, held_out = self._host.blobs, request.held_out
-        for field, key in (("blob", request.blob), ("held_out.manifest_key", held_out.manifest_key)):
-            try:
-                check_key(key)
-            except BadKey as error:
-                raise InvalidField(field, seen=key, expected="the key of a blob") from error
+        _require_key("blob", request.blob)
+        _require_key("held_out.manifest_key", held_out.manifest_key)
         try:
             manifest = staging.manifest(blobs, held_out.manifest_key, held_out.content_digest, Kind.CONVERSATIONS)
             others = [
@@ -88,3 +87,24 @@ class DedupApi:
         except (WorkFailed, CorpusError, contamination.TooManyTexts) as error:
             raise Refused(UNREADABLE, str(error)) from error
         return FindContaminatedResponse(digests=found)
+
+    def FindNearDuplicates(self, request: FindNearDuplicatesRequest, call: Call) -> FindNearDuplicatesResponse:
+        required(request, "blob")
+        _require_key("blob", request.blob)
+        if not request.near or not is_threshold(request.near):
+            raise InvalidField("near", seen=request.near, expected=f"a similarity from {LEAST_SIMILARITY} to 1")
+        try:
+            conversations = list(from_lines(Conversation, staging.small(self._host.blobs, request.blob)))
+        except (WorkFailed, CorpusError) as error:
+            raise Refused(UNREADABLE, str(error)) from error
+        found = self._host.pool.run(dialogues.repeated, conversations, request.near)
+        return FindNearDuplicatesResponse(
+            duplicates=[NearDuplicate(digest=each.digest, of=each.of, similarity=each.similarity) for each in found]
+        )
+
+
+def _require_key(field: str, key: str) -> None:
+    try:
+        check_key(key)
+    except BadKey as error:
+        raise InvalidField(field, seen=key, expected="the key of a blob") from error

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.identity import auth
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.tasks import Pool, TaskWorker
 from tutti.chassis.tasks_test import Bench, Inline
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import publish, put_file, put_named
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest
-from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Documents
+from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Documents, FindNearDuplicatesRequest
 from tutti.corpus import decisions
+from tutti.corpus.conversations import Conversation, Message, Role, to_lines
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.manifest import Kind
@@ -29,7 +31,7 @@ from tutti.dedup.settings import DedupSettings
 from tutti.records.canonical import bytes_digest, canonical_json
 
 LOCAL, INLINE = DedupSettings(), Inline()
-CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
+CALL = Call(role=auth.Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 
 
 @dataclass
@@ -130,6 +132,20 @@ def test_an_earlier_document_that_is_retracted_stands_for_nothing(world: World) 
     assert (without.documents, without.earlier) == (2, 1)
     never = world.dedup("never", later, of(world.dedup("earlier-never", world.chosen(other))))
     assert clusters(world, without) == clusters(world, never) != clusters(world, kept)
+
+
+def test_near_duplicates_among_conversations_are_named(world: World) -> None:
+    contents = (PROSE, NEARLY, topics["with"])
+    conversations = [Conversation((Message(Role.USER, each),)) for each in contents]
+    blob = put_named(world.bench.blobs, "ingest/conversations", to_lines(conversations), ".jsonl")
+    [found] = world.api.FindNearDuplicates(FindNearDuplicatesRequest(blob=blob, near=0.8), CALL).duplicates
+    assert (found.of, found.digest) == tuple(sorted(each.digest for each in conversations[:2]))
+    assert 0.8 <= found.similarity < 1
+    for near in (0, 0.69, 1.1):
+        with pytest.raises(InvalidField, match=r"near: expected a similarity from 0\.7 to 1"):
+            world.api.FindNearDuplicates(FindNearDuplicatesRequest(blob=blob, near=near), CALL)
+    with pytest.raises(Refused, match="is gone"):
+        world.api.FindNearDuplicates(FindNearDuplicatesRequest(blob="ingest/conversations/none.jsonl", near=0.8), CALL)
 
 
 def clusters(world: World, made: Dedup) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from tutti.backbone import Blobs
@@ -20,7 +20,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_content
-from tutti.contracts.dedup.v1 import FindContaminatedRequest, HeldOutConversations
+from tutti.contracts.dedup.v1 import FindContaminatedRequest, FindNearDuplicatesRequest, HeldOutConversations
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.ingest.v1 import (
     Conversations,
@@ -35,6 +35,7 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import ConversationsBody, Lines
+from tutti.corpus.duplicates import THRESHOLDS, How, is_threshold
 from tutti.corpus.layouts import EXPECTED
 from tutti.corpus.manifest import Kind
 from tutti.ingest.ingests import models
@@ -56,6 +57,8 @@ LOGIC_VERSION = f"conversations-{GATHERING_VERSION}"
 FOLDER = "ingest/conversations"
 HELD_OUT = "held_out"
 """The reason why a conversation with a held-out prompt is rejected."""
+NEAR_DUPLICATE = "near_duplicate"
+"""The reason why a conversation is rejected that is nearly the same as another one."""
 SEEK_SECONDS = 300.0
 PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _NEAR = 1e-9
@@ -80,6 +83,8 @@ def check(spec: ConversationsSpec, blobs: Blobs) -> None:
     """Raises InvalidField."""
     split_of(spec)
     choice_of(_filter(spec), blobs)
+    if not is_threshold(spec.near):
+        raise InvalidField("spec.near", seen=spec.near, expected=THRESHOLDS)
 
 
 def work_of(host: Host, paths: Paths) -> Work[Conversations]:
@@ -94,6 +99,8 @@ def work_of(host: Host, paths: Paths) -> Work[Conversations]:
             made = _gathered(host, paths, context, found, arranged, scratch)
             if made.count and spec.HasField("held_out"):
                 made = without(made, _contaminated(host, context, made, spec.held_out), HELD_OUT)
+            if made.count and spec.near:
+                made = without(made, _near_duplicates(host, context, made, spec.near), NEAR_DUPLICATE)
             if not made.count:
                 raise WorkFailed(_nothing(made))
             key = _stored(host.blobs, made)
@@ -154,8 +161,11 @@ def _stored(blobs: Blobs, made: Gathered) -> str:
     return key
 
 
-def _contaminated(host: Host, context: TaskContext, made: Gathered, held_out: ConversationsSource) -> Sequence[str]:
-    """The digests of those that contain a held-out prompt, as dedup finds them in documents."""
+def _contaminated(host: Host, context: TaskContext, made: Gathered, held_out: ConversationsSource) -> Mapping[str, str]:
+    """Those that contain a held-out prompt, as dedup finds them in documents, each with its quote.
+
+    Raises WorkFailed.
+    """
     context.check()
     request = FindContaminatedRequest(
         blob=_stored(host.blobs, made),
@@ -164,9 +174,24 @@ def _contaminated(host: Host, context: TaskContext, made: Gathered, held_out: Co
         ),
     )
     try:
-        return DedupServiceStub(host.channel("dedup")).FindContaminated(request, timeout=SEEK_SECONDS).digests
+        found = DedupServiceStub(host.channel("dedup")).FindContaminated(request, timeout=SEEK_SECONDS).digests
     except Refused as problem:
         raise WorkFailed(problem.message) from problem
+    return {digest: digest for digest in found}
+
+
+def _near_duplicates(host: Host, context: TaskContext, made: Gathered, near: float) -> Mapping[str, str]:
+    """Those that are nearly the same as another one, as dedup finds them among documents, each with its quote.
+
+    Raises WorkFailed.
+    """
+    context.check()
+    request = FindNearDuplicatesRequest(blob=_stored(host.blobs, made), near=near)
+    try:
+        found = DedupServiceStub(host.channel("dedup")).FindNearDuplicates(request, timeout=SEEK_SECONDS).duplicates
+    except Refused as problem:
+        raise WorkFailed(problem.message) from problem
+    return {each.digest: f"{each.digest}: {How.NEAR.detail(each.similarity, each.of)}" for each in found}
 
 
 def _require_the_same(spec: ConversationsSpec, made: Gathered) -> None:

@@ -163,6 +163,8 @@ def test_a_folder_without_a_conversation_fails_with_the_cause(world: World) -> N
         ({"split": [SplitShare(name="a", share=0), SplitShare(name="b", share=1)]}, "a share above 0"),
         ({"split": [SplitShare(name="a", share=0.5)] * 3}, "spec.split"),
         ({"logic_version": "conversations-0"}, "conversations-1"),
+        ({"near": 0.69}, "spec.near.*0 for none, or a similarity from 0.7 to 1"),
+        ({"near": float("nan")}, "spec.near"),
     ],
 )
 def test_a_spec_that_cannot_work_is_refused_by_field(world: World, spec: dict[str, Any], words: str) -> None:

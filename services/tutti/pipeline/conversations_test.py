@@ -10,6 +10,7 @@ from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 from tutti.contracts.sampling.v1 import Sample, SampleSpec
+from tutti.pipeline import graph
 from tutti.pipeline.reading import read
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.stages.definition import Role, StageContext, StageDef
@@ -61,6 +62,7 @@ def test_prompts_are_read_and_split_and_reused(world: World) -> None:
     (asked,) = world.conversations.made.values()
     assert [(each.name, each.share) for each in asked.spec.split] == [("final", 0.25), ("train", 0.75)]
     assert asked.spec.input_digest.startswith("blake3:")
+    assert asked.spec.near == 0.8
     world.finish("conversations")
     run = world.run(name)
     assert (run.state, run.stages[0].summary.startswith("1 conversations")) == (STATE_DONE, True)
@@ -112,6 +114,14 @@ def test_what_is_wrong_is_named_by_its_key(world: World, old: str, new: str, key
     request = CheckRecipeRequest(recipe=TEXT.replace(old, new), directory=str(world.folder), all_problems=True)
     problems = {each.key: each.expected for each in world.api.CheckRecipe(request, CALL).problems}
     assert words in problems.get(key, ""), problems
+
+
+def test_the_threshold_of_near_duplicates_is_of_the_key_where_it_is_not_zero() -> None:
+    alone = TEXT.partition("  first")[0]
+    nodes = [graph.node_of(read(alone, [f"stages.prompts.near={near}"]), "prompts") for near in (0, 0.8, 0.9)]
+    parameters = [node.stage.parameters(node.asked({}, {})) for node in nodes]
+    split = {"split": {"train": 0.75, "final": 0.25}, "seed": 0}
+    assert parameters == [split, {**split, "near": 0.8}, {**split, "near": 0.9}]
 
 
 def test_a_recipe_with_parts_reads_as_itself(world: World) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -94,12 +94,11 @@ def taken(conversations: Sequence[Conversation], arranged: Arrangement, scratch:
     return _written(iter(conversations), arranged, tally, shards.Surveyor(), scratch)
 
 
-def without(gathered: Gathered, digests: Collection[str], reason: str) -> Gathered:
-    """The same without some of its conversations, which are counted as rejected for a reason."""
-    gone = frozenset(digests)
+def without(gathered: Gathered, gone: Mapping[str, str], reason: str) -> Gathered:
+    """The same without some conversations, by their digests, which are rejected for a reason and quoted as given."""
     every = list(from_lines(Conversation, gathered.path.read_bytes()))
-    for each in sorted(gone):
-        gathered.tally.count(reason, each)
+    for digest in sorted(gone):
+        gathered.tally.count(reason, gone[digest])
     return _put([each for each in every if each.digest not in gone], gathered)
 
 

@@ -14,7 +14,7 @@ from tutti.contracts.ingest.v1 import Conversations, ConversationsSource, Conver
 from tutti.corpus.conversationset import ConversationsBody
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import InputPart, Names, Recipe, Seed
+from tutti.pipeline.recipe import DedupKeys, InputPart, Names, Recipe, Seed
 from tutti.pipeline.stages.definition import Folder, Question, Role, StageContext, StageDef, resource_of
 from tutti.pipeline.values import Result
 
@@ -23,7 +23,7 @@ PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
 class ConversationsSection(Part):
-    later = frozenset({"rules", "classifiers"})
+    later = frozenset({"rules", "classifiers", "near"})
 
     path: str = Field(
         default="",
@@ -43,6 +43,12 @@ class ConversationsSection(Part):
     )
     classifiers: Names = Field(
         default_factory=list, description="classifiers that a conversation must pass, such as harm"
+    )
+    near: Real = Field(
+        default=DedupKeys.model_fields["near"].default,
+        ge=0,
+        le=1,
+        description="similarity threshold of near-duplicates, at least 0.7; 0: only equal conversations",
     )
 
 
@@ -95,18 +101,27 @@ class ConversationsStage(StageDef):
             held_out=_source(Conversations, asked.get("held_out")),
             rule_sets=sorted(set(section.rules)),
             classifiers=sorted(set(section.classifiers)),
+            near=section.near,
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
         section = _section(asked.recipe)
-        filters = {"rules": sorted(set(section.rules)), "classifiers": sorted(set(section.classifiers))}
-        asked_for = {key: values for key, values in filters.items() if values}
+        filters = {
+            "rules": sorted(set(section.rules)),
+            "classifiers": sorted(set(section.classifiers)),
+            "near": section.near,  # absent for 0, so that results of versions that looked for none are reused for it
+        }
+        asked_for = {key: value for key, value in filters.items() if value}
         return {"split": dict(section.split), "seed": section.seed, **asked_for}
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:
         section = _section(recipe)
-        if section.rules or section.classifiers:
-            keys = {"rule_sets": "conversations.rules", "classifiers": "conversations.classifiers"}
+        if section.rules or section.classifiers or "near" in section.model_fields_set:
+            keys = {
+                "rule_sets": "conversations.rules",
+                "classifiers": "conversations.classifiers",
+                "near": "conversations.near",
+            }
             yield Question(recipe.with_section(section.model_copy(update={"path": ""})), keys)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:

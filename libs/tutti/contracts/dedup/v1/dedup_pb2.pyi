@@ -108,6 +108,86 @@ class ListDedupsResponse(_message.Message):
 Global___ListDedupsResponse: _TypeAlias = ListDedupsResponse  # noqa: Y015
 
 @_typing.final
+class FindNearDuplicatesRequest(_message.Message):
+    """FindNearDuplicatesRequest names conversations to compare with each other."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOB_FIELD_NUMBER: _builtins.int
+    NEAR_FIELD_NUMBER: _builtins.int
+    blob: _builtins.str
+    """blob of JSON lines, a conversation each; its key ends in the digest of its bytes."""
+    near: _builtins.float
+    """near: conversations with at least this similarity (Jaccard, over shingles of five words) are duplicates; 0.7 to 1."""
+    def __init__(
+        self,
+        *,
+        blob: _builtins.str = ...,
+        near: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blob", b"blob", "near", b"near"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindNearDuplicatesRequest: _TypeAlias = FindNearDuplicatesRequest  # noqa: Y015
+
+@_typing.final
+class NearDuplicate(_message.Message):
+    """NearDuplicate is a conversation that another one represents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGEST_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    digest: _builtins.str
+    """digest of the conversation."""
+    of: _builtins.str
+    """of: the digest of the conversation that represents it, the smallest digest of the cluster."""
+    similarity: _builtins.float
+    """similarity of its closest link in the cluster."""
+    def __init__(
+        self,
+        *,
+        digest: _builtins.str = ...,
+        of: _builtins.str = ...,
+        similarity: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "of", b"of", "similarity", b"similarity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NearDuplicate: _TypeAlias = NearDuplicate  # noqa: Y015
+
+@_typing.final
+class FindNearDuplicatesResponse(_message.Message):
+    """FindNearDuplicatesResponse names the near-duplicates."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DUPLICATES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def duplicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___NearDuplicate]:
+        """duplicates, sorted by digest."""
+
+    def __init__(
+        self,
+        *,
+        duplicates: _abc.Iterable[Global___NearDuplicate] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicates", b"duplicates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindNearDuplicatesResponse: _TypeAlias = FindNearDuplicatesResponse  # noqa: Y015
+
+@_typing.final
 class HeldOutConversations(_message.Message):
     """HeldOutConversations are published conversations whose prompts are kept out of others."""
 

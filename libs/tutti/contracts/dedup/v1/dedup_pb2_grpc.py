@@ -57,6 +57,11 @@ class DedupServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_events__pb2.Dedup.FromString,
                 _registered_method=True)
+        self.FindNearDuplicates = channel.unary_unary(
+                '/tutti.dedup.v1.DedupService/FindNearDuplicates',
+                request_serializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindNearDuplicatesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindNearDuplicatesResponse.FromString,
+                _registered_method=True)
         self.FindContaminated = channel.unary_unary(
                 '/tutti.dedup.v1.DedupService/FindContaminated',
                 request_serializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindContaminatedRequest.SerializeToString,
@@ -96,6 +101,13 @@ class DedupServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindNearDuplicates(self, request, context):
+        """FindNearDuplicates returns which conversations are near-duplicates of others in the same blob.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def FindContaminated(self, request, context):
         """FindContaminated returns which conversations contain a prompt, or n-grams of a prompt, that is held out.
         """
@@ -125,6 +137,11 @@ def add_DedupServiceServicer_to_server(servicer, server):
                     servicer.CancelDedup,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_events__pb2.Dedup.SerializeToString,
+            ),
+            'FindNearDuplicates': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindNearDuplicates,
+                    request_deserializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindNearDuplicatesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindNearDuplicatesResponse.SerializeToString,
             ),
             'FindContaminated': grpc.unary_unary_rpc_method_handler(
                     servicer.FindContaminated,
@@ -241,6 +258,33 @@ class DedupService:
             '/tutti.dedup.v1.DedupService/CancelDedup',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
             tutti_dot_contracts_dot_dedup_dot_v1_dot_events__pb2.Dedup.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindNearDuplicates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.dedup.v1.DedupService/FindNearDuplicates',
+            tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindNearDuplicatesRequest.SerializeToString,
+            tutti_dot_contracts_dot_dedup_dot_v1_dot_dedup__pb2.FindNearDuplicatesResponse.FromString,
             options,
             channel_credentials,
             insecure,

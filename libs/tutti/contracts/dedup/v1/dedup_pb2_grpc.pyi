@@ -43,6 +43,8 @@ class DedupServiceStub:
     """ListDedups returns one page of dedups, sorted by name."""
     CancelDedup: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Dedup]
     """CancelDedup cancels a dedup."""
+    FindNearDuplicates: _grpc.UnaryUnaryMultiCallable[_dedup_pb2.FindNearDuplicatesRequest, _dedup_pb2.FindNearDuplicatesResponse]
+    """FindNearDuplicates returns which conversations are near-duplicates of others in the same blob."""
     FindContaminated: _grpc.UnaryUnaryMultiCallable[_dedup_pb2.FindContaminatedRequest, _dedup_pb2.FindContaminatedResponse]
     """FindContaminated returns which conversations contain a prompt, or n-grams of a prompt, that is held out."""
 
@@ -59,6 +61,8 @@ class DedupServiceAsyncStub(DedupServiceStub):
     """ListDedups returns one page of dedups, sorted by name."""
     CancelDedup: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Dedup]  # type: ignore[assignment]
     """CancelDedup cancels a dedup."""
+    FindNearDuplicates: _aio.UnaryUnaryMultiCallable[_dedup_pb2.FindNearDuplicatesRequest, _dedup_pb2.FindNearDuplicatesResponse]  # type: ignore[assignment]
+    """FindNearDuplicates returns which conversations are near-duplicates of others in the same blob."""
     FindContaminated: _aio.UnaryUnaryMultiCallable[_dedup_pb2.FindContaminatedRequest, _dedup_pb2.FindContaminatedResponse]  # type: ignore[assignment]
     """FindContaminated returns which conversations contain a prompt, or n-grams of a prompt, that is held out."""
 
@@ -96,6 +100,14 @@ class DedupServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Dedup, _abc.Awaitable[_events_pb2.Dedup]]:
         """CancelDedup cancels a dedup."""
+
+    @_abc_1.abstractmethod
+    def FindNearDuplicates(
+        self,
+        request: _dedup_pb2.FindNearDuplicatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dedup_pb2.FindNearDuplicatesResponse, _abc.Awaitable[_dedup_pb2.FindNearDuplicatesResponse]]:
+        """FindNearDuplicates returns which conversations are near-duplicates of others in the same blob."""
 
     @_abc_1.abstractmethod
     def FindContaminated(

@@ -95,6 +95,7 @@ class ConversationsSpec(_message.Message):
     HELD_OUT_FIELD_NUMBER: _builtins.int
     RULE_SETS_FIELD_NUMBER: _builtins.int
     CLASSIFIERS_FIELD_NUMBER: _builtins.int
+    NEAR_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path of a folder or a file; empty in resources and events."""
     input_digest: _builtins.str
@@ -103,6 +104,10 @@ class ConversationsSpec(_message.Message):
     """seed of the split."""
     logic_version: _builtins.str
     """logic_version of the work to use; empty means the current one."""
+    near: _builtins.float
+    """near: conversations with at least this similarity to another one (Jaccard, over shingles of five words) are
+    rejected; 0 means only equal conversations are duplicates.
+    """
     @_builtins.property
     def split(self) -> _containers.RepeatedCompositeFieldContainer[Global___SplitShare]:
         """split into parts by the digest of each conversation; empty for no split."""
@@ -135,10 +140,11 @@ class ConversationsSpec(_message.Message):
         held_out: Global___ConversationsSource | None = ...,
         rule_sets: _abc.Iterable[_builtins.str] | None = ...,
         classifiers: _abc.Iterable[_builtins.str] | None = ...,
+        near: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["demonstrations", b"demonstrations", "held_out", b"held_out"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "demonstrations", b"demonstrations", "held_out", b"held_out", "input_digest", b"input_digest", "input_path", b"input_path", "logic_version", b"logic_version", "rule_sets", b"rule_sets", "seed", b"seed", "split", b"split"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "demonstrations", b"demonstrations", "held_out", b"held_out", "input_digest", b"input_digest", "input_path", b"input_path", "logic_version", b"logic_version", "near", b"near", "rule_sets", b"rule_sets", "seed", b"seed", "split", b"split"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
