@@ -390,6 +390,13 @@ and `final`. The part depends only on the digest of the conversation and on `see
 when files are renamed or added. `tutti conversations show` prints the layout of each file, the number of
 conversations in each part, and for each reason the number of rejected records and the first three of them.
 
+The licence of a record is its field `license` or `licence`, or else the key `licence` of the stage; published
+demonstrations have that of the key. `licences: [mit, cc-by-4.0]` rejects records under any other licence
+(`other_licence`) and those whose licence is unknown (`no_licence`), unless the list contains `unknown`. Names are
+compared as a whole, without regard to case. `tutti conversations show` and the summary of the run print the number of
+conversations under each licence; with one of the two keys, the manifest of the set records it too. Tutti does not read
+licences of web pages and of other documents.
+
 ### Kinds of stages
 
 [post-training.md](post-training.md) explains the kinds `sft`, `reward`, `dpo`, `grpo` and `ppo`, which train a

@@ -1,4 +1,4 @@
-"""A stage of conversations by a recipe: the real services, and near-duplicates as dedup finds them."""
+"""A stage of conversations by a recipe: the real services, near-duplicates as dedup finds them, and licences."""
 
 import json
 from collections.abc import Iterator
@@ -80,3 +80,10 @@ def test_a_similarity_that_bands_do_not_find_is_refused_by_its_key(world: Simula
     [problem] = world.insist(lambda: pipeline.CheckRecipe(request)).problems
     assert (problem.key, problem.seen) == ("stages.prompts.near", "0.5")
     assert "a similarity from 0.7 to 1" in problem.expected
+
+
+def test_licences_are_counted_in_the_summary_and_others_are_rejected(world: Simulation, tmp_path: Path) -> None:
+    write(tmp_path, {"prompt": "Why?", "license": "MIT"}, {"prompt": "When?"})
+    made, summary = gathered(world, tmp_path, "licensed", licences=["mit"])
+    assert [(each.reason, each.records) for each in made.rejected] == [("no_licence", 1)]
+    assert summary == "1 conversations (0 duplicates, 1 rejected); licences: mit 1"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue, keyed_bytes
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
-from tutti.records.records import written, written_later
+from tutti.records.records import later, written, written_later
 
 _UNIT = 2.0**64
 
@@ -47,9 +48,26 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
+class Licensed:
+    """The number of conversations under a licence."""
+
+    licence: str
+    conversations: int
+
+
+def _licensed(value: Any) -> tuple[Licensed, ...]:
+    """Raises InvalidManifest."""
+    if not isinstance(value, list):
+        raise InvalidManifest(f"body.licences: expected a list, seen {type(value).__name__}")
+    items = [Fields(each, path=f"body.licences[{at}]", error=InvalidManifest) for at, each in enumerate(value)]
+    return tuple(Licensed(each.text("licence"), each.count("conversations"), **each.later(Licensed)) for each in items)
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationsBody:
     """`layouts` counts the conversations that were read by the layout of their file, `rejected` the records that were
     not by reason; `duplicates` were read and left out. `parts` counts the conversations of each part of the split.
+    `licences` counts the conversations by licence, by name, if the set was made with a key about licences.
     """
 
     lines: Lines
@@ -57,6 +75,7 @@ class ConversationsBody:
     rejected: Mapping[str, int]
     duplicates: int
     parts: Mapping[str, int] = field(default_factory=dict)
+    licences: tuple[Licensed, ...] = later((), since="0.2", read=_licensed)
 
     def manifest(self, *, producer: str) -> Manifest:
         body: dict[str, JsonValue] = {

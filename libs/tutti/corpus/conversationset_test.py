@@ -1,10 +1,13 @@
 """Sets of conversations: the manifest reads as it was written, and a split depends on digest and seed alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from tutti.corpus.conversations import Conversation, Message, Role, to_lines
-from tutti.corpus.conversationset import ConversationsBody, Lines, in_part, part_of
+from tutti.corpus.conversationset import ConversationsBody, Licensed, Lines, in_part, part_of
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 
 LINES = Lines("ingest/conversations/ab.jsonl", "blake3:" + "a" * 64, 10, 2)
@@ -19,6 +22,15 @@ def test_a_manifest_reads_as_it_was_written() -> None:
     body = ConversationsBody(LINES, {"alpaca": 3}, {"not_json": 1}, 1, {"train": 2})
     manifest = body.manifest(producer="test")
     assert ConversationsBody.read(Manifest.decode(manifest.encode(), expected=Kind.CONVERSATIONS)) == body
+    assert "licences" not in manifest.body
+    licensed = replace(body, licences=(Licensed("cc0-1.0", 1), Licensed("mit", 1)))
+    written = licensed.manifest(producer="test").encode()
+    assert ConversationsBody.read(Manifest.decode(written, expected=Kind.CONVERSATIONS)) == licensed
+    unknown: dict[str, JsonValue] = {"licence": "mit", "conversations": 1, "more": 1}
+    wrongs: list[JsonValue] = [{"mit": 1}, ["mit"], [{"licence": "mit"}], [unknown]]
+    for wrong in wrongs:
+        with pytest.raises(InvalidManifest, match=r"body\.licences"):
+            ConversationsBody.read(Manifest(manifest.kind, {**manifest.body, "licences": wrong}, (), "test"))
     with pytest.raises(InvalidManifest, match="expected 'conversations'"):
         ConversationsBody.read(Manifest(Kind.INDEX, {}, (), "test"))
     with pytest.raises(InvalidManifest, match=r"body\.more"):

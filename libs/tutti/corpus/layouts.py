@@ -38,6 +38,8 @@ class Reason(StrEnum):
     OTHER_PROMPT = "other_prompt"  # two answers of a pair to different prompts
     UNKNOWN_SCORE = "unknown_score"
     TWICE = "twice"
+    OTHER_LICENCE = "other_licence"  # than those that are allowed
+    NO_LICENCE = "no_licence"  # that is known, where only some are allowed
 
 
 class Unfit(Exception):

@@ -31,12 +31,15 @@ from tutti.contracts.ingest.v1 import (
     CreateConversationsRequest,
     CreateConversationsResponse,
     FilterSpec,
+    LicensedConversations,
     RejectedConversations,
 )
 from tutti.corpus.conversations import Conversation
-from tutti.corpus.conversationset import ConversationsBody, Lines
+from tutti.corpus.conversationset import ConversationsBody, Licensed, Lines
 from tutti.corpus.duplicates import THRESHOLDS, How, is_threshold
 from tutti.corpus.layouts import EXPECTED
+from tutti.corpus.licences import EXPECTED as A_LICENCE
+from tutti.corpus.licences import UNKNOWN, Licences, is_name, name_of
 from tutti.corpus.manifest import Kind
 from tutti.ingest.ingests import models
 from tutti.ingest.paths import Paths, folder
@@ -85,6 +88,11 @@ def check(spec: ConversationsSpec, blobs: Blobs) -> None:
     choice_of(_filter(spec), blobs)
     if not is_threshold(spec.near):
         raise InvalidField("spec.near", seen=spec.near, expected=THRESHOLDS)
+    if spec.licence and not is_name(spec.licence):
+        raise InvalidField("spec.licence", seen=spec.licence, expected=A_LICENCE)
+    for name in spec.licences:
+        if not is_name(name):
+            raise InvalidField("spec.licences", seen=name, expected=A_LICENCE)
 
 
 def work_of(host: Host, paths: Paths) -> Work[Conversations]:
@@ -95,7 +103,7 @@ def work_of(host: Host, paths: Paths) -> Work[Conversations]:
         with tempfile.TemporaryDirectory(prefix="tutti-conversations-") as folder_name:
             scratch = Path(folder_name)
             sieve = Sieve(choice_of(_filter(spec), host.blobs), models(host.blobs, spec.classifiers, scratch))
-            arranged = Arrangement(split_of(spec), spec.seed, sieve)
+            arranged = Arrangement(split_of(spec), spec.seed, sieve, _licences(spec))
             made = _gathered(host, paths, context, found, arranged, scratch)
             if made.count and spec.HasField("held_out"):
                 made = without(made, _contaminated(host, context, made, spec.held_out), HELD_OUT)
@@ -105,12 +113,15 @@ def work_of(host: Host, paths: Paths) -> Work[Conversations]:
                 raise WorkFailed(_nothing(made))
             key = _stored(host.blobs, made)
         tally = made.tally
+        # A set that was made without a key about licences keeps the manifest that earlier versions gave it.
+        recorded = made.licences if spec.licence or spec.licences else {}
         body = ConversationsBody(
             Lines(key, made.bytes_digest, made.bytes, made.count),
             dict(tally.layouts),
             dict(tally.rejected),
             tally.duplicates,
             made.parts,
+            tuple(Licensed(name, count) for name, count in sorted(recorded.items())),
         )
         result = publish(host.blobs, FOLDER, body.manifest(producer=version.producer("ingest")), data_bytes=made.bytes)
 
@@ -126,10 +137,18 @@ def work_of(host: Host, paths: Paths) -> Work[Conversations]:
                 RejectedConversations(reason=reason, records=count, first=tally.quotes[reason])
                 for reason, count in sorted(tally.rejected.items())
             )
+            found.licences.extend(
+                LicensedConversations(licence=name, conversations=count)
+                for name, count in sorted(made.licences.items())
+            )
 
         return fill
 
     return Work(host, "conversations", Conversations, run, LOGIC_VERSION)
+
+
+def _licences(spec: ConversationsSpec) -> Licences:
+    return Licences(name_of(spec.licence) or UNKNOWN, frozenset(map(name_of, spec.licences)))
 
 
 def _filter(spec: ConversationsSpec) -> FilterSpec:
@@ -209,7 +228,7 @@ def _nothing(made: Gathered) -> str:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(made.tally.rejected.items()))
     first = next(iter(made.tally.quotes.values()))[0]
     if made.tally.layouts:
-        return f"every conversation was rejected ({reasons}); change rules, classifiers or held_out of the stage"
+        return f"every conversation was rejected ({reasons}); change the filters of the stage"
     return f"path: no record is a conversation ({reasons}); the first is {first}; expected {EXPECTED}"
 
 

@@ -22,7 +22,7 @@ from tutti.contracts.ingest.v1 import (
     SplitShare,
 )
 from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.conversationset import ConversationsBody, in_part
+from tutti.corpus.conversationset import ConversationsBody, Licensed, in_part
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.ingest.reading.gathering import MAX_LINE_BYTES
 from tutti.ingest.service import build
@@ -165,6 +165,8 @@ def test_a_folder_without_a_conversation_fails_with_the_cause(world: World) -> N
         ({"logic_version": "conversations-0"}, "conversations-1"),
         ({"near": 0.69}, "spec.near.*0 for none, or a similarity from 0.7 to 1"),
         ({"near": float("nan")}, "spec.near"),
+        ({"licence": "two\nlines"}, "spec.licence.*such as cc-by-4.0"),
+        ({"licences": ["mit", " "]}, "spec.licences.*such as cc-by-4.0"),
     ],
 )
 def test_a_spec_that_cannot_work_is_refused_by_field(world: World, spec: dict[str, Any], words: str) -> None:
@@ -207,6 +209,58 @@ def test_published_demonstrations_are_read_in_place_of_files(world: World) -> No
     assert whole.result.content_digest == published.content_digest
     filtered = world.gather("filtered", path=Path(), demonstrations=source, rule_sets=["no_pii"], split=SPLIT)
     assert (filtered.conversations, sum(each.conversations for each in filtered.parts)) == (1, 1)
+
+
+def licensed(made: Conversations) -> dict[str, int]:
+    return {each.licence: each.conversations for each in made.licences}
+
+
+def test_licences_of_records_are_counted_and_change_no_manifest_without_a_key(world: World) -> None:
+    world.write("a.jsonl", {"prompt": "1", "license": "MIT"}, {"prompt": "2", "licence": "CC0-1.0"}, {"prompt": "3"})
+    made = world.gather("named")
+    assert (licensed(made), world.body(made).licences) == ({"cc0-1.0": 1, "mit": 1, "unknown": 1}, ())
+    world.write("a.jsonl", {"prompt": "1"}, {"prompt": "2"}, {"prompt": "3"})
+    unnamed = world.gather("unnamed")
+    assert (licensed(unnamed), unnamed.result.content_digest) == ({}, made.result.content_digest)
+
+
+def test_conversations_under_other_or_unknown_licences_are_rejected(world: World) -> None:
+    mit, gpl = {"prompt": "1", "license": "MIT"}, {"prompt": "2", "license": "GPL-3.0"}
+    world.write("a.jsonl", mit, gpl, {"prompt": "3"}, {**gpl, "license": "mit"})
+    made = world.gather("some", licences=["MIT", "cc0-1.0"])
+    assert {each.reason: (each.records, list(each.first)) for each in made.rejected} == {
+        "no_licence": (1, ["a.jsonl:3: no licence is known; expected one of cc0-1.0, mit"]),
+        "other_licence": (1, ["a.jsonl:2: 'gpl-3.0'; expected one of cc0-1.0, mit"]),
+    }
+    assert (made.conversations, made.duplicates, licensed(made)) == (2, 0, {"mit": 2})
+    assert world.body(made).licences == (Licensed("mit", 2),)
+    whole = world.gather("whole", licences=["mit"], licence="MIT")
+    assert (whole.conversations, [each.reason for each in whole.rejected]) == (3, ["other_licence"])
+    assert world.gather("none", licences=["bsd"]).reason.startswith("every conversation was rejected (1 no_licence, 3")
+
+
+def test_a_conversation_with_two_licences_is_counted_once_whatever_the_order_of_files(world: World) -> None:
+    records = [{"prompt": "1", "license": name} for name in ("mit", "cc0-1.0")]
+    found = []
+    for name, (first, second) in {"one": records, "other": records[::-1]}.items():
+        world.write("a.jsonl", first, {"prompt": "1"})
+        world.write("b.jsonl", second)
+        made = world.gather(name, licence="mit")
+        found.append((made.conversations, licensed(made), made.result.content_digest))
+    assert found[0] == found[1]
+    assert found[0][:2] == (1, {"cc0-1.0": 1})
+
+
+def test_published_demonstrations_have_the_licence_that_the_stage_gives_them(world: World) -> None:
+    world.write("a.jsonl", said("Why?", "So."))
+    published = world.gather("published").result
+    source = ConversationsSource(
+        resource="demonstrations/a", manifest_key=published.manifest_key, content_digest=published.content_digest
+    )
+    refused = world.gather("refused", path=Path(), demonstrations=source, licences=["mit"])
+    assert refused.reason.startswith("every conversation was rejected (1 no_licence)")
+    given = world.gather("given", path=Path(), demonstrations=source, licences=["mit"], licence="mit")
+    assert licensed(given) == {"mit": 1}
 
 
 def test_a_filter_that_rejects_everything_says_so(world: World) -> None:

@@ -124,6 +124,13 @@ def test_the_threshold_of_near_duplicates_is_of_the_key_where_it_is_not_zero() -
     assert parameters == [split, {**split, "near": 0.8}, {**split, "near": 0.9}]
 
 
+def test_licences_are_of_the_key_where_the_recipe_names_some() -> None:
+    names = ["stages.prompts.licence=MIT", "stages.prompts.licences=MIT,mit,CC0-1.0"]
+    node = graph.node_of(read(TEXT.partition("  first")[0], names), "prompts")
+    found = node.stage.parameters(node.asked({}, {}))
+    assert (found["licence"], found["licences"]) == ("mit", ["cc0-1.0", "mit"])
+
+
 def test_a_recipe_with_parts_reads_as_itself(world: World) -> None:
     recipe = read(TEXT)
     assert read(recipe.canonical()) == recipe

@@ -15,6 +15,7 @@ from pathlib import Path
 from tutti.corpus.conversations import Conversation, from_lines, to_lines
 from tutti.corpus.conversationset import part_of
 from tutti.corpus.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of
+from tutti.corpus.licences import UNKNOWN, Licences, bounded, preferred
 from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.containers import Page, why
@@ -54,16 +55,29 @@ class Tally:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The split into parts with its seed, and what conversations must pass."""
+    """The split into parts with its seed, what conversations must pass, and the licences that they may have."""
 
     split: Mapping[str, float]
     seed: int = 0
     sieve: Sieve = field(default_factory=Sieve)
+    licences: Licences = field(default_factory=Licences)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A conversation as it was read: its licence, and its place for a quote."""
+
+    conversation: Conversation
+    licence: str
+    place: str
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """A file of JSON lines in the scratch folder, and what was counted."""
+    """A file of JSON lines in the scratch folder, and what was counted.
+
+    `licence_of` is the licence of each conversation by its digest, where it is known; `licences` counts them.
+    """
 
     path: Path
     bytes_digest: str
@@ -72,26 +86,29 @@ class Gathered:
     parts: Mapping[str, int]
     tally: Tally
     survey: shards.Survey
+    licence_of: Mapping[str, str]
+    licences: Mapping[str, int]
 
 
 def gather(root: Path, arranged: Arrangement, scratch: Path) -> Gathered:
     """Raises InputRootError when there is no such folder or file."""
     tally, surveyor = Tally(), shards.Surveyor()
 
-    def read() -> Iterator[Conversation]:
+    def read() -> Iterator[Read]:
         for file in shards.files(shards.Reading(root, shards.MAX_FILE_BYTES, 0)):
             surveyor.see(file)
-            yield from _conversations(file, tally)
+            yield from _conversations(file, tally, arranged.licences)
 
     return _written(read(), arranged, tally, surveyor, scratch)
 
 
 def taken(conversations: Sequence[Conversation], arranged: Arrangement, scratch: Path) -> Gathered:
-    """Conversations that were published before, in place of files."""
+    """Conversations that were published before, in place of files; they name no licence."""
     tally = Tally()
     if conversations:
         tally.layouts[Layout.MESSAGES] = len(conversations)
-    return _written(iter(conversations), arranged, tally, shards.Surveyor(), scratch)
+    read = (Read(each, arranged.licences.missing, each.digest) for each in conversations)
+    return _written(read, arranged, tally, shards.Surveyor(), scratch)
 
 
 def without(gathered: Gathered, gone: Mapping[str, str], reason: str) -> Gathered:
@@ -103,19 +120,26 @@ def without(gathered: Gathered, gone: Mapping[str, str], reason: str) -> Gathere
 
 
 def _written(
-    read: Iterator[Conversation], arranged: Arrangement, tally: Tally, surveyor: shards.Surveyor, scratch: Path
+    read: Iterator[Read], arranged: Arrangement, tally: Tally, surveyor: shards.Surveyor, scratch: Path
 ) -> Gathered:
     found: dict[str, Conversation] = {}
+    licence_of: dict[str, str] = {}
     for each in read:
-        if found.setdefault(each.digest, each) is not each:
+        if (refusal := arranged.licences.refusal(each.licence)) is not None:
+            tally.reject(each.place, refusal)
+            continue
+        digest = each.conversation.digest
+        if found.setdefault(digest, each.conversation) is not each.conversation:
             tally.duplicates += 1
+        if each.licence != UNKNOWN:
+            licence_of[digest] = preferred(licence_of.get(digest, UNKNOWN), each.licence)
     for digest, rule in sorted(arranged.sieve.rejected(list(found.values())).items()):
         tally.count(rule, digest)
         del found[digest]
     parted = [replace(found[digest], part=part_of(digest, arranged.split, arranged.seed)) for digest in sorted(found)]
     parts = dict.fromkeys(arranged.split, 0)
     target = scratch / "conversations.jsonl"
-    return _put(parted, Gathered(target, "", 0, 0, parts, tally, surveyor.survey()))
+    return _put(parted, Gathered(target, "", 0, 0, parts, tally, surveyor.survey(), licence_of, {}))
 
 
 def _put(conversations: Sequence[Conversation], into: Gathered) -> Gathered:
@@ -123,10 +147,24 @@ def _put(conversations: Sequence[Conversation], into: Gathered) -> Gathered:
     into.path.write_bytes(data)
     parts = Counter(dict.fromkeys(into.parts, 0))
     parts.update(each.part for each in conversations if each.part)
-    return replace(into, bytes_digest=bytes_digest(data), bytes=len(data), count=len(conversations), parts=dict(parts))
+    return replace(
+        into,
+        bytes_digest=bytes_digest(data),
+        bytes=len(data),
+        count=len(conversations),
+        parts=dict(parts),
+        licences=_licences(conversations, into.licence_of),
+    )
 
 
-def _conversations(file: shards.File, tally: Tally) -> Iterator[Conversation]:
+def _licences(conversations: Sequence[Conversation], licence_of: Mapping[str, str]) -> dict[str, int]:
+    """The number of conversations by licence; empty if none is known."""
+    if not licence_of:
+        return {}
+    return bounded(Counter(licence_of.get(each.digest, UNKNOWN) for each in conversations))
+
+
+def _conversations(file: shards.File, tally: Tally, licences: Licences) -> Iterator[Read]:
     """The conversations of a file; what else is in it is counted."""
     layout: Layout | None = None
     count = 0
@@ -142,7 +180,7 @@ def _conversations(file: shards.File, tally: Tally) -> Iterator[Conversation]:
             continue
         tally.layouts[layout] += 1
         count += 1
-        yield made
+        yield Read(made, licences.of(record), place)
     if layout is not None:
         tally.files.append((file.path, layout, count))
 

@@ -12,6 +12,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.ingest.v1 import Conversations, ConversationsSource, ConversationsSpec, SplitShare
 from tutti.corpus.conversationset import ConversationsBody
+from tutti.corpus.licences import MOST_CHARACTERS, name_of
 from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import DedupKeys, InputPart, Names, Recipe, Seed
@@ -20,10 +21,18 @@ from tutti.pipeline.values import Result
 
 NEAR = 1e-9
 PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
+JUDGED = {
+    "rule_sets": "rules",
+    "classifiers": "classifiers",
+    "near": "near",
+    "licence": "licence",
+    "licences": "licences",
+}
+"""The keys that ingest judges, by the field of the spec."""
 
 
 class ConversationsSection(Part):
-    later = frozenset({"rules", "classifiers", "near"})
+    later = frozenset({"rules", "classifiers", "near", "licence", "licences"})
 
     path: str = Field(
         default="",
@@ -49,6 +58,16 @@ class ConversationsSection(Part):
         ge=0,
         le=1,
         description="similarity threshold of near-duplicates, at least 0.7; 0: only equal conversations",
+    )
+    licence: str = Field(
+        default="",
+        max_length=MOST_CHARACTERS,
+        description="licence of records that have no field `license` or `licence`",
+    )
+    licences: Names = Field(
+        default_factory=list,
+        description="licences that a conversation may have, such as cc-by-4.0; others, and unknown ones, are rejected; "
+        "none: any",
     )
 
 
@@ -102,6 +121,8 @@ class ConversationsStage(StageDef):
             rule_sets=sorted(set(section.rules)),
             classifiers=sorted(set(section.classifiers)),
             near=section.near,
+            licence=name_of(section.licence),
+            licences=sorted(set(map(name_of, section.licences))),
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
@@ -110,18 +131,16 @@ class ConversationsStage(StageDef):
             "rules": sorted(set(section.rules)),
             "classifiers": sorted(set(section.classifiers)),
             "near": section.near,  # absent for 0, so that results of versions that looked for none are reused for it
+            "licence": name_of(section.licence),
+            "licences": sorted(set(map(name_of, section.licences))),
         }
         asked_for = {key: value for key, value in filters.items() if value}
         return {"split": dict(section.split), "seed": section.seed, **asked_for}
 
     def questions(self, recipe: Recipe) -> Iterator[Question]:
         section = _section(recipe)
-        if section.rules or section.classifiers or "near" in section.model_fields_set:
-            keys = {
-                "rule_sets": "conversations.rules",
-                "classifiers": "conversations.classifiers",
-                "near": "conversations.near",
-            }
+        if section.model_fields_set.intersection(JUDGED.values()):
+            keys = {field: f"conversations.{key}" for field, key in JUDGED.items()}
             yield Question(recipe.with_section(section.model_copy(update={"path": ""})), keys)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
@@ -134,9 +153,10 @@ class ConversationsStage(StageDef):
     def summary(self, work: Any) -> str:
         rejected = sum(each.records for each in work.rejected)
         parts = ", ".join(f"{each.name} {each.conversations:,}" for each in work.parts)
+        licences = ", ".join(f"{each.licence} {each.conversations:,}" for each in work.licences)
         return (
             f"{work.conversations:,} conversations ({work.duplicates:,} duplicates, {rejected:,} rejected)"
-            f"{': ' if parts else ''}{parts}"
+            f"{': ' if parts else ''}{parts}{'; licences: ' if licences else ''}{licences}"
         )
 
 

@@ -96,6 +96,8 @@ class ConversationsSpec(_message.Message):
     RULE_SETS_FIELD_NUMBER: _builtins.int
     CLASSIFIERS_FIELD_NUMBER: _builtins.int
     NEAR_FIELD_NUMBER: _builtins.int
+    LICENCE_FIELD_NUMBER: _builtins.int
+    LICENCES_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path of a folder or a file; empty in resources and events."""
     input_digest: _builtins.str
@@ -108,6 +110,8 @@ class ConversationsSpec(_message.Message):
     """near: conversations with at least this similarity to another one (Jaccard, over shingles of five words) are
     rejected; 0 means only equal conversations are duplicates.
     """
+    licence: _builtins.str
+    """licence of records without a field `license` or `licence`, and of demonstrations; empty means unknown."""
     @_builtins.property
     def split(self) -> _containers.RepeatedCompositeFieldContainer[Global___SplitShare]:
         """split into parts by the digest of each conversation; empty for no split."""
@@ -128,6 +132,10 @@ class ConversationsSpec(_message.Message):
     def classifiers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """classifiers (NAME@DIGEST) that a conversation must pass."""
 
+    @_builtins.property
+    def licences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """licences that a conversation may have, compared without regard to case; empty means any."""
+
     def __init__(
         self,
         *,
@@ -141,10 +149,12 @@ class ConversationsSpec(_message.Message):
         rule_sets: _abc.Iterable[_builtins.str] | None = ...,
         classifiers: _abc.Iterable[_builtins.str] | None = ...,
         near: _builtins.float = ...,
+        licence: _builtins.str = ...,
+        licences: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["demonstrations", b"demonstrations", "held_out", b"held_out"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "demonstrations", b"demonstrations", "held_out", b"held_out", "input_digest", b"input_digest", "input_path", b"input_path", "logic_version", b"logic_version", "near", b"near", "rule_sets", b"rule_sets", "seed", b"seed", "split", b"split"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifiers", b"classifiers", "demonstrations", b"demonstrations", "held_out", b"held_out", "input_digest", b"input_digest", "input_path", b"input_path", "licence", b"licence", "licences", b"licences", "logic_version", b"logic_version", "near", b"near", "rule_sets", b"rule_sets", "seed", b"seed", "split", b"split"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -207,6 +217,32 @@ class ConversationsPart(_message.Message):
 Global___ConversationsPart: _TypeAlias = ConversationsPart  # noqa: Y015
 
 @_typing.final
+class LicensedConversations(_message.Message):
+    """LicensedConversations counts the conversations under one licence."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LICENCE_FIELD_NUMBER: _builtins.int
+    CONVERSATIONS_FIELD_NUMBER: _builtins.int
+    licence: _builtins.str
+    """licence in lower case; "unknown", or "others" beyond the hundred most frequent ones."""
+    conversations: _builtins.int
+    """conversations under it."""
+    def __init__(
+        self,
+        *,
+        licence: _builtins.str = ...,
+        conversations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "licence", b"licence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LicensedConversations: _TypeAlias = LicensedConversations  # noqa: Y015
+
+@_typing.final
 class RejectedConversations(_message.Message):
     """RejectedConversations counts the records that were rejected for one reason."""
 
@@ -258,6 +294,7 @@ class Conversations(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
+    LICENCES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -302,6 +339,10 @@ class Conversations(_message.Message):
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[Global___RejectedConversations]:
         """rejected records by reason."""
 
+    @_builtins.property
+    def licences(self) -> _containers.RepeatedCompositeFieldContainer[Global___LicensedConversations]:
+        """licences of the conversations by name, if the spec or a record names one."""
+
     def __init__(
         self,
         *,
@@ -319,10 +360,11 @@ class Conversations(_message.Message):
         files: _abc.Iterable[Global___ConversationsFile] | None = ...,
         parts: _abc.Iterable[Global___ConversationsPart] | None = ...,
         rejected: _abc.Iterable[Global___RejectedConversations] | None = ...,
+        licences: _abc.Iterable[Global___LicensedConversations] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "duplicates", b"duplicates", "ended_at", b"ended_at", "files", b"files", "name", b"name", "parts", b"parts", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "duplicates", b"duplicates", "ended_at", b"ended_at", "files", b"files", "licences", b"licences", "name", b"name", "parts", b"parts", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
