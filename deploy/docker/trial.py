@@ -21,7 +21,7 @@ from typing import Any
 import evidence
 import psutil
 from engine import NoEngine, TrialError, command, engine, processor_seconds, tell
-from faults import Fault, cause, kill_primary
+from faults import HEAL_SECONDS, Fault, cause, kill_primary
 from images import PYTHON, prepare, sizes
 from project import CACHE, REPLICAS, ROOT, TUTTI, Project
 from upgrading import upgrade
@@ -203,6 +203,8 @@ def _restored(project: Project, limits: list[int]) -> None:
         lambda: _state(project, begun.stdout.strip()) == "done", RUN_SECONDS,
         lambda: f"the restored run to be done; it is {_state(project, begun.stdout.strip())}",
     )  # fmt: skip
+    # The restored services publish every event again, which Kafka writes to disk one by one.
+    project.wait(lambda: project.tutti("doctor").returncode == 0, HEAL_SECONDS, lambda: "a doctor that is content")
     _doctor(project)
 
 
