@@ -27,7 +27,10 @@ from tutti.corpus.conversations import Conversation, Message, Role, from_lines
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
     with hosted(
-        tmp_path_factory.mktemp("platform"), "annotation.undo_seconds=0.2", builds={"annotation": build_annotation}
+        tmp_path_factory.mktemp("platform"),
+        "annotation.undo_seconds=0.2",
+        "annotation.look_seconds=0.1",
+        builds={"annotation": build_annotation},
     ) as found:
         yield found
 
@@ -334,6 +337,27 @@ def test_a_leaning_to_format_is_listed_and_on_the_page_of_the_campaign(served: H
     (first, _) = json.loads(owner.get("/annotation/formats/overview.json").text)["annotators"]
     assert first["format"]["low"] < first["format"]["value"] < first["format"]["high"]
     assert f"{first['format']['value']:.2f}<br>" in page
+
+
+def test_an_open_campaign_has_live_estimates_on_its_page_and_in_the_list(served: Hosted, files: Path) -> None:
+    created(served, files, "live", "--qualification", "0", "0", "--controls", "0", "--least", "2")
+    (invited,) = tutti(served, "campaigns", "invite", "live", "Ada Example")
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    assert "Not identified: no judgement was fitted yet." in owner.get("/annotation/live/overview").text
+    ada = Annotator(followed(served, invited["url"]), campaign="live")
+    ada.state()
+    assert ada.judge(*ada.lease()).json["done"] == 4
+    words = "live estimates, not published, fitted to 4 judgements"
+    eventually(lambda: words.capitalize() in owner.get("/annotation/live/overview").text)
+    page = owner.get("/annotation/live/overview").text
+    assert "Not identified: reliability: no pair was judged by two annotators" in page
+    assert page.count("not enough controls: 0 of 10") == 2
+    view = json.loads(owner.get("/annotation/live/overview.json").text)
+    (row,) = tutti(served, "annotators", "ls", "live")
+    assert view["annotators"][0]["sharpness"]["value"] == row["sharpness"]["value"] > 0
+    assert words in said(served, "annotators", "ls", "live")
+    assert tutti(served, "campaigns", "show", "live")["state"] == "open"
 
 
 def test_demonstrations_are_listed_reviewed_published_and_exported(served: Hosted, files: Path, tmp_path: Path) -> None:

@@ -5,18 +5,20 @@ a campaign ends at its deadline with what it has, and says so; people can undo a
 what was published follows from the set of judgements and their weights alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from tutti.annotation import facts, guidelines, rounds, verdicts
 from tutti.annotation.checks import lines_in
+from tutti.annotation.collecting import UNDER_WAY, collected, excluded
+from tutti.annotation.estimates import Estimates
 from tutti.annotation.judgements import JudgementKind
 from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, imported, pairs_of, plan
 from tutti.annotation.rows import ACTIVE, CONTROLS, INVITED, LAPSED, RETRACTED, Annotator, Rows
-from tutti.annotation.sets import LINES, JudgementSet, collect
+from tutti.annotation.sets import LINES, JudgementSet
 from tutti.annotation.tables import Tables
-from tutti.annotation.weighing import WHOLE, Weight, below_one, to_json
+from tutti.annotation.weighing import WHOLE, Weight, to_json
 from tutti.chassis import version
 from tutti.chassis.service import Host, TaskKind
 from tutti.chassis.store import audit
@@ -47,14 +49,15 @@ from tutti.records.canonical import JsonValue
 
 PAIRS, SETS, CROWDS = "campaign-pairs", "campaign-sets", "campaign-crowds"
 ENDED = (CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
-UNDER_WAY = (CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED)
 QUALIFYING_TRIES = 4
 """Qualifying pairs of a campaign for each one that counts."""
 
 
 class Campaigns:
-    def __init__(self, host: Host, tables: Tables, rows: Rows, look_seconds: float, undo_seconds: float) -> None:
-        self._host, self._tables, self._rows = host, tables, rows
+    def __init__(
+        self, host: Host, tables: Tables, rows: Rows, estimates: Estimates, look_seconds: float, undo_seconds: float
+    ) -> None:
+        self._host, self._tables, self._rows, self._estimates = host, tables, rows, estimates
         self._look_seconds, self._undo_seconds = look_seconds, undo_seconds
         self._producer = version.producer("annotation")
 
@@ -88,6 +91,7 @@ class Campaigns:
             campaign.ended_at.FromDatetime(unit.now)
         made = self._tables.campaigns.put(unit, campaign)
         unit.enqueue(SETS, campaign.name, id=f"{campaign.name}/set/{made.revision}")
+        self._estimates.renew(unit, made)
         return made
 
     def retract(self, unit: Unit, campaign: Campaign, annotator: Annotator, reason: str) -> None:
@@ -151,6 +155,7 @@ class Campaigns:
         if campaign.state == CAMPAIGN_STATE_PUBLISHED:
             self.close(unit, campaign, f"published anew {why}")
         else:
+            self._estimates.renew(unit, campaign)
             self.note(unit, campaign)
 
     def advance(self, name: str) -> bool | float | None:
@@ -160,6 +165,7 @@ class Campaigns:
             campaign = self._tables.campaigns.lock(unit, name)
             if campaign.state not in UNDER_WAY:
                 return None
+            self._estimates.look(unit, campaign)
             lapsed = self._rows.lapse(unit, name)
             judged, needed, lacking = self._rows.judged(unit, name)
             deadline = self._deadline(campaign)
@@ -270,16 +276,17 @@ class Campaigns:
 
     def _publish(self, context: TaskContext) -> Finish:
         name = context.task.resource
-        campaign, excluded, found = self._host.units.run(lambda unit: self._collected(unit, name))
+        judged = self._host.units.run(lambda unit: collected(self._rows, unit, name))
+        campaign = judged.campaign
         if campaign.state not in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
             return lambda unit: None
         context.check()
-        manifest = self._manifest(campaign, found)
+        manifest = self._manifest(campaign, judged.found)
         result = publish(self._host.blobs, "annotation", manifest, data_bytes=0)
 
         def finish(unit: Unit) -> None:
             campaign = self._tables.campaigns.lock(unit, name)
-            if self._excluded(unit, name) != excluded:
+            if excluded(self._rows, unit, name) != judged.excluded:
                 raise Retry("what counts has changed meanwhile", 0.1)
             if campaign.state in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
                 campaign.state = CAMPAIGN_STATE_PUBLISHED
@@ -287,27 +294,6 @@ class Campaigns:
                 self._tables.campaigns.put(unit, campaign)
 
         return finish
-
-    def _collected(self, unit: Unit, name: str) -> tuple[Campaign, Sequence[object], JudgementSet]:
-        kept = list(self._rows.kept(unit, name, counted=True))
-        pairs = self._rows.pairs(unit, name, {each.pair for each in kept})
-        bases = {pair.base for pair in pairs.values() if pair.base >= 0}
-        by_number = {pair.number: pair for pair in pairs.values()}
-        by_number |= {number: self._rows.numbered(unit, name, number) for number in sorted(bases - by_number.keys())}
-        found = collect(kept, pairs, by_number, below_one(self._rows.annotators(unit, name)))
-        return self._tables.campaigns.get(unit, name), self._excluded(unit, name), found
-
-    def _excluded(self, unit: Unit, name: str) -> Sequence[object]:
-        """The annotators, the pairs and the versions of the guideline whose judgements do not count, and the weights
-        of those that do not count fully.
-        """
-        annotators = self._rows.annotators(unit, name)
-        return (
-            {each.key for each in annotators if each.state == RETRACTED},
-            verdicts.left_out(self._tables, unit, name),
-            guidelines.retracted(self._tables, unit, name),
-            below_one(annotators),
-        )
 
     def _manifest(self, campaign: Campaign, found: JudgementSet) -> Manifest:
         blobs = self._host.blobs

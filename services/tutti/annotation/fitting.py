@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.annotation.pairs import EQUAL
 from tutti.corpus.conversations import Preference
@@ -109,6 +109,17 @@ def fitted(
         if ordinary[place]
     ]
     return Fitted(lines, _weighed(observed, found, keys, ordinary), len(said), found.unidentified, found.converged)
+
+
+def estimated(
+    pairs: Sequence[PairLine],
+    judgements: Sequence[JudgementLine],
+    axis: str,
+    version: str = RELIABILITY,
+    weights: Mapping[str, float] | None = None,
+) -> Fitted:
+    """The same without the lines, which have the texts of all pairs."""
+    return replace(fitted(pairs, judgements, axis, version, weights), preferences=())
 
 
 def length(text: str) -> int:

@@ -21,6 +21,7 @@ from tutti.contracts.annotation.v1 import (
     AnnotatorState,
     Campaign,
     CampaignState,
+    FitSource,
     Guideline,
 )
 from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
@@ -49,12 +50,12 @@ class Estimated:
 
 @dataclass(frozen=True)
 class AnnotatorRow:
-    """`seconds` is the median time of a judgement; the estimates are of the newest fit, None before there is one, and
-    `weight` is the one that it used. There is no estimate of `format` where no two answers differ in it. `lacking`
-    control pairs would identify the biases, and `lacking_restyled` ones in two formats, of which `restyled` were
-    judged, that for format. `habits` are reasons in words to look at what the annotator does. `set_weight` is what the
-    owner set, because of `weight_reason`; `proposed` is another weight that habits suggest, because of `proposal`, None
-    if they suggest none.
+    """`seconds` is the median time of a judgement. The estimates are of the fit of the view, None for an annotator who
+    is not in it, and `weight` is the one that it used. There is no estimate of `format` where no two answers differ in
+    it. `lacking` control pairs would identify the biases, and `lacking_restyled` ones in two formats, of which
+    `restyled` were judged, that for format. `habits` are reasons in words to look at what the annotator does.
+    `set_weight` is what the owner set, because of `weight_reason`; `proposed` is another weight that habits suggest,
+    because of `proposal`, None if they suggest none.
     """
 
     key: str
@@ -78,6 +79,18 @@ class AnnotatorRow:
     weight_reason: str
     proposed: float | None
     proposal: str
+
+
+@dataclass(frozen=True)
+class FitNote:
+    """The fit that the estimates come from: that of `preferences`, or a live one, if empty, which is not published.
+    `unidentified` says what its judgements cannot determine.
+    """
+
+    preferences: str
+    judgements: int
+    fitted_at: str
+    unidentified: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -107,6 +120,7 @@ class OverviewView:
     `controls` and `skipped` pairs were answered too, and do not count as judgements.
     `forecast` is the hours of one person for all judgements and controls, from the length of the texts; None before
     there are pairs. `left_out` pairs cannot be compared, `settled_out` were left out by an owner.
+    `fit` is None before anything was fitted.
     """
 
     campaign: str
@@ -133,12 +147,14 @@ class OverviewView:
     messages: int = 0
     unanswered: int = 0
     guidelines: Sequence[GuidelineRow] = ()
+    fit: FitNote | None = None
 
 
 @dataclass(frozen=True)
 class Overview:
     """A campaign and what is known of it: the judgements that count, the number of those of the last
-    hour, and the mean number of words to read for a pair, None before there are pairs.
+    hour, the mean number of words to read for a pair, None before there are pairs, and where the estimates of its
+    annotators come from, None if there are none.
     """
 
     campaign: Campaign
@@ -149,6 +165,7 @@ class Overview:
     words: float | None = None
     messages: Sequence[Message] = ()
     guidelines: Sequence[Guideline] = ()
+    fit: FitSource | None = None
 
 
 def overview(known: Overview) -> OverviewView:
@@ -188,11 +205,16 @@ def overview(known: Overview) -> OverviewView:
             GuidelineRow(each.version, each.title, each.current, each.judgements, each.retracted)
             for each in known.guidelines
         ],
+        fit=_fit(known.fit) if known.fit else None,
         annotators=[
             _row(each, times.get(each.key, []), found[each.key].words if each.key in found else [])
             for each in known.annotators
         ],
     )
+
+
+def _fit(source: FitSource) -> FitNote:
+    return FitNote(source.preferences, source.judgements, _moment(source, "fitted_at"), list(source.unidentified))
 
 
 def _agreement(kept: Sequence[StoredJudgement], axis: str) -> Agreement:
@@ -239,8 +261,8 @@ def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> Annota
     )
 
 
-def _moment(campaign: Campaign, name: str) -> str:
-    if not campaign.HasField(name):  # type: ignore[arg-type]
+def _moment(message: Campaign | FitSource, name: str) -> str:
+    if not message.HasField(name):  # type: ignore[arg-type]
         return ""
-    found: datetime = getattr(campaign, name).ToDatetime()
+    found: datetime = getattr(message, name).ToDatetime()
     return f"{found.isoformat()}Z"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 
-from tutti.annotation import disputed, drawing, guidelines, listing, messages, preferring, remarks, verdicts
+from tutti.annotation import disputed, drawing, guidelines, listing, messages, remarks, verdicts
 from tutti.annotation.campaigns import Campaigns
+from tutti.annotation.estimates import Estimates
 from tutti.annotation.overview import Overview, overview
 from tutti.annotation.pairs import Kind, Pair, Verdict
 from tutti.annotation.rows import Rows
@@ -18,9 +19,7 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.work.work import Work
-from tutti.contracts.annotation.v1 import Campaign, Preferences
-from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.annotation.v1 import Campaign
 from tutti.web.pages import Get, Page, Post, Redirect, Visit
 
 OWNERS = frozenset({Role.ENGINEER, Role.OPERATOR})
@@ -58,11 +57,9 @@ class MessagesView:
 
 
 class OwnerPages:
-    def __init__(
-        self, host: Host, tables: Tables, rows: Rows, campaigns: Campaigns, preferences: Work[Preferences]
-    ) -> None:
-        self._units, self._blobs, self._campaigns = host.units, host.blobs, campaigns
-        self._tables, self._rows, self._preferences = tables, rows, preferences
+    def __init__(self, host: Host, tables: Tables, rows: Rows, campaigns: Campaigns, estimates: Estimates) -> None:
+        self._units, self._campaigns, self._estimates = host.units, campaigns, estimates
+        self._tables, self._rows = tables, rows
 
     @property
     def routes(self) -> list[Get | Post]:
@@ -173,13 +170,8 @@ class OwnerPages:
         return Redirect(f"/annotation/{visit.path['campaign']}/messages")
 
     def overview(self, visit: Visit) -> Page:
-        def look(unit: Unit) -> tuple[Overview, list[Preferences]]:
+        def look(unit: Unit) -> Overview:
             campaign = self._found(unit, visit)
-            fits = [
-                each
-                for each in self._preferences.resource.select(unit, state=STATE_DONE)
-                if preferring.fits(each, campaign.name)
-            ]
             return Overview(
                 campaign,
                 list(self._rows.kept(unit, campaign.name, counted=True)),
@@ -189,26 +181,21 @@ class OwnerPages:
                 messages=messages.sent(self._tables, unit, campaign.name),
                 guidelines=guidelines.versions(self._tables, unit, campaign),
                 words=_mean_words(self._rows.first_pairs(unit, campaign.name, MEASURED)),
-            ), fits
+            )
 
-        found, fits = self._units.run(look)
-        if fits:
-            newest = max(fits, key=lambda each: (each.ended_at.ToNanoseconds(), each.name))
-            estimates = preferring.estimates(self._blobs, newest, found.campaign.name)
-            for each in found.annotators:
-                if (estimate := estimates.get(each.key)) is not None:
-                    each.MergeFrom(estimate)
-        view = overview(found)
+        found = self._units.run(look)
+        fit = self._estimates.add_to(found.annotators, found.campaign.name)
+        view = overview(replace(found, fit=fit))
         return Page("overview.html", view.campaign, view)
 
     def version(self, visit: Visit) -> str:
-        """The campaign's revision, the numbers of its fits, of its judgements, skips and flags, and of its messages."""
+        """The revision of the campaign, the version of its estimates, and the numbers of judgements and messages."""
 
         def look(unit: Unit) -> str:
             campaign = self._found(unit, visit)
-            fits = self._preferences.resource.select(unit, state=STATE_DONE)
+            fits = self._estimates.version(unit, campaign.name)
             said, sent = (of.count(self._tables, unit, campaign.name) for of in (remarks, messages))
-            return f"{campaign.revision}.{len(fits)}.{said}.{sent}"
+            return f"{campaign.revision}.{fits}.{said}.{sent}"
 
         return self._units.run(look)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.annotation import facts, fitting, weighing
 from tutti.annotation.fitting import FITS, RELIABILITY, Fitted
@@ -44,6 +44,14 @@ class _Judged:
     imported: bool
     excluded: dict[str, int]
     weights: dict[str, Weight]
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The estimates of a fit by the keys of annotators. `unidentified` says what the judgements cannot determine."""
+
+    annotators: Mapping[str, Annotator]
+    unidentified: Sequence[str]
 
 
 def check(spec: PreferencesSpec) -> None:
@@ -179,17 +187,24 @@ def _manifest(
     return Manifest(Kind.PREFERENCES, body, (), producer)
 
 
-def estimates(blobs: Blobs, preferences: Preferences, campaign: str) -> dict[str, Annotator]:
-    """The estimates of a fit by the keys of a campaign's annotators; none where the result is gone."""
+def estimates(blobs: Blobs, preferences: Preferences, campaign: str) -> Estimated | None:
+    """The estimates of a fit for a campaign's annotators; None where the result is gone."""
     result = preferences.result
     place = [each.campaign for each in campaigns_of(preferences.spec)].index(campaign)
     try:
         manifest = staging.manifest(blobs, result.manifest_key, result.content_digest, Kind.PREFERENCES)
     except WorkFailed:
-        return {}
-    fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        return None
+    found = estimated(manifest.body)
+    own = {whose(key)[0]: each for key, each in found.annotators.items() if whose(key)[1] == place}
+    return replace(found, annotators=own)
+
+
+def estimated(body: Mapping[str, JsonValue]) -> Estimated:
+    """Read the estimates of a fit. Raises InvalidManifest."""
+    fields = Fields(body, path="body", error=InvalidManifest)
     found = {each.text("annotator"): _estimated(each) for each in fields.objects("annotators")}
-    return {whose(key)[0]: each for key, each in found.items() if whose(key)[1] == place}
+    return Estimated(found, fields.texts("unidentified"))
 
 
 def _estimated(fields: Fields) -> Annotator:

@@ -11,8 +11,10 @@ from typing import TypeVar
 from google.protobuf.message import Message as AnyMessage
 
 from tutti.annotation import demonstrations, erasing, guidelines, messages, preferring, verdicts, versions, weighing
-from tutti.annotation.campaigns import PAIRS, UNDER_WAY, Campaigns
+from tutti.annotation.campaigns import PAIRS, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, check_reason, extended, filled
+from tutti.annotation.collecting import UNDER_WAY
+from tutti.annotation.estimates import Estimates
 from tutti.annotation.listing import listed, wire
 from tutti.annotation.pairs import Verdict, guideline_version
 from tutti.annotation.rows import INVITED, SUSPENDED, Annotator, Rows
@@ -87,7 +89,7 @@ from tutti.contracts.annotation.v1 import (
     WeighAnnotatorRequest,
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
-from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
+from tutti.contracts.common.v1 import CancelRequest, GetRequest
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Kind
@@ -123,10 +125,11 @@ class AnnotationApi:
         campaigns: Campaigns,
         preferences: Work[Preferences],
         published: Work[Demonstrations],
+        estimates: Estimates,
     ) -> None:
         self._units, self._blobs = host.units, host.blobs
         self._tables, self._rows, self._campaigns = tables, rows, campaigns
-        self._preferences, self._published = preferences, published
+        self._preferences, self._published, self._estimates = preferences, published, estimates
 
     def CreateCampaign(self, request: CreateCampaignRequest, call: Call) -> CreateCampaignResponse:
         check_campaign(request.spec)
@@ -313,24 +316,11 @@ class AnnotationApi:
 
     def ListAnnotators(self, request: ListAnnotatorsRequest, call: Call) -> ListAnnotatorsResponse:
         name = check_name("campaigns", request.campaign, field="campaign")
-
-        def look(unit: Unit) -> tuple[list[WireAnnotator], list[Preferences]]:
-            campaign = self._tables.campaigns.get_for(unit, name, call.principal)
-            fits = [
-                each
-                for each in self._preferences.resource.select(unit, state=STATE_DONE)
-                if preferring.fits(each, name)
-            ]
-            return listed(self._rows, unit, campaign), fits
-
-        found, fits = self._units.run(look)
-        if fits:
-            newest = max(fits, key=lambda each: (each.ended_at.ToNanoseconds(), each.name))
-            estimated = preferring.estimates(self._blobs, newest, name)
-            for each in found:
-                if (one := estimated.get(each.key)) is not None:
-                    each.MergeFrom(one)
-        return ListAnnotatorsResponse(annotators=found)
+        found = self._units.run(
+            lambda unit: listed(self._rows, unit, self._tables.campaigns.get_for(unit, name, call.principal))
+        )
+        fit = self._estimates.add_to(found, name)
+        return ListAnnotatorsResponse(annotators=found, fit=fit)
 
     def RetractAnnotator(self, request: RetractAnnotatorRequest, call: Call) -> WireAnnotator:
         required(request, "campaign", "key", "reason")

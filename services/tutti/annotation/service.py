@@ -10,6 +10,7 @@ from pathlib import Path
 from tutti.annotation.campaigns import Campaigns
 from tutti.annotation.crowds import Crowds
 from tutti.annotation.desk import Desk
+from tutti.annotation.estimates import Estimates
 from tutti.annotation.ownerpages import OwnerPages
 from tutti.annotation.pages import AnnotationPages
 from tutti.annotation.preferring import preferring
@@ -31,12 +32,13 @@ def build(host: Host) -> Service:
     tables = Tables(host.metadata)
     rows = Rows(tables)
     desk = Desk(rows, settings.lease_minutes * 60, host.randomness)
-    campaigns = Campaigns(host, tables, rows, settings.look_seconds, settings.undo_seconds)
     preferences, demonstrations = preferring(host, tables), publishing(host, tables)
-    owners = OwnerPages(host, tables, rows, campaigns, preferences)
+    estimates = Estimates(host, rows, preferences)
+    campaigns = Campaigns(host, tables, rows, estimates, settings.look_seconds, settings.undo_seconds)
+    owners = OwnerPages(host, tables, rows, campaigns, estimates)
     site = AnnotationPages(host, tables, desk, settings, campaigns, owners).site
     crowds = Crowds(host, tables, rows, site)
-    api = AnnotationApi(host, tables, rows, campaigns, preferences, demonstrations)
+    api = AnnotationApi(host, tables, rows, campaigns, preferences, demonstrations, estimates)
 
     def export(unit: Unit) -> Iterator[CanonicalLine]:
         for campaign in tables.campaigns.select(unit):
@@ -60,7 +62,7 @@ def build(host: Host) -> Service:
                 demonstrations,
             )
         ],
-        tasks=[*campaigns.tasks(), crowds.task(), preferences.task(), demonstrations.task()],
+        tasks=[*campaigns.tasks(), crowds.task(), estimates.task(), preferences.task(), demonstrations.task()],
         loops=[campaigns.reconciler],
         export=export,
         migrations=Path(__file__).with_name("migrations"),

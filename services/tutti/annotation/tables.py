@@ -128,6 +128,16 @@ class Tables:
             Column("campaign", NAME, nullable=False, index=True),
             Column("words", Text, nullable=False),
         )
+        self.live_fits = declare(
+            "live_fits",
+            metadata,
+            Column("campaign", NAME, primary_key=True),
+            Column("number", Integer, nullable=False),
+            Column("fitted_at", BigInteger, nullable=False),
+            Column("newest", BigInteger, nullable=False),
+            Column("seconds", Float(53), nullable=False),
+            Column("body", Text, nullable=False),
+        )
         self.messages = declare(
             "messages",
             metadata,
@@ -174,5 +184,6 @@ class Tables:
             self.comments,
             self.messages,
             self.written,
+            self.live_fits,
             self.limits.table,
         )

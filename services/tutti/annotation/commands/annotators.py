@@ -10,7 +10,7 @@ from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.numbers import FiniteRange
-from tutti.cli.output import JSON, output_option, print_json, print_list
+from tutti.cli.output import JSON, output_option, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.contracts.annotation.v1 import (
@@ -18,6 +18,7 @@ from tutti.contracts.annotation.v1 import (
     AnnotatorState,
     AnswerMessageRequest,
     EraseAnnotatorRequest,
+    FitSource,
     ListAnnotatorsRequest,
     ListMessagesRequest,
     RequalifyAnnotatorRequest,
@@ -48,20 +49,24 @@ def ls(campaign: str, output: str, **where: Any) -> None:
     """List the annotators of CAMPAIGN.
 
     Sharpness says how reliably the better answer is chosen; position is the leaning to the left answer, length that to
-    the longer one, format that to the one with more formatting, if answers differ in it. They are known once
-    preferences were fitted to the campaign, each with its standard error. With fewer than ten control pairs, position
-    and length are not identified, and with fewer than five in two formats, format is not.
+    the longer one, format that to the one with more formatting, if answers differ in it. Each has its standard error.
+    They come from the newest preferences of the campaign, or before there are any from a live fit, which is not
+    published. With fewer than ten control pairs, position and length are not identified, and with fewer than five in
+    two formats, format is not.
 
     A weight is proposed where a tenth of the judgements or more were too fast, or where a run of one score is longer
     than chance explains: the share of the other judgements. `tutti annotators weight` sets it; nothing else does.
     """
     with served(**where) as client:
         request = ListAnnotatorsRequest(campaign=resolved(client, "campaigns", campaign))
-        found = client.annotation.ListAnnotators(request).annotators
-    rows = [plain(each) for each in found]
+        found = client.annotation.ListAnnotators(request)
+    rows = [plain(each) for each in found.annotators]
     if output != JSON:
         rows = [_brief(row) for row in rows]
     print_list(rows, COLUMNS, output, nothing="nobody was invited yet; `tutti campaigns invite` does that")
+    if found.HasField("fit"):
+        for line in _fit(found.fit):
+            say(line)
 
 
 def _brief(row: Plain) -> Plain:
@@ -77,6 +82,14 @@ def _brief(row: Plain) -> Plain:
     reasons = (row.get("reason"), row.get("weight_reason"), row.get("proposal") if is_proposed else "")
     shown["weight"] = f"{weight:g} ({proposed:g} proposed)" if is_proposed else f"{weight:g}"
     return {**row, **shown, "reason": "; ".join(each for each in reasons if each)}
+
+
+def _fit(source: FitSource) -> list[str]:
+    """The source of estimates in words, and what their judgements cannot determine."""
+    name = f"estimates of {source.preferences}" if source.preferences else "live estimates, not published"
+    at = source.fitted_at.ToDatetime()
+    lines = [f"{name}, fitted to {source.judgements:,} judgements at {at:%Y-%m-%d %H:%M:%S} UTC"]
+    return lines + [f"not identified: {each}" for each in source.unidentified]
 
 
 def _set_weight(row: Plain) -> float:

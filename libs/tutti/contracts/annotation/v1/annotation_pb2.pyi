@@ -730,7 +730,7 @@ class Annotator(_message.Message):
     skipped: _builtins.int
     """skipped: the number of skipped or flagged pairs."""
     weight: _builtins.float
-    """weight of the judgements in the newest fit; only after a fit."""
+    """weight of the judgements in the fit; only after a fit."""
     completion_code: _builtins.str
     """completion_code that the annotator was shown at the end; empty before."""
     set_weight: _builtins.float
@@ -745,15 +745,15 @@ class Annotator(_message.Message):
     """restyled: the number of judged control pairs that show an answer in two formats; they are among controls."""
     @_builtins.property
     def sharpness(self) -> Global___Estimate:
-        """sharpness: the reliability of choosing the better answer; only after a fit."""
+        """sharpness: the reliability of choosing the better answer; only after a fit, live or published."""
 
     @_builtins.property
     def position(self) -> Global___Estimate:
-        """position bias towards the left answer; only after a fit."""
+        """position bias towards the left answer; only after a fit, live or published."""
 
     @_builtins.property
     def length(self) -> Global___Estimate:
-        """length bias towards the longer answer; only after a fit."""
+        """length bias towards the longer answer; only after a fit, live or published."""
 
     @_builtins.property
     def format(self) -> Global___Estimate:
@@ -879,24 +879,68 @@ class ListAnnotatorsRequest(_message.Message):
 Global___ListAnnotatorsRequest: _TypeAlias = ListAnnotatorsRequest  # noqa: Y015
 
 @_typing.final
+class FitSource(_message.Message):
+    """FitSource says where the estimates of annotators come from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFERENCES_FIELD_NUMBER: _builtins.int
+    JUDGEMENTS_FIELD_NUMBER: _builtins.int
+    FITTED_AT_FIELD_NUMBER: _builtins.int
+    UNIDENTIFIED_FIELD_NUMBER: _builtins.int
+    preferences: _builtins.str
+    """preferences whose fit it is; empty for a live fit, which is not published."""
+    judgements: _builtins.int
+    """judgements that were fitted."""
+    @_builtins.property
+    def fitted_at(self) -> _timestamp_pb2.Timestamp:
+        """fitted_at is when they were fitted."""
+
+    @_builtins.property
+    def unidentified(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """unidentified: what the judgements cannot determine, as text."""
+
+    def __init__(
+        self,
+        *,
+        preferences: _builtins.str = ...,
+        judgements: _builtins.int = ...,
+        fitted_at: _timestamp_pb2.Timestamp | None = ...,
+        unidentified: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fitted_at", b"fitted_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fitted_at", b"fitted_at", "judgements", b"judgements", "preferences", b"preferences", "unidentified", b"unidentified"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FitSource: _TypeAlias = FitSource  # noqa: Y015
+
+@_typing.final
 class ListAnnotatorsResponse(_message.Message):
     """ListAnnotatorsResponse contains all annotators."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ANNOTATORS_FIELD_NUMBER: _builtins.int
+    FIT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def annotators(self) -> _containers.RepeatedCompositeFieldContainer[Global___Annotator]:
         """annotators, sorted by key."""
+
+    @_builtins.property
+    def fit(self) -> Global___FitSource:
+        """fit that the estimates come from; unset if nothing was fitted."""
 
     def __init__(
         self,
         *,
         annotators: _abc.Iterable[Global___Annotator] | None = ...,
+        fit: Global___FitSource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fit", b"fit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotators", b"annotators", "fit", b"fit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
