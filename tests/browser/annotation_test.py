@@ -847,7 +847,7 @@ def test_pairs_of_a_retracted_guideline_are_shown_again_on_the_open_page(
 def test_an_overview_is_for_owners_alone(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
     server.campaign("private", "ada", pairs=pair_lines(2))
     ada = annotate("ada", "private")
-    for page in ("overview", "disputed", "preview", "messages"):
+    for page in ("overview", "disputed", "differing", "preview", "messages"):
         ada.page.goto(f"{server.url}/annotation/private/{page}")
         expect(ada.page.get_by_role("heading", name="You may not see this")).to_be_visible()
     ada.page.goto(f"{server.url}/annotation")

@@ -261,6 +261,15 @@ def test_nobody_outside_has_the_token_of_a_simulator(served: Hosted) -> None:
     assert (newest.action, newest.reason, newest.user) == (f"POST {LEASES}", "UNAUTHENTICATED", "")
 
 
+def test_the_page_of_pairs_on_which_a_reward_model_differs_opens_without_evaluation(served: Hosted) -> None:
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    page = owner.get(f"/annotation/{CAMPAIGN}/differing")
+    assert page.status == 200
+    assert "Not everything is shown: evaluation did not answer: nobody serves" in page.text
+    assert owner.get("/annotation/none/differing").status == 404
+
+
 def transcript(path: Path, given: CampaignSpec) -> list[tuple[object, ...]]:
     """Everything that an annotator of this campaign is answered, headers included."""
     with hosted(path, builds={"annotation": build}) as served:

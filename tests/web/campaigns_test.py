@@ -1,13 +1,15 @@
 """A campaign from the command line: created, annotators invited, closed, its preferences exported."""
 
+import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from google.protobuf.timestamp_pb2 import Timestamp
 from pyarrow import json as arrow
 
 from tests.web.annotation_test import Annotator
@@ -16,12 +18,28 @@ from tests.web.hosted import Hosted, Visitor, hosted
 from tests.web.sessions_test import form_token
 from tutti.annotation.conftest import GUIDELINE, judgement_id, lines
 from tutti.annotation.service import build as build_annotation
+from tutti.backbone.connect import open_blobs
 from tutti.chassis.demo_test import eventually
+from tutti.chassis.work.work import publish
 from tutti.cli.app import build
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
 from tutti.contracts.annotation.v1 import CreatePreferencesRequest, PreferencesSpec
-from tutti.contracts.options.v1 import ROLE_ANNOTATOR
-from tutti.corpus.conversations import Conversation, Message, Role, from_lines
+from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.evaluation.v1 import (
+    STANDING_STALE,
+    ComparedReward,
+    Comparison,
+    ComparisonSpec,
+    Evidence,
+    JudgedSet,
+)
+from tutti.contracts.options.v1 import ROLE_ANNOTATOR, ROLE_ENGINEER
+from tutti.corpus.conversations import Conversation, Message, Role, from_lines, prompt_digest
+from tutti.corpus.manifest import Kind, Manifest
+from tutti.evaluation.comparing import Differing, paired
+from tutti.evaluation.comparing_test import answers, best, worse
+from tutti.evaluation.comparison_test import stored
+from tutti.evaluation.service import build as build_evaluation
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
         tmp_path_factory.mktemp("platform"),
         "annotation.undo_seconds=0.2",
         "annotation.look_seconds=0.1",
-        builds={"annotation": build_annotation},
+        builds={"annotation": build_annotation, "evaluation": build_evaluation},
     ) as found:
         yield found
 
@@ -358,6 +376,70 @@ def test_an_open_campaign_has_live_estimates_on_its_page_and_in_the_list(served:
     assert view["annotators"][0]["sharpness"]["value"] == row["sharpness"]["value"] > 0
     assert words in said(served, "annotators", "ls", "live")
     assert tutti(served, "campaigns", "show", "live")["state"] == "open"
+
+
+def told_apart(asked: str) -> str:
+    return f"<script>alert(1)</script> {asked}"
+
+
+def plant_comparison(
+    served: Hosted, name: str, write: Callable[[str], str], ended_at: int, spec: ComparisonSpec, **made: Any
+) -> None:
+    """A stale comparison whose reward model expects the answers that `write` gives to win, which they did not."""
+    pairs = paired(answers(worse, 4), answers(write, 4))
+    apart = [
+        Differing(prompt_digest(each.prompt), each.number, 0.9, 0.1 * place, 5) for place, each in enumerate(pairs)
+    ]
+    with contextlib.closing(open_blobs(served.data_dir.blobs_url)) as blobs:
+        spec.baseline.CopyFrom(stored(blobs, "baseline", worse, 4))
+        spec.candidate.CopyFrom(stored(blobs, name, write, 4))
+        manifest = Manifest(Kind.COMPARISON, {"differing": [each.to_json() for each in apart]}, (), "a test")
+        result = publish(blobs, "evaluation", manifest, data_bytes=0)
+    done = Comparison(name=f"comparisons/{name}", spec=spec, state=STATE_DONE, standing=STANDING_STALE, result=result)
+    done.MergeFrom(Comparison(ended_at=Timestamp(seconds=ended_at), **made))
+    served.plant("evaluation", done)
+
+
+def test_pairs_on_which_a_reward_model_differs_are_shown_to_owners_and_settled(served: Hosted, files: Path) -> None:
+    texts = [(one.prompt[0].content, one.text, told_apart(one.prompt[0].content)) for one in answers(worse, 4)]
+    records = [{"prompt": [{"role": "user", "content": asked}], "answers": both} for asked, *both in texts]
+    (files / "apart.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+    created(served, files, "apart", "--pairs", str(files / "apart.jsonl"), "--qualification", "0", "0")
+    reward, judged = ComparedReward(checkpoint="checkpoints/r/0/1"), JudgedSet(campaign="campaigns/apart")
+    learned = [Evidence(resource="campaigns/apart")]
+    plant_comparison(served, "own", told_apart, 2, ComparisonSpec(reward=reward, judged=judged))
+    plant_comparison(served, "learned", best, 1, ComparisonSpec(reward=reward), evidence=learned)
+    plant_comparison(served, "unrelated", best, 3, ComparisonSpec(reward=reward))
+    plant_comparison(served, "without", best, 4, ComparisonSpec(judged=judged))
+    lost = Comparison(name="comparisons/lost", state=STATE_DONE, standing=STANDING_STALE)
+    lost.spec.MergeFrom(ComparisonSpec(reward=reward, judged=judged))
+    lost.result.manifest_key = "evaluation/manifests/lost.json"
+    served.plant("evaluation", lost)
+    owner, path = Visitor(served.url), "/annotation/apart/differing"
+    owner.log_in(served.link())
+    page = owner.get(path).text
+    assert "A comparison judged by this campaign, which is stale." in page
+    assert "Not everything is shown: comparisons/lost: " in page
+    assert "The reward model expects the second answer to win in 90%; it won 0% of 5 judgements" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script>alert" not in page
+    own, other = json.loads(owner.get(f"{path}.json").text)["comparisons"]
+    assert (own["name"], other["name"]) == ("comparisons/own", "comparisons/learned")
+    assert {each["texts"]["answers"][1] for each in own["pairs"]} == {each[2] for each in texts}
+    assert {bool(each["id"]) for each in own["pairs"]} == {True}
+    assert {each["id"] for each in other["pairs"]} == {""}
+    first = own["pairs"][0]["id"]
+    settle = {"form_token": form_token(page), "pair": first, "verdict": "left_out", "reason": "broken"}
+    assert owner.post("/annotation/apart/disputed", settle).status == 303
+    (own, _) = json.loads(owner.get(f"{path}.json").text)["comparisons"]
+    assert (own["pairs"][0]["verdict"], own["pairs"][0]["decision"]) == ("left_out", "broken")
+    (invited,) = tutti(served, "campaigns", "invite", "apart", "Ada Example")
+    assert followed(served, invited["url"]).get(path).status == 403
+    with served.client() as client:
+        made = CreateUserRequest(display_name="Eve", roles=[ROLE_ENGINEER], tenant="tenants/other")
+        eve = Visitor(served.url)
+        eve.log_in(served.link(client.access.CreateUser(made).user.name))
+    assert eve.get(path).status == 404
 
 
 def test_demonstrations_are_listed_reviewed_published_and_exported(served: Hosted, files: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pages of campaign owners: all campaigns, the overview of one, live, a preview of it, pairs to look at, messages.
+"""The pages of campaign owners: all campaigns, and of one the overview, live, a preview, pairs to look at, messages.
 
 Promises: a campaign of another tenant does not exist for a visitor.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 
-from tutti.annotation import disputed, drawing, guidelines, listing, messages, remarks, verdicts
+from tutti.annotation import differing, disputed, drawing, guidelines, listing, messages, remarks, verdicts
 from tutti.annotation.campaigns import Campaigns
 from tutti.annotation.estimates import Estimates
 from tutti.annotation.overview import Overview, overview
@@ -49,6 +49,15 @@ class DisputedView:
 
 
 @dataclass(frozen=True)
+class DifferingView:
+    """The newest comparisons that rest on the campaign, and what evaluation did not answer, in words."""
+
+    campaign: str
+    comparisons: Sequence[differing.ComparedPairs]
+    missing: Sequence[str]
+
+
+@dataclass(frozen=True)
 class MessagesView:
     """Messages of annotators, those without an answer first."""
 
@@ -59,7 +68,7 @@ class MessagesView:
 class OwnerPages:
     def __init__(self, host: Host, tables: Tables, rows: Rows, campaigns: Campaigns, estimates: Estimates) -> None:
         self._units, self._campaigns, self._estimates = host.units, campaigns, estimates
-        self._tables, self._rows = tables, rows
+        self._tables, self._rows, self._evaluation = tables, rows, differing.Evaluation(host)
 
     @property
     def routes(self) -> list[Get | Post]:
@@ -68,6 +77,7 @@ class OwnerPages:
             Get("/annotation/{campaign}/preview", self.preview, OWNERS),
             Get("/annotation/{campaign}/disputed", self.disputed, OWNERS),
             Post("/annotation/{campaign}/disputed", self.settle, OWNERS),
+            Get("/annotation/{campaign}/differing", self.differing, OWNERS),
             Get("/annotation/{campaign}/messages", self.messages, OWNERS),
             Post("/annotation/{campaign}/messages", self.answer, OWNERS),
         ]
@@ -143,6 +153,14 @@ class OwnerPages:
 
         self._units.run(settle)
         return Redirect(f"/annotation/{visit.path['campaign']}/disputed")
+
+    def differing(self, visit: Visit) -> Page:
+        """Pairs on which a reward model and those who judged differ most."""
+        name = self._units.run(lambda unit: self._found(unit, visit)).name
+        compared, missing = self._evaluation.compared(name)
+        comparisons = self._units.run(lambda unit: differing.shown(self._rows, unit, name, compared))
+        view = DifferingView(name.removeprefix("campaigns/"), comparisons, missing)
+        return Page("differing.html", f"Pairs of {view.campaign} on which a reward model differs", view)
 
     def messages(self, visit: Visit) -> Page:
         """The messages of annotators, and the answers."""
