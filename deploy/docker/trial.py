@@ -346,7 +346,7 @@ class Figures:
     def memory(self, found: dict[str, float]) -> None:
         ordered = sorted(found.items(), key=lambda each: -each[1])
         rows = [(name, f"{used:,.0f} MiB") for name, used in [*ordered, ("all", sum(found.values()))]]
-        self._tell("container at rest", rows)
+        self._tell("container at rest, without page cache", rows)
 
     def write(self, page: Path) -> None:
         before, _, rest = page.read_text().partition(BEGIN)
