@@ -50,7 +50,7 @@ class WebFront:
 
     def start(self) -> str:
         """Listen; returns the URL. Raises CannotListen."""
-        self._socket = _listening(self._settings.listen)
+        self._socket = listening(self._settings.listen)
         self._thread.start()
         deadline = time.monotonic() + START_SECONDS
         while not self._server.started:
@@ -98,14 +98,20 @@ def _reachable(listening: socket.socket) -> tuple[str, int]:
     return host, port
 
 
-def _listening(listen: str) -> socket.socket:
-    """Raises CannotListen."""
+def listening(listen: str) -> socket.socket:
+    """A socket at HOST:PORT. Raises CannotListen.
+
+    Its connections send at once: asyncio sees to that only where the protocol of the socket was named, and otherwise
+    the body of an answer waits 40 ms for the client to acknowledge the head.
+    """
     name, _, port = listen.rpartition(":")
     name = name.strip("[]")
     try:
-        return socket.create_server(
+        found = socket.create_server(
             (name, int(port)), family=socket.AF_INET6 if ":" in name else socket.AF_INET, backlog=128
         )
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return found
     except (OSError, ValueError) as error:
         raise CannotListen(
             f"cannot listen at {listen} for pages: {error}; set web.listen to another address (port 0: any free one)"
