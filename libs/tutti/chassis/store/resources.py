@@ -22,13 +22,11 @@ from sqlalchemy import (
     Update,
     bindparam,
     func,
-    insert,
     or_,
     select,
     update,
 )
 
-from tutti.backbone.database import Conflict
 from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
 from tutti.chassis.events.catalog import event_type, is_event
 from tutti.chassis.identity.principal import Principal
@@ -37,7 +35,7 @@ from tutti.chassis.store import listing, origins
 from tutti.chassis.store.bodies import content_digest, seal
 from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import NAME, declare
-from tutti.chassis.store.unit import HeldResource, Raced, Unit
+from tutti.chassis.store.unit import HeldResource, Unit
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import resource as option
 
@@ -112,10 +110,7 @@ class Resource(Generic[M]):
         if (found := self._existing(unit, name, request_id, digest)) is not None:
             return found
         made = self._numbered(message, 1)
-        try:
-            unit.savepoint(lambda: self._insert(unit, made, request_id, digest))
-        except Conflict as error:
-            raise Raced(f"{name} was created by another at the same time") from error
+        self._insert(unit, made, request_id, digest)
         unit.held[name] = HeldResource(0, 1, _body(made))
         origins.keep(unit, name)
         self._tell(unit, None, made)
@@ -280,7 +275,7 @@ class Resource(Generic[M]):
             "request_id": request_id,
             "request_digest": digest,
         }
-        unit.tx.execute(insert(self.table), row)
+        unit.insert_new(self.table, [row])
 
     def _update(self, unit: Unit, made: M, revision: int, by: tuple[str | None, str] | None = None) -> None:
         """Write the next revision; `by` says which request made it, where that is another than before."""
