@@ -119,9 +119,10 @@ class Project:
         return [words[0].lstrip("/") for words in lines if len(words) == 3 and words[1:] != ["running", "healthy"]]
 
     def memory(self) -> dict[str, float]:
-        """MiB of each service without the page cache, which belongs to whoever reads a file first and can be dropped.
+        """MiB of each service without the page cache, which the kernel can drop.
 
-        `docker stats` counts the part of it that was read twice: of images that were just built, some 200 MiB.
+        It counts a page for the container that reads it first. `docker stats` includes those that were read twice:
+        some 200 MiB if the images were just built.
         """
         found: dict[str, float] = {}
         for service in self.services():

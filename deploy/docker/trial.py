@@ -189,10 +189,10 @@ def _restored(project: Project, limits: list[int]) -> None:
     begun = project.tutti("run", str(RECIPE), *_sets("/input/pages", LONG), "--detach")
     if begun.returncode != 0:
         raise TrialError(f"tutti run --detach ended with {begun.returncode}:\n{begun.stderr[-3000:]}")
-    began = time.monotonic()
+    run, began = begun.stdout.strip(), time.monotonic()
     project.compose("run", "--rm", "-T", "archive", "backup", "/backups/trial", seconds=300)
     print(f"archive took a backup in {time.monotonic() - began:.1f} s, while a run went on", flush=True)
-    if (state := _state(project, begun.stdout.strip())) != "running":
+    if (state := _state(project, run)) != "running":
         raise TrialError(f"the run was {state} before the backup was complete: give it more steps")
     project.down()
     began = time.monotonic()
@@ -200,8 +200,8 @@ def _restored(project: Project, limits: list[int]) -> None:
     project.up()
     print(f"restored on empty volumes and healthy in {time.monotonic() - began:.1f} s", flush=True)
     project.wait(
-        lambda: _state(project, begun.stdout.strip()) == "done", RUN_SECONDS,
-        lambda: f"the restored run to be done; it is {_state(project, begun.stdout.strip())}",
+        lambda: _state(project, run) == "done", RUN_SECONDS,
+        lambda: f"the restored run to be done; it is {_state(project, run)}",
     )  # fmt: skip
     # The restored services publish every event again, which Kafka writes to disk one by one.
     project.wait(lambda: project.tutti("doctor").returncode == 0, HEAL_SECONDS, lambda: "a doctor that is content")
@@ -288,7 +288,7 @@ def _observed(project: Project) -> None:
 
 
 def _naming(project: Project, service: str, fault: Fault) -> Callable[[], None] | None:
-    """What is done while a store hangs; None for other faults."""
+    """A call that asks the doctor while a store hangs; None for other faults."""
     if fault is not Fault.PAUSE or service not in STORES or REPLICAS in project.layers:
         return None
     return lambda: _named(project, STORES[service])

@@ -3,12 +3,16 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.e2e.command import ROOT
 from tests.lacking import lacking
 
-VERSION = "4.1.0"  # of Kafka, as in deploy/local/broker.py
+sys.path.insert(0, str(ROOT / "deploy" / "local"))
+
+from broker import VERSION
+
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
 FOLDER = ROOT / "build" / "servers"
 
