@@ -95,13 +95,14 @@ ROWS = {
         (campaign("tests/numerics/parity_test.py"), campaign("tests/faults/policy_test.py")),
     ),
     21: Row(
-        "faults by seed on real services, every replica restarted, leaders lost, servers slow, cut off or full",
+        "faults by seed on real services, every replica restarted, leaders lost, servers slow, cut off, full, damaged",
         (
             campaign("tests/stack/rounds_test.py"),
             campaign("tests/stack/stack_test.py"),
             campaign("tests/stack/replicated_test.py"),
             campaign("tests/stack/network_test.py"),
             campaign("tests/stack/serverdisk_test.py"),
+            campaign("tests/e2e/damage_test.py"),
         ),
     ),
     22: Row("commands of the pages for operators, as they are written", (campaign("tests/e2e/operations_test.py"),)),

@@ -16,7 +16,7 @@ from tests.e2e.flips import flip_file
 
 from tutti.backbone import Database, Transaction
 from tutti.backbone.connect import open_database
-from tutti.backbone.database import DatabaseError, DatabaseUnavailable
+from tutti.backbone.database import DatabaseDamaged, DatabaseError, DatabaseUnavailable
 from tutti.backbone.postgres.database import PostgresDatabase
 from tutti.chassis.delivery.inbox import _seen
 from tutti.chassis.store.tables import tables_of
@@ -199,5 +199,5 @@ def test_a_flipped_byte_in_a_page_is_an_error_that_names_it_and_never_another_ro
         connection.execute("CHECKPOINT")
         [(folder, name)] = connection.execute("SELECT current_setting('data_directory'), pg_relation_filepath('plain')")
     flip_file(Path(folder, name))
-    with pytest.raises(DatabaseError, match=f"invalid page in block 0 of relation {name}"):
+    with pytest.raises(DatabaseDamaged, match=f"invalid page in block 0 of relation {name}.*restore it from a backup"):
         db.run(lambda tx: tx.execute(text("SELECT id FROM plain")).scalars().all())

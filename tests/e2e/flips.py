@@ -1,4 +1,4 @@
-"""One flipped bit: in a file, in a row."""
+"""One flipped bit: in a file, in a page of it, in a row."""
 
 import sqlite3
 from contextlib import closing
@@ -16,6 +16,15 @@ def flip_file(path: Path) -> bytes:
     whole = path.read_bytes()
     path.write_bytes(flipped(whole))
     return whole
+
+
+def flip_page(path: Path, bit: int) -> None:
+    """Damage one bit of a file in place, counted from its first byte."""
+    with open(path, "r+b") as file:
+        file.seek(bit // 8)
+        (byte,) = file.read(1)
+        file.seek(bit // 8)
+        file.write(bytes([byte ^ 1 << bit % 8]))
 
 
 def flip_row(database: Path, table: str, column: str, name: str) -> None:

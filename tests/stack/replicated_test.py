@@ -14,15 +14,17 @@ from typing import Any
 
 import kafka
 import psutil
+import psycopg
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
-from sqlalchemy import BigInteger, Column, MetaData, Table, insert, select
+from sqlalchemy import BigInteger, Column, MetaData, Table, insert, select, text
 
+from tests.e2e.flips import flip_file
 from tests.faults.processes import until
 from tests.stack.conftest import local
 from tutti.backbone import Kind, NewRecord, Topic, TopicPartition, Transaction
 from tutti.backbone.connect import open_log
-from tutti.backbone.database import Conflict, DatabaseUnavailable
+from tutti.backbone.database import Conflict, DatabaseDamaged, DatabaseUnavailable
 from tutti.backbone.eventlog import LogUnavailable
 from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.postgres.database import PostgresDatabase
@@ -202,6 +204,31 @@ def test_the_standby_leads_after_the_death_of_the_primary_and_no_row_is_lost(
     assert after["primary"] != before["primary"]
     assert lost(database, written) == set()
     print(f"{len(written.acknowledged)} rows acknowledged, none lost")
+
+
+def test_a_page_that_is_damaged_on_the_primary_is_whole_on_the_standby(
+    servers: Servers, database: PostgresDatabase, written: Writer
+) -> None:
+    """The table has no index, so what rewrites it leaves no page of it in the cache of the server."""
+
+    def count(tx: Transaction) -> int:
+        return int(tx.execute(text("SELECT count(*) FROM public.plain")).scalar_one())
+
+    before = servers.await_pair()
+    with psycopg.connect(servers.urls["postgres"], autocommit=True) as connection:
+        connection.execute("CREATE TABLE plain AS SELECT id FROM generate_series(1, 100) AS id")
+        connection.execute("VACUUM FULL plain")
+        connection.execute("CHECKPOINT")
+        [(folder, name)] = connection.execute("SELECT current_setting('data_directory'), pg_relation_filepath('plain')")
+    flip_file(Path(folder, name))
+    with pytest.raises(DatabaseDamaged, match="invalid page in block 0"):
+        database.run(count)
+    servers.kill(before["primary"])
+    until(lambda: servers.record()["term"] > before["term"], seconds=SECONDS, what="a promotion")
+    written.goes_on("the death of the primary whose page is damaged")
+    assert database.run(count) == 100
+    servers.await_pair(before["term"] + 1)  # the former primary is a copy of the other one
+    assert lost(database, written) == set()
 
 
 def test_commits_go_on_while_the_only_standby_hangs_and_nobody_promotes_it(

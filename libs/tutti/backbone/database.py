@@ -42,6 +42,10 @@ class Conflict(DatabaseError):
     """A unique key or another constraint refused the write."""
 
 
+class DatabaseDamaged(DatabaseError):
+    """A page or a file is damaged, and the message names it; rows elsewhere may still be read."""
+
+
 class StorageFull(DatabaseError):
     """The disk that holds the database is full; nothing was written."""
 

@@ -13,7 +13,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from tutti.backbone.blobs import BlobsUnavailable, StoreFull
-from tutti.backbone.database import Contention, DatabaseUnavailable, StorageFull
+from tutti.backbone.database import Contention, DatabaseDamaged, DatabaseUnavailable, StorageFull
 from tutti.backbone.eventlog import LogUnavailable
 
 DOMAIN = "tutti"
@@ -138,6 +138,13 @@ class CorruptRow(Problem):
     default_reason = "CORRUPT_ROW"
 
 
+class CorruptDatabase(Problem):
+    """A database cannot read what it stored: a page of it is damaged."""
+
+    code = "DATA_LOSS"
+    default_reason = "CORRUPT_DATABASE"
+
+
 class EmitRefused(Internal):
     """An event that its unit may not emit: a defect of the service."""
 
@@ -166,6 +173,7 @@ CATALOGUE: dict[str, str] = {
     "UNIMPLEMENTED": "no service at this address has this method",
     "UNAVAILABLE": "the service or a store that it needs cannot be reached; try again",
     "DEADLINE_EXCEEDED": "no answer in time; the call may have had its effect, so repeat it with the same request_id",
+    "CORRUPT_DATABASE": "a page of a database was damaged; restore it from a backup",
     "CORRUPT_ROW": "a stored row was damaged; restore it from a backup",
     "NOT_DONE": "the result does not exist: its work waits, runs, failed or was cancelled",
     "RESULT_GONE": "a stored result is missing or damaged; make it again",
@@ -206,6 +214,7 @@ _CLASSES: tuple[type[Problem], ...] = (
     Unavailable,
     DeadlineExceeded,
     CorruptRow,
+    CorruptDatabase,
     EmitRefused,
     StaleWrite,
     Internal,
@@ -223,11 +232,15 @@ def is_transient(error: BaseException) -> bool:
 
 
 def problem_of(error: Exception) -> Problem:
-    """The problem to report for an error: itself, Unavailable when it is transient, else Internal without details."""
+    """The problem to report for an error: itself, Unavailable when it is transient, CorruptDatabase when a page is
+    damaged, else Internal without details.
+    """
     if isinstance(error, Problem):
         return error
     if is_transient(error):
         return Unavailable(str(error))
+    if isinstance(error, DatabaseDamaged):
+        return CorruptDatabase(str(error))
     return Internal(f"{type(error).__name__} in the service; its log has the traceback")
 
 

@@ -4,7 +4,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from tutti.backbone.blobs import BlobsUnavailable
-from tutti.backbone.database import DatabaseUnavailable
+from tutti.backbone.database import DatabaseDamaged, DatabaseUnavailable
 from tutti.chassis import errors
 from tutti.chassis.errors import (
     CATALOGUE,
@@ -34,6 +34,7 @@ PROBLEMS = [
     StaleEpoch("epoch 3 is over"),
     *(kind("words") for kind in (errors.PermissionDenied, errors.Unauthenticated, errors.TooLarge, errors.Cancelled)),
     *(kind("words") for kind in (Unavailable, errors.DeadlineExceeded, Internal, errors.CorruptRow, errors.StaleWrite)),
+    errors.CorruptDatabase("words"),
 ]
 
 
@@ -78,6 +79,15 @@ def test_an_outage_is_transient_and_a_defect_tells_no_details() -> None:
     assert isinstance(defect, Internal)
     assert "secret" not in defect.message
     assert not is_transient(defect)
+
+
+def test_a_damaged_page_is_named_to_the_caller_and_is_no_damaged_row() -> None:
+    problem = problem_of(DatabaseDamaged("schema dedup: invalid page in block 0"))
+    found = from_status(to_status(problem))
+    assert isinstance(found, errors.CorruptDatabase)
+    assert not isinstance(found, errors.CorruptRow)
+    assert found.message == "schema dedup: invalid page in block 0"
+    assert not is_transient(found)
 
 
 def test_every_reason_has_a_meaning() -> None:

@@ -22,6 +22,7 @@ from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.database import (
     Conflict,
     Contention,
+    DatabaseDamaged,
     DatabaseError,
     DatabaseUnavailable,
     Isolation,
@@ -164,6 +165,8 @@ class EmbeddedDatabase:
             return error
         if kind is Trouble.FULL:
             return StorageFull(sqlite.explain(cause, self._path))
+        if kind is Trouble.CORRUPT:
+            return DatabaseDamaged(sqlite.explain(cause, self._path))
         if kind is Trouble.OTHER and isinstance(error, DBAPIError) and not hasattr(cause, "sqlite_errorcode"):
             return error  # the driver refused the parameters
         return DatabaseError(sqlite.explain(cause, self._path))

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, func, insert, select, text
 
 from tutti.backbone.clock import ManualClock
-from tutti.backbone.database import Contention, DatabaseError, StorageFull, Transaction
+from tutti.backbone.database import Contention, DatabaseDamaged, StorageFull, Transaction
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.randomness import SeededRandomness
 from tutti.backbone.transactions import SqlTransaction
@@ -83,7 +83,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "scheduler.db"
     path.write_bytes(b"no database" * 1000)
     for _ in range(2):
-        with pytest.raises(DatabaseError, match=r"scheduler\.db.*restore"):
+        with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):
             EmbeddedDatabase(path)
 
 

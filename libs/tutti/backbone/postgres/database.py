@@ -24,6 +24,7 @@ from tutti.backbone import migrations
 from tutti.backbone.database import (
     Conflict,
     Contention,
+    DatabaseDamaged,
     DatabaseError,
     DatabaseUnavailable,
     Isolation,
@@ -48,6 +49,9 @@ _SERIALIZATION = ("40001", "40P01")
 _TOO_SLOW = "57014"
 _IDLE = "25P03"
 _NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
+_DAMAGED = ("XX001", "XX002", "58030")
+"""SQLSTATEs of a damaged page, a damaged index, and an I/O error."""
+RESTORE = "what it reads from its disk is damaged: restore it from a backup"
 
 
 class _ConnectionLost(DatabaseUnavailable):
@@ -224,6 +228,8 @@ class PostgresDatabase:
             return Contention(f"{self._where}: a lock was not to be had in time: {error.orig}")
         if state == "53100":
             return StorageFull(f"{self._where}: the server's disk is full; nothing was written: {error.orig}")
+        if state in _DAMAGED:
+            return DatabaseDamaged(f"{self._where}: {error.orig}; {RESTORE}")
         if error.connection_invalidated or state in _NOBODY_THERE or state.startswith("08"):
             return _ConnectionLost(f"{self._where}: {error.orig}")
         if not state and isinstance(error.orig, psycopg.OperationalError):
