@@ -47,6 +47,8 @@ def test_a_service_names_whom_it_acts_for_and_keeps_its_own_roles() -> None:
     for role in (Role.SERVICE, Role.AGENT):
         assert delegation(Principal.of_role(role)) == ""
     assert attributed("") is None
+    for machine in ("nodes/a", "campaigns/a/annotators/s001"):  # of an event that one of them caused
+        assert delegation(attributed(machine)) == ""
     refused = ("users/ada", "users/ada tenants/lab operator", "roles/operator tenants/lab", "users/../x tenants/lab")
     for value in refused:
         assert delegated(value, Role.SERVICE) is None

@@ -64,8 +64,12 @@ class Principal:
 
 
 def delegation(principal: Principal | None) -> str:
-    """The value of the metadata `on-behalf-of` that a service sends; empty where it acts for itself."""
-    return "" if principal is None or principal.is_machine else f"{principal.user} {principal.tenant}"
+    """The value of the metadata `on-behalf-of` that a service sends; empty where it acts for itself.
+
+    It acts for users alone: not for the agent `nodes/a`, whose report was the cause of an event.
+    """
+    value = "" if principal is None or principal.is_machine else f"{principal.user} {principal.tenant}"
+    return value if _FORM.fullmatch(value) else ""
 
 
 def delegated(value: str, caller: Role) -> Principal | None:

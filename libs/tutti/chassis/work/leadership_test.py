@@ -8,8 +8,10 @@ from sqlalchemy import BigInteger, Column, MetaData, Table, insert, select, upda
 
 from tutti.backbone import ManualClock, SeededRandomness
 from tutti.backbone.embedded.database import EmbeddedDatabase
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
-from tutti.chassis.store import wakes
+from tutti.chassis.identity.principal import Method, Principal, attributed
+from tutti.chassis.store import origins, wakes
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.terms import Deposed, under
 from tutti.chassis.store.unit import Unit, Units
@@ -45,6 +47,7 @@ class Replica:
         self.writing = Writing(self)
         self.advanced: list[tuple[str, str]] = []
         self.open: list[str] = []
+        self.served: dict[str, Principal | None] = {}
         self.reconciler = Reconciler(
             "things",
             self.host,
@@ -63,6 +66,7 @@ class Replica:
 
     def advance(self, name: str) -> None:
         self.advanced.append((name, current_cause().request_id))
+        self.served[name] = current_cause().principal
 
     def write(self, number: int) -> None:
         self.units.run(lambda unit: unit.tx.execute(insert(self.bench.rows), {"number": number}))
@@ -287,3 +291,17 @@ def test_two_processes_of_one_instance_take_turns_and_never_write_in_one_term(be
     assert slept is not None
     with under(slept), pytest.raises(Deposed):
         bench.a.write(1000)
+
+
+def test_work_is_done_for_whoever_asked_for_it_and_not_for_whoever_woke_it(bench: Bench) -> None:
+    """An event of a node comes first after a restart; its agent reported what a run of somebody's waits for."""
+    ada = Principal("users/ada", frozenset({Role.ENGINEER}), "tenants/lab", Method.SESSION)
+    with caused_by(Cause(principal=ada)):
+        bench.a.units.run(lambda unit: origins.keep(unit, "asked"))
+    bench.turns(bench.a, seconds=1)
+    with caused_by(Cause("event", principal=attributed("nodes/a"))):
+        bench.a.reconciler.wake("asked")
+        bench.a.reconciler.wake("nobody's")
+    bench.turns(bench.a, seconds=1)
+    assert bench.a.advanced == [("asked", "event"), ("nobody's", "event")]
+    assert bench.a.served == {"asked": attributed("users/ada", "tenants/lab"), "nobody's": None}

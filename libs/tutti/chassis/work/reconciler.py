@@ -4,7 +4,7 @@ Promises: `advance` is called for every open name at the start, then every `inte
 one name at a time; an outage is tried again with backoff, any other error at the next interval. Every error is told to
 `tell`, which writes it into the resource's reason; a defect or a refusal that lasts for `ATTEMPTS` intervals is final,
 an outage or a missed deadline never is. What is done for a name, as long as it is open, is an effect of what woke it
-first.
+first, and done for whoever asked for it.
 """
 
 import logging
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from tutti.chassis.errors import Cancelled, FencedOff, Problem, is_transient
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Host
 from tutti.chassis.store import origins
 from tutti.chassis.store.terms import Deposed
@@ -82,6 +83,7 @@ class Reconciler:
         self._failures: dict[str, _Failures] = {}
         self._advanced: set[str] = set()
         self._causes: dict[str, Cause] = {}
+        self._principals: dict[str, Principal] = {}
         # Found by a look, so in a trace of their own: a call or an event that wakes the name is its cause from then on.
         self._uncaused: set[str] = set()
         self._lock = threading.Lock()
@@ -129,6 +131,7 @@ class Reconciler:
                 kept = {*names, *self._due}
                 self._causes = {found: cause for found, cause in self._causes.items() if found in kept}
                 self._uncaused &= self._causes.keys()
+                self._principals = {found: user for found, user in self._principals.items() if found in kept}
                 self._failures = {found: failed for found, failed in self._failures.items() if found in kept}
                 self._advanced &= kept
                 for found in names:
@@ -152,8 +155,7 @@ class Reconciler:
         with self._lock:
             cause = self._causes.get(name)
         try:
-            if cause is None:  # it was open before this process was started
-                cause = Cause(principal=self._host.units.run(lambda unit: origins.find(unit, name)))
+            cause = replace(cause or Cause(), principal=self._principal(name))
             following = replace(cause, traceparent="")
             with caused_by(following), span_from(cause.traceparent, f"{self.name} advances {name}"):
                 with self._lock:
@@ -174,6 +176,15 @@ class Reconciler:
             self._later(name, 0.0)
         elif again is not None and again is not False:
             self._later(name, float(again))
+
+    def _principal(self, name: str) -> Principal | None:
+        """Whoever asked for the resource: an event that woke it may be of anybody, such as the agent of a node."""
+        if name not in self._principals:
+            found = self._host.units.run(lambda unit: origins.find(unit, name))
+            if found is None:
+                return None
+            self._principals[name] = found
+        return self._principals[name]
 
     def _failed(self, name: str, error: Exception) -> None:
         self._advanced.discard(name)
