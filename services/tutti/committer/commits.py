@@ -36,6 +36,7 @@ from tutti.contracts.committer.v1 import (
 from tutti.model.shapes import to_wire
 from tutti.model.training import Training
 from tutti.native.deferred import deferred
+from tutti.records.errors import CorpusError
 
 if TYPE_CHECKING:
     from tutti.committer import curves
@@ -121,6 +122,7 @@ class Commits:
         except CheckpointError as error:
             self._give_up(ready, str(error))
             return True
+        body, manifest = self._manifest(body)
         row = DecisionRow(
             name=body.name,
             job=job,
@@ -129,7 +131,7 @@ class Commits:
             epoch=body.epoch,
             state_digest=body.state_digest,
             manifest_key=body.manifest_key,
-            manifest=body.manifest(producer=version.producer("committer")).encode(),
+            manifest=manifest,
         )
         return self.host.units.run(lambda unit: self._record(unit, ready.epoch, row, body))
 
@@ -146,6 +148,20 @@ class Commits:
             return None
         given_up = [shard for shard in shards if shard.step < found.step and shard.state is ShardState.FAILED]
         return _Ready(epoch, [shard for shard in shards if shard.step == found.step], given_up)
+
+    def _manifest(self, body: CheckpointBody) -> tuple[CheckpointBody, bytes]:
+        """Return the manifest of these very shards if it is there already, since then the checkpoint exists; else ours.
+
+        It is there if it was decided after our database was copied to a backup. Another process had read the bytes
+        back, which it names, so its bytes are not ours.
+        """
+        with contextlib.suppress(BlobMissing, CorpusError):
+            data = self.host.blobs.get(body.manifest_key)
+            found = CheckpointBody.decode(data)
+            same = (found.epoch, found.parent, found.state_digest) == (body.epoch, body.parent, body.state_digest)
+            if same and found.blobs == body.blobs:
+                return found, data
+        return body, body.manifest(producer=version.producer("committer")).encode()
 
     def _reports(self, shards: Sequence[ShardRow]) -> list[ShardReport]:
         """Raises CheckpointError when a stored report is damaged or gone."""

@@ -15,6 +15,8 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint,
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.model.programs.grpo import GrpoParameters
 
+NODES = ("nodes/a", "nodes/b")
+
 
 def test_a_snapshot_becomes_a_committed_checkpoint(world: Rehearsal, tmp_path: Path) -> None:
     start = world.open_epoch(1, 2)
@@ -105,6 +107,26 @@ def test_damaged_bytes_are_never_decided(world: Rehearsal, nodes: int) -> None:
     if nodes == 1:
         world.commit(10)
         assert world.checkpoint(10).parent == ""
+
+
+def test_a_manifest_that_is_there_before_its_decision_is_that_of_the_checkpoint(
+    world: Rehearsal, tmp_path: Path
+) -> None:
+    """A backup has the database of one moment, and blobs that were written a little later."""
+    world.open_epoch(1, 2, nodes=2)
+    stored = {node: world.store(5, dp=2, epoch=1, rank=rank, node=node) for rank, node in enumerate(NODES)}
+    restored = Rehearsal(tmp_path / "restored", store=tmp_path / "blobs", clock=world.clock, life=1)
+    restored.open_epoch(1, 2, nodes=2)
+    for each, process in ((world, "former"), (restored, "later")):
+        for node, shard in stored.items():
+            each.tell(*shard, node=node)
+        while each.read_back("nodes/a", process) or each.read_back("nodes/b", process):
+            pass
+        each.settle()
+        assert each.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+        assert each.checkpoint(5).verified_by == ["nodes/a/former", "nodes/b/former"]
+    assert not list(restored.blobs.list("committer/quarantine/"))
+    restored.close()
 
 
 def test_reports_that_make_no_state_are_given_up(world: Rehearsal) -> None:

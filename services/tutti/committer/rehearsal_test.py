@@ -223,25 +223,25 @@ class Rehearsal:
     def manifest(self, step: int, *, line: int = 0) -> CheckpointBody:
         return CheckpointBody.decode(self.blobs.get(self.checkpoint(step, line=line).manifest_key))
 
-    def claim(self, node: str) -> ClaimVerificationResponse:
+    def claim(self, node: str, process: str = "io") -> ClaimVerificationResponse:
         found: ClaimVerificationResponse = self.api.ClaimVerification(
-            ClaimVerificationRequest(node=node, process="io"), CALL
+            ClaimVerificationRequest(node=node, process=process), CALL
         )
         return found
 
-    def read_back(self, node: str) -> bool:
+    def read_back(self, node: str, process: str = "io") -> bool:
         """An agent claims, reads and reports one verification; whether there was one."""
-        claim = self.claim(node)
+        claim = self.claim(node, process)
         if not claim.verification:
             return False
         found = verify_report(self.blobs, claim.report_key, claim.report_digest, Training.from_json(claim.training))
-        self.answer(claim, node, "; ".join(map(str, found.problems)))
+        self.answer(claim, node, "; ".join(map(str, found.problems)), process)
         return True
 
-    def answer(self, claim: ClaimVerificationResponse, node: str, error: str = "") -> None:
+    def answer(self, claim: ClaimVerificationResponse, node: str, error: str = "", process: str = "io") -> None:
         self.api.ReportVerification(
             ReportVerificationRequest(
-                verification=claim.verification, claim=claim.claim, node=node, process="io", error=error
+                verification=claim.verification, claim=claim.claim, node=node, process=process, error=error
             ),
             CALL,
         )
