@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "docker"
 TUTTI = str(Path(sys.executable).with_name("tutti"))
 UP_SECONDS, REPLICATED_UP_SECONDS = 180, 480
-REPLICAS = "replicas"
+REPLICAS, READERS = "replicas", "readers"
+READERS_PORTS = ("TUTTI_KAFKA_PORT", "TUTTI_POSTGRES_PORT", "TUTTI_S3_PORT")
 LOOK_SECONDS = 0.5
 MEMORY = (
     "cd /sys/fs/cgroup && cat memory.current memory.stat 2>/dev/null || "
@@ -58,6 +59,7 @@ class Project:
             "TUTTI_PAGES_PORT": self._ports(1),
             "TUTTI_ANNOTATION_PORT": self._ports(3),
             "TUTTI_PROMETHEUS_PORT": str(self.port + 2),
+            **{name: str(self.port + 4 + number) for number, name in enumerate(READERS_PORTS)},
             "TUTTI_INPUT": str(self.input),
             **({"TUTTI_BACKUPS": str(self.backups)} if self.backups else {}),
         }

@@ -8,6 +8,7 @@ user can read (mode 0700, files 0600); run again, nothing changes but what is mi
     python provision.py roles VOLUME                   a role in Postgres for each service, and rights to blobs
     python provision.py topics VOLUME BROKER           every topic, and a user in Kafka for each service
     python provision.py token VOLUME                   print the operator's token
+    python provision.py reader VOLUME KAFKA POSTGRES S3    print the URLs of who reads, with these ports of this machine
     python provision.py authority VOLUME               print the certificate of the stack's authority
 
 Where TLS_HOSTS names hosts by which people call the front door, `secrets` makes an authority, and a certificate for
@@ -49,7 +50,7 @@ DATABASE = ("DATABASE", "postgres:5432/tutti")
 START_SECONDS = 90  # of a service; all containers start at once, and their health checks allow as much
 CONNECTIONS = 4  # of each process to Postgres, at most; each costs the server 2 MiB at rest
 RENEWAL_DAYS = 60
-READER = "reader"  # a person who reads views and topics
+READER = "reader"  # a person who reads views, topics and blobs
 MADE = "made.json"  # every secret, in a folder of its own
 NODES = "nodes.json"  # those whose agents have a key of the blob store
 AGENT = agent("")  # how the names of agents begin
@@ -98,7 +99,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         elif name == "s3":
             files = {
                 "keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n",
-                ACCOUNTS: accounts({each: made[f"s3_{each}"] for each in (*services, *agents)}),
+                ACCOUNTS: accounts({each: made[f"s3_{each}"] for each in (*services, READER, *agents)}),
             }
         elif name == "roles":
             files = {
@@ -109,8 +110,10 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             }
         elif name == "topics":
             files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
+        elif name == READER:
+            files = {"passwords.json": json.dumps({kind: made[f"{kind}{READER}"] for kind in ("", "kafka_", "s3_")})}
         elif name not in (DOOR, ARCHIVE):
-            others_too = ", ".join((ARCHIVE, *SERVERS))
+            others_too = ", ".join((ARCHIVE, READER, *SERVERS))
             raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, topics, {others_too}")
         folder.mkdir(mode=0o700, exist_ok=True)
         if authority and ("tls" in settings or name == "operator"):
@@ -168,7 +171,7 @@ def roles(volume: Path) -> None:
         from tutti.backbone.s3.users import declared, ensure_bucket
 
         nodes = json.loads((folder / NODES).read_text())
-        ensure_bucket((folder / "s3").read_text(), declared(BLOBS.read_text(), nodes))
+        ensure_bucket((folder / "s3").read_text(), declared(BLOBS.read_text(), nodes), [READER])
 
 
 def topics(volume: Path, broker: str) -> None:
@@ -183,6 +186,16 @@ def topics(volume: Path, broker: str) -> None:
     ensure_users(Brokers([broker]), passwords, rights, every)
 
 
+def reader(volume: Path, kafka: str, postgres: str, s3: str) -> str:
+    """The URLs of the reader as assignments for a shell, by the ports of this machine that lead to the servers."""
+    own = json.loads((volume / READER / "passwords.json").read_text())
+    return (
+        f"export TUTTI_SQL=postgresql://{READER}:{own['']}@127.0.0.1:{postgres}/tutti\n"
+        f"export TUTTI_EVENTS=kafka://{READER}:{own['kafka_']}@127.0.0.1:{kafka}\n"
+        f"export TUTTI_BLOBS='s3://{READER}:{own['s3_']}@127.0.0.1:{s3}/tutti?secure=false'\n"
+    )
+
+
 def _made(volume: Path, services: Sequence[str], agents: Sequence[str]) -> dict[str, str]:
     """Every secret; those that are missing are made."""
     folder = volume / "made"
@@ -195,7 +208,7 @@ def _made(volume: Path, services: Sequence[str], agents: Sequence[str]) -> dict[
         "s3_secret": old.get("s3_secret") or secrets.token_hex(24),
     }
     users = (*services, ARCHIVE, READER)
-    keys = (f"s3_{user}" for user in (*services, *agents))
+    keys = (f"s3_{user}" for user in (*services, READER, *agents))
     names = ("postgres", "standby", *users, *(f"kafka_{user}" for user in users), *keys)
     new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:
@@ -231,6 +244,8 @@ def main(arguments: Sequence[str]) -> int:
             topics(Path(volume), broker)
         case ["token", volume]:
             print(tokens_at(Path(volume, "operator", "tokens")).of(Role.OPERATOR))
+        case ["reader", volume, kafka, postgres, s3]:
+            print(reader(Path(volume), kafka, postgres, s3), end="")
         case ["authority", volume]:
             print(Path(volume, "operator", "ca.pem").read_text(), end="")
         case _:

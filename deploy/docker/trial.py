@@ -22,8 +22,10 @@ import evidence
 import psutil
 from engine import NoEngine, TrialError, command, engine, processor_seconds, tell
 from faults import HEAL_SECONDS, Fault, cause, kill_primary
+from firstlight import first_light
 from images import PYTHON, prepare, sizes
-from project import CACHE, REPLICAS, ROOT, TUTTI, Project
+from project import CACHE, READERS, REPLICAS, ROOT, TUTTI, Project
+from reading import read
 from upgrading import upgrade
 from writes import Writes
 
@@ -96,6 +98,8 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     limits = [20]
     _run(project, limits[0])
     print("recipes/tiny.yaml ran through the front door")
+    if READERS in project.layers:
+        read(project)
     if REPLICAS not in project.layers:
         _with_copies(project, limits)
         upgrade(project)
@@ -113,6 +117,8 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
         ours, others = mine.splitlines(), theirs.splitlines()
         differing = [line for line in ours if line not in others] + [line for line in others if line not in ours]
         raise TrialError("the canonical state differs from the embedded platform's:\n" + "\n".join(differing)[:2000])
+    if given.first_light:
+        first_light(project, given.first_light)
     if REPLICAS not in project.layers:
         _observed(project)
     print(f"{len(limits)} runs: the canonical state is the embedded platform's, {len(mine):,} bytes")
@@ -203,6 +209,7 @@ def _restored(project: Project, limits: list[int]) -> None:
         lambda: _state(project, run) == "done", RUN_SECONDS,
         lambda: f"the restored run to be done; it is {_state(project, run)}",
     )  # fmt: skip
+    _unchanged(project)
     # The restored services publish every event again, which Kafka writes to disk one by one.
     project.wait(lambda: project.tutti("doctor").returncode == 0, HEAL_SECONDS, lambda: "a doctor that is content")
     _doctor(project)
@@ -379,13 +386,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--layer",
         action="append",
         default=[],
-        choices=["tls", REPLICAS],
+        choices=["tls", READERS, REPLICAS],
         help="a file of deploy/compose; may be repeated",
     )
     parser.add_argument("--single", action="append", default=[], metavar="SERVICE",
                         help="one replica of this service, whatever a layer says; may be repeated")  # fmt: skip
     parser.add_argument("--record", action="store_true", help="write the figures into docs/operations/containers.md")
     parser.add_argument("--no-faults", action="store_true", help="only the cold start and one run")
+    parser.add_argument("--first-light", type=int, default=0, metavar="STEPS",
+                        help="also crawl the site of the profile `example`, and train so many steps")  # fmt: skip
     given = parser.parse_args(arguments)
     began = time.monotonic()
     try:

@@ -1,6 +1,6 @@
 """Who may use the stack's Postgres, Kafka and S3: each service has a role with a schema of its own, a user with the
 rights to its topics, and a key with the rights to its blobs; each agent has a key too; `reader` reads the views of
-all schemas, and all topics.
+all schemas, all topics and all blobs.
 
 Promises: made once per data directory and found again; passwords are in files that only their owner may read; no
 service reads another's schema, or writes another's topics or blobs.
@@ -43,15 +43,20 @@ def users(admin_url: str, services: Sequence[str], record: Path) -> dict[str, st
 
 
 def keys(admin_url: str, gateway: Path, record: Path, nodes: Sequence[str]) -> dict[str, str]:
-    """Return the blob URL of each service and of the agent of each node; keys that are missing are made.
+    """Return the blob URL of each service, of the agent of each node and of the reader; missing keys are made.
 
     `gateway` is the folder of the S3 server.
     """
     rights = declared_blobs(BLOBS.read_text(), nodes)
-    passwords = _passwords(list(rights), record)
+    passwords = _passwords([*rights, READER], record)
     write_secret(gateway / IAM / ACCOUNTS, accounts(passwords))
-    ensure_bucket(admin_url, rights)
+    ensure_bucket(admin_url, rights, [READER])
     return _urls(admin_url, passwords)
+
+
+def reading(admin_url: str, record: Path) -> str:
+    """Return the blob URL of the reader, whose key `keys` made."""
+    return _urls(admin_url, {READER: json.loads(record.read_text())[READER]})[READER]
 
 
 def _urls(admin_url: str, passwords: Mapping[str, str]) -> dict[str, str]:

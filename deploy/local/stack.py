@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import psutil
-from accounts import roles, users
+from accounts import reading, roles, users
 from keeper import children, keep, replicas
 from kills import Kill, Killer
 from layout import replicate
@@ -141,7 +141,7 @@ def roll(given: argparse.Namespace) -> int:
 
 
 def reader(given: argparse.Namespace) -> int:
-    """Print the URLs of Postgres and Kafka for a person who reads, as assignments for a shell."""
+    """Print the URLs of Postgres, Kafka and S3 for a person who reads, as assignments for a shell."""
     servers, folder = Stack(given.data_dir / "servers"), given.data_dir / "servers"
     urls = _urls(servers)
     if keeper_of(given.data_dir) is None:
@@ -149,6 +149,7 @@ def reader(given: argparse.Namespace) -> int:
     services = installed_services()
     print(f"TUTTI_SQL={roles(urls['postgres'], services, folder / 'roles.json')[READER]}")
     print(f"TUTTI_EVENTS={users(urls['kafka'], services, folder / 'users.json')[READER]}")
+    print(f"TUTTI_BLOBS={reading(urls['s3'], folder / 'keys.json')}")
     return 0
 
 

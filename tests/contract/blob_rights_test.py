@@ -15,7 +15,7 @@ from tutti.backbone.owned import agent_rights, service_rights
 from tutti.backbone.s3.users import ACCOUNTS, SMALL, accounts, declared, ensure_bucket, policy
 
 DECLARED = (Path(__file__).parents[2] / "deploy" / "docker" / "blobs.json").read_text()
-SECRETS = {name: f"of-{name}" for name in ("committer", "dedup", "ingest", "agent-a", "agent-b")}
+SECRETS = {name: f"of-{name}" for name in ("committer", "dedup", "ingest", "agent-a", "agent-b", "reader")}
 READS = ["ingest/kind/", "trainer/shards/", "trainer/reports/"]
 RIGHTS = {
     "committer": service_rights("committer", reads=["trainer"], deletes=["trainer/shards/"]),
@@ -33,7 +33,7 @@ def opened(tmp_path: Path, own_server: Callable[[str], Any]) -> Iterator[Callabl
     url = server.up()
     (tmp_path / "own" / "s3" / "iam" / ACCOUNTS).write_text(accounts(SECRETS))
     for _ in range(2):
-        ensure_bucket(url, RIGHTS)
+        ensure_bucket(url, RIGHTS, ["reader"])
     parts, every = urlsplit(url), list[Blobs]()
 
     def of(user: str) -> Blobs:
@@ -73,6 +73,18 @@ def test_a_key_is_refused_the_blobs_of_others(opened: Callable[[str], Blobs], us
         other.delete("ingest/kind/name")
     assert [stat.key for stat in ingest.list("ingest/")] == ["ingest/kind/name"]
     assert ingest.get("ingest/kind/name") == b"text"
+
+
+def test_a_reader_reads_all_blobs_and_changes_none(opened: Callable[[str], Blobs]) -> None:
+    ingest, reader = opened("ingest"), opened("reader")
+    ingest.put_if_absent("ingest/kind/name", b"text")
+    assert reader.get("ingest/kind/name") == b"text"
+    assert [stat.key for stat in reader.list("ingest/")] == ["ingest/kind/name"]
+    for key in ("ingest/kind/more", "reader/kind/name", "audit/reader/1", "stack/members/reader"):
+        with pytest.raises(BlobsRefused):
+            reader.put_if_absent(key, b"forged")
+    with pytest.raises(BlobsRefused):
+        reader.delete("ingest/kind/name")
 
 
 def test_an_agent_adds_blobs_of_its_node_and_reads_those_of_all(opened: Callable[[str], Blobs], tmp_path: Path) -> None:
@@ -167,10 +179,10 @@ def test_the_policy_of_all_services_fits_into_an_attribute_of_a_folder(
     tmp_path: Path, own_server: Callable[[str], Any]
 ) -> None:
     rights = declared(DECLARED, ["a", "b", "c", "d"])
-    assert len(policy("tutti", rights)) < SMALL
+    assert len(policy("tutti", rights, readers=["reader"])) < SMALL
     url = own_server("s3").up()
-    (tmp_path / "own" / "s3" / "iam" / ACCOUNTS).write_text(accounts(dict.fromkeys(rights, "secret")))
-    ensure_bucket(url, rights)
+    (tmp_path / "own" / "s3" / "iam" / ACCOUNTS).write_text(accounts(dict.fromkeys([*rights, "reader"], "secret")))
+    ensure_bucket(url, rights, ["reader"])
 
 
 def test_a_key_that_nobody_has_is_refused(opened: Callable[[str], Blobs]) -> None:

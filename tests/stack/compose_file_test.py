@@ -29,7 +29,7 @@ ADDED = {
 }
 PROTECTION = {"user", "read_only", "cap_add", "cap_drop", "security_opt", "privileged", "logging", "pids_limit"}
 SERVICES: dict[str, dict[str, Any]] = FILE["services"] | ADDED
-ONE_SHOT = {"secrets", "roles", "topics", "token", "archive", "authority"}
+ONE_SHOT = {"secrets", "roles", "topics", "token", "archive", "authority", "reader"}
 METERED = {f"tutti.{name}" for name in (*installed_services(), "trainer")}
 SCRAPED_INSTEAD = {"collector"}  # its image has no program that could ask
 SECRET = re.compile(r"password|secret|token|access_key|credential", re.IGNORECASE)
@@ -170,6 +170,19 @@ def test_kafka_serves_nobody_without_a_password_beyond_its_own_container() -> No
     assert {protocols[name] for name in open_to} == {"SASL_PLAINTEXT"}
     sharing = {name for name, each in SERVICES.items() if each.get("network_mode") == "service:kafka"}
     assert sharing == {"topics"}
+
+
+def test_readers_reach_the_servers_with_a_password_alone() -> None:
+    layer = LAYERS["readers"]["services"]
+    kafka = layer["kafka"]["environment"]
+    protocols = dict(each.split(":") for each in kafka["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+    outside = {name for name, _, where in listeners(kafka["KAFKA_LISTENERS"]) if not where.startswith("localhost:")}
+    assert {protocols[name] for name in outside} == {"SASL_PLAINTEXT"}
+    before = SERVICES["kafka"]["environment"]
+    for key in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"):
+        assert set(before[key].split(",")) <= set(kafka[key].split(","))
+    for name in ("kafka", "postgres", "s3"):
+        assert [str(port).startswith("127.0.0.1:") for port in layer[name]["ports"]] == [True]
 
 
 def test_brokers_serve_nobody_without_a_password_beyond_their_own_network() -> None:

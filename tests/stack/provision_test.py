@@ -6,6 +6,7 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,7 +17,7 @@ from tutti.chassis.identity.certificates import hosts_of, read_certificates, rea
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS = dict.fromkeys(
-    [*installed_services(), "agent-a", "door", "operator", "roles", "topics", "archive", "s3", "postgres"],
+    [*installed_services(), "agent-a", "door", "operator", "roles", "topics", "archive", "reader", "s3", "postgres"],
     os.getuid(),
 )
 
@@ -104,6 +105,20 @@ def test_secrets_are_random_and_kept(provision: ModuleType, tmp_path: Path) -> N
     assert all_of(tmp_path / "a") == first
     provision.provide(tmp_path / "b", USERS)
     assert all_of(tmp_path / "b")["postgres/password"] != first["postgres/password"]
+
+
+def test_the_reader_is_told_its_urls_by_the_ports_of_this_machine(provision: ModuleType, tmp_path: Path) -> None:
+    provision.provide(tmp_path, USERS)
+    lines = provision.reader(tmp_path, "1", "2", "3").splitlines()
+    told = dict(line.removeprefix("export ").replace("'", "").split("=", 1) for line in lines)
+    urls = {name: urlsplit(url) for name, url in told.items()}
+    assert [(name, url.username, url.port) for name, url in urls.items()] == [
+        ("TUTTI_SQL", "reader", 2), ("TUTTI_EVENTS", "reader", 1), ("TUTTI_BLOBS", "reader", 3),
+    ]  # fmt: skip
+    server = json.loads((tmp_path / "s3" / "users.json").read_text())["accessAccounts"]
+    assert urls["TUTTI_BLOBS"].password == server["reader"]["secret"]
+    assert urls["TUTTI_SQL"].password == json.loads((tmp_path / "roles" / "roles.json").read_text())["reader"]
+    assert urls["TUTTI_EVENTS"].password == json.loads((tmp_path / "topics" / "users.json").read_text())["reader"]
 
 
 def test_certificates_are_made_where_people_name_the_door_and_kept_while_they_last(

@@ -245,7 +245,7 @@ def job(undisturbed: Any) -> str:
 
 @pytest.fixture(scope="module")
 def reader(stack: Path) -> dict[str, str]:
-    """The URLs of a person who reads: TUTTI_SQL, TUTTI_EVENTS."""
+    """The URLs of a person who reads: TUTTI_SQL, TUTTI_EVENTS, TUTTI_BLOBS."""
     printed = local("stack.py", "reader", "--data-dir", stack)
     assert printed.code == 0, printed.err
     return dict(line.split("=", 1) for line in printed.out.splitlines())
@@ -304,11 +304,10 @@ def test_the_console_consumer_of_kafka_reads_keys_and_headers(job: str, reader: 
     assert all(b"ce_type:tutti.scheduler.v1.Job" in headers for headers, _ in read)
 
 
-def test_another_s3_client_reads_a_manifest(undisturbed: Any, stack: Path) -> None:
+def test_another_s3_client_reads_a_manifest_and_writes_nothing(undisturbed: Any, reader: dict[str, str]) -> None:
     from pyarrow.fs import FileSelector, S3FileSystem  # type: ignore[attr-defined]
 
-    servers = json.loads(local("servers.py", "status", "-o", "json", "--dir", stack / "servers").out)
-    url = urlsplit(next(each["url"] for each in servers if each["name"] == "s3"))
+    url = urlsplit(reader["TUTTI_BLOBS"])
     client = S3FileSystem(
         access_key=url.username, secret_key=url.password, endpoint_override=f"{url.hostname}:{url.port}",
         scheme="http", region="us-east-1",
@@ -319,6 +318,8 @@ def test_another_s3_client_reads_a_manifest(undisturbed: Any, stack: Path) -> No
     manifests = [each.path for each in found if "/manifests/" in each.path and each.is_file]
     with client.open_input_stream(manifests[0]) as file:
         assert json.loads(file.read())["kind"] == "checkpoint"
+    with pytest.raises(OSError, match=r"AccessDenied|ACCESS_DENIED"):
+        client.delete_file(manifests[0])
 
 
 def test_grpcurl_calls_a_service_without_protos(job: str, stack: Path) -> None:

@@ -2,9 +2,9 @@
 `owned.BlobRights`.
 
 Promises: the bucket exists, and its policy lets each user write and delete what its rights say, and nothing else. A
-service reads all blobs; what it should not read, `owned.OwnedBlobs` refuses. An agent reads what its rights say, and
-writes keys that end with its node. All see the names of all blobs. How a server learns of a user and its secret is its
-own affair: `accounts` is the file of versitygw (`--iam-dir`).
+service reads all blobs; what it should not read, `owned.OwnedBlobs` refuses. A reader, who is a person, reads all
+blobs. An agent reads what its rights say, and writes keys that end with its node. All see the names of all blobs. How a
+server learns of a user and its secret is its own affair: `accounts` is the file of versitygw (`--iam-dir`).
 """
 
 import json
@@ -56,8 +56,9 @@ def accounts(secrets: Mapping[str, str]) -> str:
     return json.dumps({"accessAccounts": users})
 
 
-def policy(bucket: str, rights: Mapping[str, BlobRights], *, apart: bool = True) -> str:
-    """The policy of a bucket, as JSON. Unless nodes are kept `apart`, each may write what any of them may.
+def policy(bucket: str, rights: Mapping[str, BlobRights], *, readers: Sequence[str] = (), apart: bool = True) -> str:
+    """The policy of a bucket, as JSON. `readers` may read all blobs, and nothing else. Unless nodes are kept `apart`,
+    each may write what any of them may.
 
     It is kept short: a server may have it in an attribute of a folder, which holds 4 KB on ext4.
     """
@@ -68,7 +69,7 @@ def policy(bucket: str, rights: Mapping[str, BlobRights], *, apart: bool = True)
 
     agents = {user: own for user, own in rights.items() if own.node}
     services = [user for user in rights if user not in agents]
-    statements = [_allow(services, _READS, [place, f"{place}/*"])]
+    statements = [_allow([*services, *readers], _READS, [place, f"{place}/*"])]
     for user in services:
         own = rights[user]
         owned = [prefix for prefix in own.writes if prefix in (f"{user}/", f"{AUDIT}{user}/")]
@@ -96,7 +97,7 @@ def _allow(users: Sequence[str], actions: Sequence[str], places: Sequence[str]) 
     return {"Effect": "Allow", "Principal": users, "Action": actions, "Resource": places}
 
 
-def ensure_bucket(admin_url: str, rights: Mapping[str, BlobRights]) -> None:
+def ensure_bucket(admin_url: str, rights: Mapping[str, BlobRights], readers: Sequence[str] = ()) -> None:
     """Create the bucket of the URL if it is missing, and set its policy. Raises BlobsRefused, BlobsUnavailable.
 
     With many agents the policy can be too long for the server. Then it does not keep them apart, which is logged.
@@ -114,13 +115,13 @@ def ensure_bucket(admin_url: str, rights: Mapping[str, BlobRights]) -> None:
     try:
         if not client.bucket_exists(bucket):
             client.make_bucket(bucket)
-        wanted = policy(bucket, rights)
+        wanted = policy(bucket, rights, readers=readers)
         try:
             client.set_bucket_policy(bucket, wanted)
         except S3Error as error:
             if len(wanted) <= SMALL:
                 raise
-            client.set_bucket_policy(bucket, policy(bucket, rights, apart=False))
+            client.set_bucket_policy(bucket, policy(bucket, rights, readers=readers, apart=False))
             log.warning(
                 "s3://%s/%s: the server cannot keep a policy of %d bytes (%s), so every agent may write over what "
                 "others wrote: use fewer agents, or keep the data of the server on XFS",
