@@ -24,6 +24,7 @@ const LONGEST_MESSAGE = 2000;
 const SEEN = "tutti/annotation/answers"; // in localStorage: how many answers of the owner were looked at
 const MESSAGE = "message"; // the draft that belongs to no pair
 const LOOK_MILLISECONDS = 30_000;
+const WAITING = ["no_pairs", "paused"]; // states that end without the annotator
 const SKIPS = ["unclear", "expertise", "language", "content", "broken", "other"];
 const FLAGS = ["harmful", "personal", "broken", "other"];
 const $ = (id) => document.getElementById(id);
@@ -143,10 +144,11 @@ class Desk {
 
   // The annotator comes back to this page: another one may have signed in meanwhile.
   async confirm() {
-    if (!this.standing) return;
+    if (!this.standing) return undefined;
+    if (!this.pair && WAITING.includes(this.standing.state)) return this.look();
     const before = this.calls.isReplaced;
     await this.calls.state().catch(() => {});
-    if (before !== this.calls.isReplaced) this.look();
+    return before === this.calls.isReplaced ? undefined : this.look();
   }
 
   changed() {
@@ -375,7 +377,7 @@ class Desk {
       this.panel("", say("loading"));
     }
     clearTimeout(this.timer);
-    if (["no_pairs", "paused", "active", "qualifying"].includes(state)) {
+    if ([...WAITING, "active", "qualifying"].includes(state)) {
       this.timer = setTimeout(() => this.look(), state in titles ? LOOK_MILLISECONDS : 1000);
     }
     return undefined;
