@@ -41,10 +41,11 @@ def prepared(stage: Any, program: str = "grpo", **changes: Any) -> tuple[Trainin
     return training, assignment
 
 
-@pytest.mark.parametrize("program", ["grpo", "ppo"])
+@pytest.mark.parametrize(("program", "line"), [("grpo", 1), ("ppo", 0)])
 def test_a_gang_that_loses_a_rank_inside_of_an_iteration_makes_the_same_states(
-    stage: Any, wait: Wait, program: str
+    stage: Any, wait: Wait, program: str, line: int
 ) -> None:
+    """Also in another line, whose first experience is of the policy where it left the former one."""
     plane = stage.plane
     training, assignment = prepared(stage, program, functions=(RewardFunction("regex", "[a-z]"),))
     agent = stage.agent()
@@ -67,6 +68,7 @@ def test_a_gang_that_loses_a_rank_inside_of_an_iteration_makes_the_same_states(
     body = commit(stage, middle, training)
     resumed = assignment(
         epoch=3,
+        line=line,
         resume_manifest_key=body.manifest_key,
         resume_digest=body.state_digest,
         resume_checkpoint=body.name,
@@ -81,7 +83,11 @@ def test_a_gang_that_loses_a_rank_inside_of_an_iteration_makes_the_same_states(
     experience = Experience.decode(stage.blobs.get(found.key), expected=found.digest)
     assert (experience.iteration, experience.step, len(experience.rollouts)) == (0, 0, 32)
     assert found.checkpoint == ""
-    assert {each.checkpoint for each in plane.experiences if each.iteration == 3} == {"checkpoints/tiny/0/6"}
+    names = {each.iteration: set[str]() for each in plane.experiences}
+    for each in plane.experiences:
+        names[each.iteration].add(each.checkpoint)
+    assert names[1] == {"checkpoints/tiny/0/2"}
+    assert names[3] == {"checkpoints/tiny/0/6", f"checkpoints/tiny/{line}/6"}
     wait(lambda: not list((stage.folder / "node a").rglob("*.experience")))  # sampling knows them
 
 

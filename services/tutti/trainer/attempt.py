@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tutti.backbone.clock import Clock
 from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.keys import manifest_of
+from tutti.checkpoints.keys import checkpoint_name, manifest_of
 from tutti.checkpoints.writer import plan_of
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_DISTURBED,
@@ -396,15 +396,23 @@ class Attempt:
         self._ask(IoMessage(store=request))
 
     def _keep(self, rolled_out: RolledOut) -> None:
-        job, line, step = self.assignment.job, self.assignment.line, rolled_out.step
-        due = step > 0 and self._training.checkpoint_due(step)
+        job, line = self.assignment.job, self.assignment.line
         request = StoreExperience(
             name=ExperienceName(job=job, line=line, iteration=rolled_out.iteration, digest=rolled_out.digest),
-            checkpoint=f"checkpoints/{job.removeprefix('jobs/')}/{line}/{step}" if due else "",
+            checkpoint=self._checkpoint_of(rolled_out.step),
             data=rolled_out.data,
         )
         self._experiences[rolled_out.digest] = request
         self._ask(IoMessage(experience=request))
+
+    def _checkpoint_of(self, step: int) -> str:
+        """The checkpoint of this job after a step, empty where there is none: of this line, or where the line began."""
+        begun = self.assignment.resume_checkpoint
+        first = int(begun.rpartition("/")[2]) if begun else 0
+        if step <= first:
+            return begun if step == first else ""
+        own = checkpoint_name(self.assignment.job.removeprefix("jobs/"), self.assignment.line, step)
+        return own if self._training.checkpoint_due(step) else ""
 
     def _beat(self, now: float) -> None:
         if now - self._beat_at >= min(1.0, self._settings.silence / 4):
