@@ -69,9 +69,10 @@ def majority(world: World) -> float:
     return float(((votes > 0) == (world.margins > 0)).mean())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 4])
 def test_reliability_and_leanings_are_estimated_and_spammers_rank_lowest(seed: int) -> None:
-    known = world(seed)
+    """From 600 judgements of each annotator, as in `recipes/assistant.yaml`; with 225, seed 4 ranks one by chance."""
+    known = world(seed, pairs=4000)
     found = fit(known.observed)
     estimated = np.stack([found.reliability, found.position, found.length], 1)
     assert found.converged
