@@ -53,12 +53,20 @@ def submodules(package: str, folders: list[str]) -> list[str]:
     return found
 
 
+def home() -> str:
+    """The home of this process' user; empty where the machine does not know the user, as in a container."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
 def machine_paths(folder: str) -> list[tuple[str, str]]:
     """Paths of this machine and what stands for them in a page, longest first."""
     shared = {"/", "/usr", "/usr/local"}  # the same everywhere, and part of what documentation says
     paths = {
         folder: "/work",
-        pwd.getpwuid(os.getuid()).pw_dir: "/home/reader",
+        home(): "/home/reader",
         sys.executable: "/python/bin/python",
         sysconfig.get_path("stdlib"): "/python/lib",
         sysconfig.get_path("platstdlib"): "/python/lib",
