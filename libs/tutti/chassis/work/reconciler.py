@@ -83,7 +83,7 @@ class Reconciler:
         self._failures: dict[str, _Failures] = {}
         self._advanced: set[str] = set()
         self._causes: dict[str, Cause] = {}
-        self._principals: dict[str, Principal] = {}
+        self._principals: dict[str, Principal | None] = {}
         # Found by a look, so in a trace of their own: a call or an event that wakes the name is its cause from then on.
         self._uncaused: set[str] = set()
         self._lock = threading.Lock()
@@ -180,10 +180,7 @@ class Reconciler:
     def _principal(self, name: str) -> Principal | None:
         """Whoever asked for the resource: an event that woke it may be of anybody, such as the agent of a node."""
         if name not in self._principals:
-            found = self._host.units.run(lambda unit: origins.find(unit, name))
-            if found is None:
-                return None
-            self._principals[name] = found
+            self._principals[name] = self._host.units.run(lambda unit: origins.find(unit, name))
         return self._principals[name]
 
     def _failed(self, name: str, error: Exception) -> None:
