@@ -111,7 +111,11 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
         elif name == "topics":
             files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
         elif name == READER:
-            files = {"passwords.json": json.dumps({kind: made[f"{kind}{READER}"] for kind in ("", "kafka_", "s3_")})}
+            files = {
+                "passwords.json": json.dumps(
+                    {"sql": made[READER], "events": made[f"kafka_{READER}"], "blobs": made[f"s3_{READER}"]}
+                )
+            }
         elif name not in (DOOR, ARCHIVE):
             others_too = ", ".join((ARCHIVE, READER, *SERVERS))
             raise ValueError(f"{name}: expected a service, agent-…, door, operator, roles, topics, {others_too}")
@@ -190,9 +194,9 @@ def reader(volume: Path, kafka: str, postgres: str, s3: str) -> str:
     """The URLs of the reader as assignments for a shell, by the ports of this machine that lead to the servers."""
     own = json.loads((volume / READER / "passwords.json").read_text())
     return (
-        f"export TUTTI_SQL=postgresql://{READER}:{own['']}@127.0.0.1:{postgres}/tutti\n"
-        f"export TUTTI_EVENTS=kafka://{READER}:{own['kafka_']}@127.0.0.1:{kafka}\n"
-        f"export TUTTI_BLOBS='s3://{READER}:{own['s3_']}@127.0.0.1:{s3}/tutti?secure=false'\n"
+        f"export TUTTI_SQL=postgresql://{READER}:{own['sql']}@127.0.0.1:{postgres}/tutti\n"
+        f"export TUTTI_EVENTS=kafka://{READER}:{own['events']}@127.0.0.1:{kafka}\n"
+        f"export TUTTI_BLOBS='s3://{READER}:{own['blobs']}@127.0.0.1:{s3}/tutti?secure=false'\n"
     )
 
 

@@ -5,14 +5,13 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
 from sqlalchemy.engine import make_url
-from tests.e2e.flips import flip_file
+from tests.e2e.flips import flip_table
 
 from tutti.backbone import Database, Transaction
 from tutti.backbone.connect import open_database
@@ -192,12 +191,7 @@ def test_a_statement_that_takes_too_long_is_ended_by_the_server(impatient: Datab
 def test_a_flipped_byte_in_a_page_is_an_error_that_names_it_and_never_another_row(
     db: Database, postgres_url: str, unique: str
 ) -> None:
-    """The table has no index, so what rewrites it leaves no page of it in the cache of the server."""
     with psycopg.connect(postgres_url, options=f"-c search_path={unique}", autocommit=True) as connection:
-        connection.execute("CREATE TABLE plain AS SELECT id FROM generate_series(1, 100) AS id")
-        connection.execute("VACUUM FULL plain")
-        connection.execute("CHECKPOINT")
-        [(folder, name)] = connection.execute("SELECT current_setting('data_directory'), pg_relation_filepath('plain')")
-    flip_file(Path(folder, name))
+        name = flip_table(connection)
     with pytest.raises(DatabaseDamaged, match=f"invalid page in block 0 of relation {name}.*restore it from a backup"):
         db.run(lambda tx: tx.execute(text("SELECT id FROM plain")).scalars().all())

@@ -1,8 +1,12 @@
-"""One flipped bit: in a file, in a page of it, in a row."""
+"""One flipped bit: in a file, in a page of it, in a table, in a row."""
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 def flipped(content: bytes) -> bytes:
@@ -25,6 +29,20 @@ def flip_page(path: Path, bit: int) -> None:
         (byte,) = file.read(1)
         file.seek(bit // 8)
         file.write(bytes([byte ^ 1 << bit % 8]))
+
+
+def flip_table(connection: "psycopg.Connection[Any]") -> str:
+    """Make the table `plain` of 100 rows in Postgres, and damage its page on the disk; the name of its file.
+
+    The connection commits by itself. The table has no index, so what rewrites it leaves no page of it in the cache of
+    the server.
+    """
+    connection.execute("CREATE TABLE plain AS SELECT id FROM generate_series(1, 100) AS id")
+    connection.execute("VACUUM FULL plain")
+    connection.execute("CHECKPOINT")
+    [(folder, name)] = connection.execute("SELECT current_setting('data_directory'), pg_relation_filepath('plain')")
+    flip_file(Path(folder, name))
+    return str(name)
 
 
 def flip_row(database: Path, table: str, column: str, name: str) -> None:

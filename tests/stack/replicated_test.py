@@ -19,7 +19,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 from sqlalchemy import BigInteger, Column, MetaData, Table, insert, select, text
 
-from tests.e2e.flips import flip_file
+from tests.e2e.flips import flip_table
 from tests.faults.processes import until
 from tests.stack.conftest import local
 from tutti.backbone import Kind, NewRecord, Topic, TopicPartition, Transaction
@@ -209,18 +209,12 @@ def test_the_standby_leads_after_the_death_of_the_primary_and_no_row_is_lost(
 def test_a_page_that_is_damaged_on_the_primary_is_whole_on_the_standby(
     servers: Servers, database: PostgresDatabase, written: Writer
 ) -> None:
-    """The table has no index, so what rewrites it leaves no page of it in the cache of the server."""
-
     def count(tx: Transaction) -> int:
         return int(tx.execute(text("SELECT count(*) FROM public.plain")).scalar_one())
 
     before = servers.await_pair()
     with psycopg.connect(servers.urls["postgres"], autocommit=True) as connection:
-        connection.execute("CREATE TABLE plain AS SELECT id FROM generate_series(1, 100) AS id")
-        connection.execute("VACUUM FULL plain")
-        connection.execute("CHECKPOINT")
-        [(folder, name)] = connection.execute("SELECT current_setting('data_directory'), pg_relation_filepath('plain')")
-    flip_file(Path(folder, name))
+        flip_table(connection)
     with pytest.raises(DatabaseDamaged, match="invalid page in block 0"):
         database.run(count)
     servers.kill(before["primary"])

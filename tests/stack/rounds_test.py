@@ -1,5 +1,6 @@
-"""Rounds of faults on a stack, drawn by seed: servers, services, agents and ranks are killed, told to end or hang, and
-Kafka and Postgres get more than they can take, during a run; it ends by itself with the states of an embedded platform.
+"""Rounds of faults on a stack, drawn by seed: during a run, servers, services, agents and ranks are killed, stopped or
+get SIGTERM, Kafka gets records that nobody can read, and Postgres has no connection left. The run ends by itself with
+the states of an embedded platform.
 Then each server hangs for minutes of a training, and a byte of each database flips.
 
 `ROUNDS` and `LONG_SECONDS` in the environment replace the full numbers.
@@ -52,10 +53,10 @@ HEALED_SECONDS = 180.0
 
 
 class How(StrEnum):
-    """What happens to a process, or to a server by a client of it."""
+    """What happens to a process or a server."""
 
     KILLED = "is killed"
-    ENDED = "is told to end"
+    ENDED = "gets SIGTERM"
     HANGS = "hangs"
     RUBBISH = "is sent rubbish"
     FULL = "has no connection left"
@@ -109,7 +110,7 @@ def pid_of(stack: Path, name: str) -> int:
 
 
 def administrator(stack: Path, server: str) -> str:
-    """The URL of a server for whoever may do everything there."""
+    """The URL of a server with the credentials of its administrator."""
     told = json.loads(local("servers.py", "status", "-o", "json", "--dir", stack / "servers").out)
     return next(str(each["url"]) for each in told if each["name"] == server)
 
@@ -136,7 +137,7 @@ def send_rubbish(url: str) -> None:
 
 
 def take_every_connection(url: str, seconds: float) -> None:
-    """Of a server of databases, and give them back after some seconds."""
+    """Open connections to Postgres until it refuses one; close them after some seconds."""
     with ExitStack() as held:
         with suppress(psycopg.OperationalError):
             while True:

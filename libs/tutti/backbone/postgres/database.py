@@ -51,7 +51,7 @@ _IDLE = "25P03"
 _NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
 _DAMAGED = ("XX001", "XX002", "58030")
 """SQLSTATEs of a damaged page, a damaged index, and an I/O error."""
-RESTORE = "what it reads from its disk is damaged: restore it from a backup"
+_RESTORE = "what it reads from its disk is damaged: restore it from a backup"
 
 
 class _ConnectionLost(DatabaseUnavailable):
@@ -229,7 +229,7 @@ class PostgresDatabase:
         if state == "53100":
             return StorageFull(f"{self._where}: the server's disk is full; nothing was written: {error.orig}")
         if state in _DAMAGED:
-            return DatabaseDamaged(f"{self._where}: {error.orig}; {RESTORE}")
+            return DatabaseDamaged(f"{self._where}: {error.orig}; {_RESTORE}")
         if error.connection_invalidated or state in _NOBODY_THERE or state.startswith("08"):
             return _ConnectionLost(f"{self._where}: {error.orig}")
         if not state and isinstance(error.orig, psycopg.OperationalError):

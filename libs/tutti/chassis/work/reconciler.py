@@ -4,7 +4,7 @@ Promises: `advance` is called for every open name at the start, then every `inte
 one name at a time; an outage is tried again with backoff, any other error at the next interval. Every error is told to
 `tell`, which writes it into the resource's reason; a defect or a refusal that lasts for `ATTEMPTS` intervals is final,
 an outage or a missed deadline never is. What is done for a name, as long as it is open, is an effect of what woke it
-first, and done for whoever asked for it.
+first, on behalf of the user who asked for it.
 """
 
 import logging
@@ -153,10 +153,9 @@ class Reconciler:
 
     def _once(self, name: str) -> None:
         with self._lock:
-            cause = self._causes.get(name)
+            cause = self._causes.get(name, Cause())
         try:
-            cause = replace(cause or Cause(), principal=self._principal(name))
-            following = replace(cause, traceparent="")
+            following = replace(cause, principal=self._principal(name), traceparent="")
             with caused_by(following), span_from(cause.traceparent, f"{self.name} advances {name}"):
                 with self._lock:
                     if name not in self._causes:
@@ -178,7 +177,7 @@ class Reconciler:
             self._later(name, float(again))
 
     def _principal(self, name: str) -> Principal | None:
-        """Whoever asked for the resource: an event that woke it may be of anybody, such as the agent of a node."""
+        """Return the user who asked for the resource; the event that woke it may be of another, such as an agent."""
         if name not in self._principals:
             self._principals[name] = self._host.units.run(lambda unit: origins.find(unit, name))
         return self._principals[name]

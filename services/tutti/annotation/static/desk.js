@@ -142,7 +142,7 @@ class Desk {
     else await this.next();
   }
 
-  // The annotator comes back to this page: another one may have signed in meanwhile.
+  // The annotator comes back to this page: a pause may be over, or another one have signed in.
   async confirm() {
     if (!this.standing) return undefined;
     if (!this.pair && WAITING.includes(this.standing.state)) return this.look();
