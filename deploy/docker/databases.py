@@ -9,7 +9,6 @@ One container, because the promoter fences a former primary with SIGKILL, and no
 
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from layout import Layout
@@ -17,11 +16,13 @@ from processes import ServerError, tell
 from promoted import Promoter
 from servers import Stack
 
+from tutti.chassis.runtime.signals import Stop
+
 PORTS = [5432, 5433]
 LOOK_SECONDS = 1.0
 
 
-def serve(folder: Path, secrets: Path, stop: threading.Event) -> None:
+def serve(folder: Path, secrets: Path, stop: Stop) -> None:
     """Raises ServerError when the primary does not answer in time."""
     password, standby = ((secrets / name).read_text() for name in ("password", "standby"))
     Layout([], [], PORTS, "", password, standby, listen="*").write(folder)
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
         tell("expected FOLDER SECRETS")
         return 2
-    stop = threading.Event()
+    stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:

@@ -7,7 +7,6 @@ Prints its URL at each start, and on stderr why one failed; SIGTERM removes the 
 
 import signal
 import sys
-import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "deploy" / "local"))
@@ -15,11 +14,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "deploy" / "local")
 from processes import ServerError
 from servers import Stack
 
+from tutti.chassis.runtime.signals import Stop
+
 LOOK_SECONDS = 0.5
 
 
 def main() -> None:
-    name, stack, over = sys.argv[1], Stack(Path(sys.argv[2])), threading.Event()
+    name, stack, over = sys.argv[1], Stack(Path(sys.argv[2])), Stop()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     while not over.wait(LOOK_SECONDS):
         try:

@@ -353,7 +353,7 @@ def test_calls_that_read_data_whole_take_no_thread_from_others() -> None:
         callers = [threading.Thread(target=lambda: stub.CheckRecipe(CheckRecipeRequest())) for _ in range(2)]
         for caller in callers:
             caller.start()
-        assert api.inside.acquire(timeout=15)
+        assert api.inside.acquire(timeout=60)
         assert stub.GetRun(GetRequest(name="runs/a")).name == "runs/a"
         api.release.set()
         for caller in callers:
@@ -413,7 +413,7 @@ def test_many_servers_that_cut_calls_off_survive_it() -> None:
             channel = RpcChannel(partial(getattr, server, "address"), token=tokens.of(Role.ENGINEER))
             stub = PipelineServiceStub(stack.enter_context(channel))
             cut_off.append(threads.submit(stub.CheckRecipe, CheckRecipeRequest()))
-            assert api.inside.acquire(timeout=15)
+            assert api.inside.acquire(timeout=60)
         drained = list(threads.map(lambda server: server.drain(0.001), servers))
         api.release.set()
         assert [type(each.exception(30)) for each in cut_off] == [Unreachable] * len(servers)

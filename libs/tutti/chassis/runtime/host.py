@@ -53,6 +53,7 @@ from tutti.chassis.runtime.probe import Probe, look_at_log
 from tutti.chassis.runtime.resident import Resident
 from tutti.chassis.runtime.scrubber import Scrubber
 from tutti.chassis.runtime.servicehost import ServiceHost
+from tutti.chassis.runtime.signals import Stop
 from tutti.chassis.runtime.upgrades import await_upgrade, older
 from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.store import audit, stack
@@ -101,14 +102,14 @@ class HostProcess:
     def services(self) -> Sequence[Administered]:
         return self._running
 
-    def start(self, stop: threading.Event | None = None) -> str:
+    def start(self, stop: Stop | None = None) -> str:
         """Start everything; the address when all is ready. On failure nothing is left running.
 
         `stop` ends the wait for an upgrade of the tables: StoppedWaiting is raised.
         """
         deadline = time.monotonic() + self._loaded.values.lifecycle.start_seconds
         try:
-            self._start(deadline, stop or threading.Event())
+            self._start(deadline, stop or Stop())
         except BaseException:
             self.stop()
             raise
@@ -144,7 +145,7 @@ class HostProcess:
         self._open.close()
         flush_tracing()
 
-    def _start(self, deadline: float, stop: threading.Event) -> None:
+    def _start(self, deadline: float, stop: Stop) -> None:
         values, data_dir = self._loaded.values, self._data_dir
         name = self._part or "host"
         self._open.callback(data_dir.lock(name, f"{name}.lock").release)
@@ -211,7 +212,7 @@ class HostProcess:
         data_dir.announce(self.address, self._part)
         self._ready = True
 
-    def _await_upgrade(self, url: str, stop: threading.Event) -> float:
+    def _await_upgrade(self, url: str, stop: Stop) -> float:
         """Wait until `tutti migrate` has upgraded older tables; the seconds that it took. Raises SettingsError.
 
         Calls are not accepted meanwhile, so callers go to the replicas of the older version. The pages are served, for

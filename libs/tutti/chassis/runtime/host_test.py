@@ -205,14 +205,14 @@ def test_a_process_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         with connect(tmp_path, role=Role.ENGINEER) as client:
             assert client.admin.Describe(DescribeRequest()).services[0].ready
         child.send_signal(signal.SIGTERM)
-        assert child.wait(15) == 0
+        assert child.wait(60) == 0
     assert not (tmp_path / "endpoint").exists()
 
 
 def test_a_killed_process_can_be_started_again(tmp_path: Path) -> None:
     with process(tmp_path) as child:
         child.kill()
-        child.wait(15)
+        child.wait(60)
     (tmp_path / "endpoint").unlink()
     with process(tmp_path), connect(tmp_path) as client:
         assert client.admin.Describe(DescribeRequest()).services[0].ready

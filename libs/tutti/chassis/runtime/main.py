@@ -8,9 +8,7 @@ import argparse
 import gc
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -24,11 +22,11 @@ from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.host import HostProcess, NotReady
 from tutti.chassis.runtime.installed import find
+from tutti.chassis.runtime.signals import Signals, Stop
 from tutti.chassis.runtime.upgrades import StoppedWaiting
 from tutti.chassis.store.stack import ForeignStore
 
 log = logging.getLogger(__name__)
-SECOND_SIGNAL = 130
 YOUNG_OBJECTS = 10_000  # made since the last look before the next one; CPython looks at 700
 
 
@@ -71,20 +69,20 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
     )
     copy = getattr(arguments, "copy", 1)
     logs.configure(part_of(alone, copy) or "host", loaded.values.telemetry.level)
-    stop = threading.Event()
+    stop = Stop()
     _beat(leash.hold(stop.set))
-    told = _signals(stop)
+    signals = Signals(stop)
     host = HostProcess(builds, data_dir, loaded, alone=alone, copy=copy)
     try:
         address = host.start(stop)
     except StoppedWaiting:
-        log.info("stopping: %s", told() or "its supervisor is gone")
+        log.info("stopping: %s", signals.name or "its supervisor is gone")
         return 0
     _keep_what_the_start_made()
     log.info("ready at %s with %s", address, ", ".join(builds))
     while not stop.wait(3600):
         pass
-    log.info("stopping: %s", told() or "its supervisor is gone")
+    log.info("stopping: %s", signals.name or "its supervisor is gone")
     host.stop()
     return 0
 
@@ -105,29 +103,6 @@ def _beat(pulse: leash.Pulse) -> None:
         loop.call_later(leash.BEAT_SECONDS, again)
 
     loop.call_soon_threadsafe(again)
-
-
-def _signals(stop: threading.Event) -> "_Told":
-    told = _Told(stop)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, told.handle)
-    return told
-
-
-class _Told:
-    """The signal that was received; a second one ends the process at once."""
-
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop, self._signal = stop, ""
-
-    def handle(self, number: int, _frame: object) -> None:
-        if self._signal:
-            os._exit(SECOND_SIGNAL)
-        self._signal = signal.Signals(number).name
-        self._stop.set()
-
-    def __call__(self) -> str:
-        return self._signal
 
 
 if __name__ == "__main__":

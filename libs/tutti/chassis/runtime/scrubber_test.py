@@ -103,7 +103,7 @@ def test_a_killed_scrub_goes_on_behind_what_it_had_read(tmp_path: Path) -> None:
 
         before = eventually(begun)
         child.kill()
-        child.wait(15)
+        child.wait(60)
     flip(files[0])  # it was read already
     flip(files[-1])
     with running(tmp_path), connect(tmp_path) as client:

@@ -6,7 +6,6 @@ that waits for an upgrade changes nothing, and a signal ends its wait at once.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from tutti.backbone import Database, Isolation, migrations
 from tutti.backbone.connect import open_database
 from tutti.chassis.backup.databases import held, histories, on_server
 from tutti.chassis.runtime.healthfile import UPGRADE
+from tutti.chassis.runtime.signals import Stop
 from tutti.chassis.service import Service
 from tutti.chassis.store import stack
 
@@ -99,7 +99,7 @@ def older(services: Sequence[tuple[Service, Database, MetaData]]) -> dict[str, s
 def await_upgrade(
     services: Sequence[tuple[Service, Database, MetaData]],
     tell: Callable[[Mapping[str, str]], None],
-    stop: threading.Event,
+    stop: Stop,
 ) -> None:
     """Return once no tables are older than this version; `tell` is given the reasons at every look.
 

@@ -1,0 +1,48 @@
+"""The signals that tell a process to end, in a process that gets them at the worst moment."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+INTERRUPTED = """
+import os, signal, sys
+from tutti.chassis.runtime.signals import Signals, Stop
+
+numbers = [int(each) for each in sys.argv[2:]]
+before = int(sys.argv[1])
+calls = 0
+
+def trace(frame, event, _argument):
+    global calls
+    calls += 1
+    if numbers and calls > before:
+        os.kill(os.getpid(), numbers.pop(0))  # handled before the next instruction of `wait`
+    return trace
+
+stop = Stop()
+signals = Signals(stop)
+sys.settrace(trace)
+while not stop.wait(5):
+    pass
+sys.settrace(None)
+assert stop.is_set() and stop.wait(0)
+print(signals.name)
+"""
+
+
+@pytest.mark.parametrize("before", range(12))
+def test_a_signal_ends_the_wait_wherever_it_interrupts_it(before: int) -> None:
+    ended = interrupted(before, signal.SIGTERM)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "SIGTERM\n", "")
+
+
+def test_a_second_signal_ends_the_process_at_once() -> None:
+    assert interrupted(1, signal.SIGINT, signal.SIGTERM).returncode == 130
+
+
+def interrupted(before: int, *numbers: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """A process that sends itself signals when it has run so many lines of a wait."""
+    command = [sys.executable, "-c", INTERRUPTED, str(before), *(str(int(each)) for each in numbers)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
