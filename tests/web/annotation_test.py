@@ -19,6 +19,7 @@ from tutti.contracts.admin.v1 import ListAuditRecordsRequest
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PUBLISHED,
+    CAMPAIGN_STATE_QUALIFYING,
     Campaign,
     CampaignSpec,
     CreateCampaignRequest,
@@ -79,15 +80,14 @@ class Annotator:
         return self.send(JUDGEMENTS, {"campaign": self.campaign, "judgements": said})
 
 
-def opened(
-    served: Hosted, given: CampaignSpec, campaign: str = CAMPAIGN, *, until: int = CAMPAIGN_STATE_OPEN
-) -> Campaign:
+def opened(served: Hosted, given: CampaignSpec, campaign: str = CAMPAIGN, *, until: int | None = None) -> Campaign:
     """Create a campaign, and wait for a state: by default, until its pairs are made."""
+    states = (CAMPAIGN_STATE_QUALIFYING, CAMPAIGN_STATE_OPEN) if until is None else (until,)
     name = f"campaigns/{campaign}"
     with served.client() as client:
         client.annotation.CreateCampaign(CreateCampaignRequest(name=name, spec=given))
         for found in client.watch(name):
-            if isinstance(found, Campaign) and found.state == until:
+            if isinstance(found, Campaign) and found.state in states:
                 return found
     raise AssertionError(f"{name} was not watched until the end")
 

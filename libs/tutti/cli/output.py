@@ -19,7 +19,7 @@ JSON, TEXT = "json", "text"
 COLOURS = {
     **dict.fromkeys(("done", "ready", "committed", "published"), "green"),
     **dict.fromkeys(("failed", "lost", "quarantined"), "red"),
-    **dict.fromkeys(("running", "starting", "opening", "open"), "cyan"),
+    **dict.fromkeys(("running", "starting", "opening", "qualifying", "open"), "cyan"),
     **dict.fromkeys(("queued", "pending", "stopping", "draining", "paused", "cancelled"), "yellow"),
 }
 SOON_SECONDS = 3.0  # after which a person wonders

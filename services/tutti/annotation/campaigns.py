@@ -36,11 +36,13 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PAUSED,
     CAMPAIGN_STATE_PUBLISHED,
+    CAMPAIGN_STATE_QUALIFYING,
     CROWD_IMPORTED,
     CROWD_SIMULATED,
     AnnotatorRetracted,
     Campaign,
     CampaignSpec,
+    CampaignState,
 )
 from tutti.corpus.conversations import Answer
 from tutti.corpus.manifest import Kind as ManifestKind
@@ -168,6 +170,8 @@ class Campaigns:
             self._estimates.look(unit, campaign)
             lapsed = self._rows.lapse(unit, name)
             judged, needed, lacking = self._rows.judged(unit, name)
+            if campaign.state == CAMPAIGN_STATE_QUALIFYING:
+                campaign.state = self.assigning(unit, campaign)
             deadline = self._deadline(campaign)
             late = deadline is not None and unit.now >= deadline
             complete = not lacking and needed >= campaign.wanted
@@ -190,6 +194,13 @@ class Campaigns:
             return True if lapsed else self._look_seconds
 
         return self._host.units.run(work)
+
+    def assigning(self, unit: Unit, campaign: Campaign) -> CampaignState:
+        """Return QUALIFYING until an annotator has passed the qualification, then OPEN; OPEN if there is none."""
+        begun = not campaign.spec.qualification.pairs or self._rows.judged(unit, campaign.name)[0]
+        if begun or self._rows.has_active(unit, campaign.name):
+            return CAMPAIGN_STATE_OPEN
+        return CAMPAIGN_STATE_QUALIFYING
 
     def _next_round(self, unit: Unit, campaign: Campaign, lacking: int) -> None:
         said = self._rows.kept(unit, campaign.name, kinds=[Kind.ORDINARY], counted=True)
@@ -240,7 +251,8 @@ class Campaigns:
             if campaign.state != CAMPAIGN_STATE_DRAFT:
                 return
             self._rows.add_pairs(unit, name, made.pairs, needed)
-            campaign.state, campaign.pairs, campaign.left_out = CAMPAIGN_STATE_OPEN, len(ordinary), made.left_out
+            campaign.state, campaign.pairs = self.assigning(unit, campaign), len(ordinary)
+            campaign.left_out = made.left_out
             campaign.wanted = wanted
             campaign.started_at.FromDatetime(unit.now)
             if spec.crowd == CROWD_SIMULATED:
@@ -344,4 +356,6 @@ def _waits(campaign: Campaign, deadline: datetime | None) -> str:
     said = f"{campaign.judgements:,} of {campaign.wanted:,} judgements by {campaign.annotators:,} annotators"
     if campaign.state == CAMPAIGN_STATE_PAUSED:
         said = f"paused; {said}"
+    if campaign.state == CAMPAIGN_STATE_QUALIFYING:
+        said = f"nobody has passed the qualification yet; {said}"
     return f"{said}; closes at {deadline:%Y-%m-%d %H:%M} UTC" if deadline else said

@@ -12,9 +12,16 @@ from tutti.annotation.rows import RETRACTED, Rows
 from tutti.annotation.sets import JudgementSet, collect
 from tutti.annotation.weighing import below_one
 from tutti.chassis.store.unit import Unit
-from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED, Campaign
+from tutti.contracts.annotation.v1 import (
+    CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PAUSED,
+    CAMPAIGN_STATE_QUALIFYING,
+    Campaign,
+)
 
-UNDER_WAY = (CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED)
+ASSIGNING = (CAMPAIGN_STATE_QUALIFYING, CAMPAIGN_STATE_OPEN)
+"""States in which a campaign assigns pairs, those of its qualification included."""
+UNDER_WAY = (*ASSIGNING, CAMPAIGN_STATE_PAUSED)
 """States in which a campaign takes judgements."""
 
 

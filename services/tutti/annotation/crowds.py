@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutti.annotation.campaigns import CROWDS
+from tutti.annotation.collecting import ASSIGNING, UNDER_WAY
 from tutti.annotation.desk import MOST_LEASED, VIRTUAL
 from tutti.annotation.rows import RETRACTED, SUSPENDED, Rows
 from tutti.annotation.simulated import Simulated, simulated, user_of
@@ -25,7 +26,6 @@ from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_FAILED,
-    CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PAUSED,
     Campaign,
 )
@@ -68,7 +68,7 @@ class Crowds:
             look = self._units.run(lambda unit: self._look(unit, name))
             if look.campaign.state == CAMPAIGN_STATE_PAUSED:
                 raise Retry(PAUSED, LOOK_SECONDS)
-            if look.campaign.state != CAMPAIGN_STATE_OPEN:
+            if look.campaign.state not in ASSIGNING:
                 return lambda unit: None
             if look == in_vain:
                 raise WorkFailed(
@@ -126,7 +126,7 @@ class Crowds:
 
     def _failed(self, unit: Unit, task: Task, reason: str) -> None:
         campaign = self._tables.campaigns.lock(unit, task.resource)
-        if campaign.state in (CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED):
+        if campaign.state in UNDER_WAY:
             campaign.state, campaign.reason = CAMPAIGN_STATE_FAILED, clipped(reason)
             campaign.ended_at.FromDatetime(unit.now)
             self._tables.campaigns.put(unit, campaign)

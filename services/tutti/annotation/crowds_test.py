@@ -19,9 +19,7 @@ from tutti.contracts.annotation.v1 import (
     CampaignSpec,
     CreateCampaignRequest,
     Overlap,
-    PauseCampaignRequest,
     Qualification,
-    ResumeCampaignRequest,
     RetractAnnotatorRequest,
     SimulatedCrowd,
     UpdateGuidelineRequest,
@@ -87,10 +85,15 @@ def test_a_crowd_that_cannot_be_simulated_is_refused(desks: Desks, text: str, wo
 
 
 def test_a_crowd_that_cannot_go_on_says_so(desks: Desks) -> None:
+    heard = desks.site.server.post
+
+    def post(user: str, path: str, body: Any) -> Any:
+        raise Unavailable("no call of the crowd is heard yet")
+
+    desks.site.server.post = post
     desks.create(crowd(annotators=3, overlap=Overlap(least=3, most=3), judgements=0))
-    desks.stub.PauseCampaign(PauseCampaignRequest(name="campaigns/a"))
     desks.stub.RetractAnnotator(RetractAnnotatorRequest(campaign="campaigns/a", key="s001", reason="to see it"))
-    desks.stub.ResumeCampaign(ResumeCampaignRequest(name="campaigns/a"))
+    desks.site.server.post = heard
     found = desks.until(lambda found: found.state in (CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_PUBLISHED))
     assert found.state == CAMPAIGN_STATE_FAILED
     assert "12 pairs lack judgements" in found.reason

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.annotation import demonstrations, drawing, facts, guidelines, messages, qualification
+from tutti.annotation.collecting import ASSIGNING, UNDER_WAY
 from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, read
 from tutti.annotation.messages import Message
 from tutti.annotation.pairs import EQUAL, Kind, Pair
@@ -32,7 +33,6 @@ from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_DRAFT,
-    CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PAUSED,
     CROWD_SIMULATED,
     Campaign,
@@ -176,7 +176,7 @@ class Desk:
         """
         if at is not None and at != self.rows.settled(unit, campaign.name):
             return Lease("late")
-        if annotator.state == INVITED and campaign.state == CAMPAIGN_STATE_OPEN:
+        if annotator.state == INVITED and campaign.state in ASSIGNING:
             annotator = self._begin(unit, campaign, annotator)
         state, _ = self._state(unit, campaign, annotator)
         if state not in (QUALIFYING, ACTIVE):
@@ -233,7 +233,7 @@ class Desk:
             return "no_pairs", "the pairs of this campaign are being made"
         if campaign.state == CAMPAIGN_STATE_PAUSED:
             return "paused", "the owner of the campaign has paused it"
-        if campaign.state != CAMPAIGN_STATE_OPEN:
+        if campaign.state not in ASSIGNING:
             return "closed", "this campaign takes no more judgements"
         if annotator.guideline and annotator.guideline != campaign.guideline:
             return "guideline_changed", "the guideline has changed: read it before you go on"
@@ -306,7 +306,7 @@ class Desk:
             raise RefusedJudgement(Reason.RETRACTED, "your judgements were taken out of this campaign")
         if annotator.state == SUSPENDED:
             raise RefusedJudgement(Reason.SUSPENDED, annotator.reason)
-        if campaign.state not in (CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED):
+        if campaign.state not in UNDER_WAY:
             raise RefusedJudgement(Reason.CLOSED, "this campaign takes no more judgements")
         if assigned is None:
             raise RefusedJudgement(Reason.UNASSIGNED, "this pair was not given to you: ask for pairs")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tutti.annotation.collecting import ASSIGNING
 from tutti.annotation.habits import habits, scores_by_pair
 from tutti.annotation.judgements import UNKNOWN_MS, JudgementKind
 from tutti.annotation.messages import Message
@@ -14,7 +15,6 @@ from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
 from tutti.annotation.weighing import WHOLE
 from tutti.contracts.annotation.v1 import (
-    CAMPAIGN_STATE_OPEN,
     CROWD_IMPORTED,
     CROWD_SIMULATED,
     Annotator,
@@ -173,7 +173,7 @@ def overview(known: Overview) -> OverviewView:
     campaign, kept = known.campaign, known.kept
     axis = campaign.spec.axes[0].name
     left = max(0, campaign.wanted - campaign.judgements)
-    is_open = campaign.state == CAMPAIGN_STATE_OPEN
+    is_open = campaign.state in ASSIGNING
     found, times = habits(kept, axis), dict[str, list[int]]()
     for each in kept:
         if each.said == JudgementKind.JUDGED and each.shown_ms != UNKNOWN_MS:

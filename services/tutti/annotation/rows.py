@@ -101,6 +101,12 @@ class Rows:
         rows = unit.tx.execute(select(table).where(table.c.campaign == campaign).order_by(table.c.key)).all()
         return [Annotator(**row._mapping) for row in rows]
 
+    def has_active(self, unit: Unit, campaign: str) -> bool:
+        """Whether an annotator may judge pairs of the campaign."""
+        table = self.tables.annotators
+        found = select(table.c.key).where(table.c.campaign == campaign, table.c.state == ACTIVE).limit(1)
+        return unit.tx.execute(found).first() is not None
+
     def campaigns_of(self, unit: Unit, user: str) -> list[str]:
         table = self.tables.annotators
         return [row.campaign for row in unit.tx.execute(select(table.c.campaign).where(table.c.user == user)).all()]

@@ -13,7 +13,7 @@ from google.protobuf.message import Message as AnyMessage
 from tutti.annotation import demonstrations, erasing, guidelines, messages, preferring, verdicts, versions, weighing
 from tutti.annotation.campaigns import PAIRS, Campaigns
 from tutti.annotation.checks import check_campaign, check_guideline, check_reason, extended, filled
-from tutti.annotation.collecting import UNDER_WAY
+from tutti.annotation.collecting import ASSIGNING, UNDER_WAY
 from tutti.annotation.estimates import Estimates
 from tutti.annotation.listing import listed, wire
 from tutti.annotation.pairs import Verdict, guideline_version
@@ -33,7 +33,6 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CLOSED,
     CAMPAIGN_STATE_DRAFT,
     CAMPAIGN_STATE_FAILED,
-    CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PAUSED,
     CAMPAIGN_STATE_PUBLISHED,
     CROWD_PEOPLE,
@@ -182,10 +181,18 @@ class AnnotationApi:
         return self._changed(request.name, call, cancel)
 
     def PauseCampaign(self, request: PauseCampaignRequest, call: Call) -> Campaign:
-        return self._moved(request, call, CAMPAIGN_STATE_OPEN, CAMPAIGN_STATE_PAUSED)
+        def pause(_: Unit, campaign: Campaign) -> CampaignState | None:
+            return CAMPAIGN_STATE_PAUSED if campaign.state in UNDER_WAY else None
+
+        return self._moved(request, call, pause, "paused")
 
     def ResumeCampaign(self, request: ResumeCampaignRequest, call: Call) -> Campaign:
-        return self._moved(request, call, CAMPAIGN_STATE_PAUSED, CAMPAIGN_STATE_OPEN)
+        def resume(unit: Unit, campaign: Campaign) -> CampaignState | None:
+            if campaign.state == CAMPAIGN_STATE_PAUSED:
+                return self._campaigns.assigning(unit, campaign)
+            return campaign.state if campaign.state in ASSIGNING else None
+
+        return self._moved(request, call, resume, "resumed")
 
     def CloseCampaign(self, request: CloseCampaignRequest, call: Call) -> Campaign:
         def close(unit: Unit, campaign: Campaign) -> Campaign:
@@ -478,16 +485,21 @@ class AnnotationApi:
             raise NotFound(", ".join(campaigns))
 
     def _moved(
-        self, request: PauseCampaignRequest | ResumeCampaignRequest, call: Call, before: int, after: int
+        self,
+        request: PauseCampaignRequest | ResumeCampaignRequest,
+        call: Call,
+        after: Callable[[Unit, Campaign], CampaignState | None],
+        what: str,
     ) -> Campaign:
+        """Move a campaign to the state that `after` gives. Raises Refused where it gives none."""
+
         def move(unit: Unit, campaign: Campaign) -> Campaign:
-            if campaign.state == after:
+            state = after(unit, campaign)
+            if state is None:
+                raise _not_open(campaign, what)
+            if request.validate_only or campaign.state == state:
                 return campaign
-            if campaign.state != before:
-                raise _not_open(campaign, "paused" if after == CAMPAIGN_STATE_PAUSED else "resumed")
-            if request.validate_only:
-                return campaign
-            campaign.state = CampaignState.ValueType(after)
+            campaign.state = state
             return self._tables.campaigns.put(unit, campaign)
 
         return self._changed(request.name, call, move)

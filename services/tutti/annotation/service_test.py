@@ -19,7 +19,9 @@ from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_RETRACTED,
     CAMPAIGN_STATE_FAILED,
     CAMPAIGN_STATE_OPEN,
+    CAMPAIGN_STATE_PAUSED,
     CAMPAIGN_STATE_PUBLISHED,
+    CAMPAIGN_STATE_QUALIFYING,
     AnnotatorRetracted,
     Axis,
     CloneCampaignRequest,
@@ -390,6 +392,22 @@ def test_nobody_is_given_ordinary_pairs_before_the_qualification(desks: Desks) -
         assert desks.deliver("ada", desks.said("ada", pair))["explained"][0]["right"]
     assert desks.state("ada")["state"] == "active"
     assert all(pair["answers"][0] != pair["answers"][1] for pair in desks.lease("ada"))
+
+
+def test_a_campaign_is_qualifying_until_the_first_annotator_has_passed(desks: Desks) -> None:
+    campaign = desks.create(spec(pairs=12, qualification=Qualification(pairs=1, right=1)))
+    assert campaign.state == CAMPAIGN_STATE_QUALIFYING
+    assert campaign.reason == "nobody has passed the qualification yet; 0 of 24 judgements by 0 annotators"
+    desks.invite("ada", "bob")
+    assert len(desks.lease("bob")) == 1
+    assert desks.stub.PauseCampaign(PauseCampaignRequest(name=NAME)).state == CAMPAIGN_STATE_PAUSED
+    assert desks.state("bob")["state"] == "paused"
+    assert desks.stub.ResumeCampaign(ResumeCampaignRequest(name=NAME)).state == CAMPAIGN_STATE_QUALIFYING
+    assert desks.deliver("ada", desks.said("ada", desks.lease("ada")[0]["id"]))["explained"][0]["right"]
+    assert desks.until(lambda found: found.state != CAMPAIGN_STATE_QUALIFYING).state == CAMPAIGN_STATE_OPEN
+    assert desks.state("bob")["state"] == "qualifying"
+    desks.stub.PauseCampaign(PauseCampaignRequest(name=NAME))
+    assert desks.stub.ResumeCampaign(ResumeCampaignRequest(name=NAME)).state == CAMPAIGN_STATE_OPEN
 
 
 def test_who_does_not_qualify_is_told(desks: Desks) -> None:

@@ -43,6 +43,8 @@ class _CampaignStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Campaig
     """CAMPAIGN_STATE_FAILED: it has no pairs; the reason says why."""
     CAMPAIGN_STATE_CANCELLED: _CampaignState.ValueType  # 7
     """CAMPAIGN_STATE_CANCELLED was cancelled by a user, without a result."""
+    CAMPAIGN_STATE_QUALIFYING: _CampaignState.ValueType  # 8
+    """CAMPAIGN_STATE_QUALIFYING: annotators take its qualification; the first who passes it opens the campaign."""
 
 class CampaignState(_CampaignState, metaclass=_CampaignStateEnumTypeWrapper):
     """CampaignState of a campaign."""
@@ -63,6 +65,8 @@ CAMPAIGN_STATE_FAILED: CampaignState.ValueType  # 6
 """CAMPAIGN_STATE_FAILED: it has no pairs; the reason says why."""
 CAMPAIGN_STATE_CANCELLED: CampaignState.ValueType  # 7
 """CAMPAIGN_STATE_CANCELLED was cancelled by a user, without a result."""
+CAMPAIGN_STATE_QUALIFYING: CampaignState.ValueType  # 8
+"""CAMPAIGN_STATE_QUALIFYING: annotators take its qualification; the first who passes it opens the campaign."""
 Global___CampaignState: _TypeAlias = CampaignState  # noqa: Y015
 
 class _Crowd:
