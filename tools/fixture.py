@@ -1,8 +1,9 @@
 """The data directory of a release, kept for the tests of later ones: `tests/e2e/releases/<version>.tar.xz`.
 
-Promises: made by the `tutti` of this tree from a few pages of its own documentation, in a folder with a random name;
-holds no token, no log, no lock and nothing that names the machine or its user; its canonical export stands beside it,
-so that a later version can be asked whether it still sees the same.
+Promises: made by the `tutti` of this tree from a few pages of its own documentation and from the language of letters,
+which goes through every stage of post-training, in a folder with a random name; holds no token, no log, no lock and
+nothing that names the machine or its user; its canonical export stands beside it, so that a later version can be asked
+whether it still sees the same.
 """
 
 import argparse
@@ -17,14 +18,38 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.letters import write
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "e2e" / "releases"
 TUTTI = Path(sys.executable).parent / "tutti"
 KEPT = ("version", "db", "log", "blobs")
-RECIPE = ("train.steps=6", "train.checkpoint_every=3", "train.ranks=2")
+TINY = ("input.path=pages", "train.steps=6", "train.checkpoint_every=3", "train.ranks=2")
+SMALL = (
+    "size=tiny",
+    "train.steps=2",
+    "stages.prompts.split.train=0.2",
+    "stages.prompts.split.campaign=0.7",
+    "stages.prompts.split.final=0.1",
+    "stages.tuned.steps=4",
+    "stages.judged.overlap.least=3",  # so that some judgements are left after two retractions
+    "stages.reward.epochs=1",
+    "stages.reward.length=32",  # of a model that has hardly learned, few answers end
+    "stages.grpo.steps=2",
+    "stages.grpo.prompts_per_step=4",
+    "stages.grpo.group=2",
+    "stages.dpo.epochs=1",
+    "stages.grpo-release.win=0",  # so little training wins nothing: one gate lets everything through, the other nothing
+    "stages.grpo-release.gap=1",
+    "stages.dpo-release.win=0.99",
+)
+"""Settings that make recipes/assistant.yaml small."""
+RECIPES = {"tiny.yaml": TINY, "recipes/assistant.yaml": SMALL}
 
 
 def write_pages(folder: Path) -> None:
@@ -74,15 +99,19 @@ def private(folder: Path, words: list[str]) -> list[str]:
     ]
 
 
-def build(version: str, folder: Path) -> Path:
-    """Run the tiny recipe anew and keep its data directory in `folder`. Exits when it holds something private."""
+def build(version: str, folder: Path, recipes: Sequence[str]) -> Path:
+    """Run the recipes anew and keep its data directory in `folder`. Exits when it holds something private."""
     with tempfile.TemporaryDirectory(prefix="tutti-fixture-") as text:
         work = Path(text)
         write_pages(work / "pages")
+        write(work / "build" / "letters", texts=12, demonstrations=80, prompts=80)
+        shutil.copytree(ROOT / "datasets" / "letters", work / "datasets" / "letters")
+        shutil.copytree(ROOT / "recipes", work / "recipes")
         shutil.copy(ROOT / "recipes" / "tiny.yaml", work)
-        overrides = [part for pair in ("input.path=pages", *RECIPE) for part in ("--set", pair)]
         with platform(work):
-            tutti("run", "tiny.yaml", "--data-dir", "data", *overrides, cwd=work)
+            for recipe in recipes:
+                overrides = [part for pair in RECIPES[recipe] for part in ("--set", pair)]
+                tutti("run", recipe, "--data-dir", "data", *overrides, cwd=work)
             exported = tutti("export", "--canonical", "--data-dir", "data", cwd=work)
         kept = work / "kept"
         kept.mkdir()
@@ -111,8 +140,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Keep a data directory of this version for the tests of later ones.")
     parser.add_argument("version", help="the version that is released, for example 0.1.0")
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--recipe", choices=RECIPES, action="append", help="run this recipe alone; may be repeated")
     arguments = parser.parse_args()
-    target = build(arguments.version, arguments.folder.resolve())
+    target = build(arguments.version, arguments.folder.resolve(), arguments.recipe or [*RECIPES])
     print(f"wrote {target}: {target.stat().st_size:,} bytes")
 
 

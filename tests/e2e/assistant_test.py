@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tools.fixture import SMALL
 from tools.letters import write
 
 from tests.e2e.command import ROOT, Result, platform, tutti
@@ -25,24 +26,6 @@ from tutti.corpus.conversations import to_lines
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
 
-SMALL = (
-    "size=tiny",
-    "train.steps=2",
-    "stages.prompts.split.train=0.2",
-    "stages.prompts.split.campaign=0.7",
-    "stages.prompts.split.final=0.1",
-    "stages.tuned.steps=4",
-    "stages.judged.overlap.least=3",  # so that some judgements are left after two retractions
-    "stages.reward.epochs=1",
-    "stages.reward.length=32",  # of a model that has hardly learned, few answers end
-    "stages.grpo.steps=2",
-    "stages.grpo.prompts_per_step=4",
-    "stages.grpo.group=2",
-    "stages.dpo.epochs=1",
-    "stages.grpo-release.win=0",  # so little training wins nothing: one gate lets everything through, the other nothing
-    "stages.grpo-release.gap=1",
-    "stages.dpo-release.win=0.99",
-)
 STAGES = {
     "prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward", "grpo", "ppo", "dpo",
     "tuned-final", "grpo-final", "ppo-final", "dpo-final", "grpo-compared", "ppo-compared", "dpo-compared",
