@@ -43,12 +43,12 @@ def configure_tracing(service: str, *, sample_ratio: float) -> None:
     # Slow to import, and needed by few.
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
-    from tutti.chassis.exporting import CountedSpans
+    from tutti.chassis.exporting import CountedSpans, HashedOnce
 
     provider = TracerProvider(
         # By the trace id alone: the flag of a caller that exports nothing, such as a command, says "not sampled".
         sampler=TraceIdRatioBased(sample_ratio),
-        resource=Resource.create({"service.name": f"tutti-{service}"}),
+        resource=HashedOnce(Resource.create({"service.name": f"tutti-{service}"})),
         shutdown_on_exit=False,  # it would wait for the collector; `flush_tracing` does, for two seconds
     )
     provider.add_span_processor(CountedSpans(OTLPSpanExporter()))

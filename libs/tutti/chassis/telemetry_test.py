@@ -5,11 +5,12 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from tutti.chassis import telemetry
-from tutti.chassis.exporting import CountedSpans
+from tutti.chassis.exporting import CountedSpans, HashedOnce
 from tutti.chassis.telemetry import MAX_TEMPLATES, LogCounter, Metrics
 
 
@@ -77,3 +78,10 @@ def test_spans_that_a_hanging_collector_costs_are_counted_and_nothing_waits_for_
     assert sample("spans_exported_total", {"outcome": "success"}) == collector.taken
     assert 4 <= collector.taken < 20
     provider.shutdown()
+
+
+def test_a_resource_that_is_hashed_once_is_found_as_the_one_that_it_was_made_of() -> None:
+    given = Resource.create({"service.name": "tutti-scheduler"})
+    made = HashedOnce(given)
+    assert {given: "first"}[made] == {made: "first"}[given] == "first"
+    assert made != HashedOnce(Resource.create({"service.name": "tutti-ingest"}))
