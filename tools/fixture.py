@@ -49,7 +49,9 @@ SMALL = (
     "stages.dpo-release.win=0.99",
 )
 """Settings that make recipes/assistant.yaml small."""
-RECIPES = {"tiny.yaml": TINY, "recipes/assistant.yaml": SMALL}
+FEW = ("train.steps=1", "stages.tuned.steps=1", "stages.grpo.steps=1", "stages.reward.checkpoint_every=1000")
+"""Even smaller: most of what is kept is checkpoints."""
+RECIPES = {"tiny.yaml": TINY, "recipes/assistant.yaml": (*SMALL, *FEW)}
 
 
 def write_pages(folder: Path) -> None:
