@@ -5,13 +5,16 @@ Promises: exit codes 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupte
 
 import sys
 
+from tutti.chassis.runtime.garbage import kept
+
 INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line."""
     try:
-        from tutti.cli.app import run  # so that importing the package costs nothing
+        with kept():
+            from tutti.cli.app import run  # so that importing the package costs nothing
 
         run()
     except KeyboardInterrupt:  # while modules are loaded: nobody else looks after it yet

@@ -4,6 +4,7 @@ from importlib.metadata import entry_points
 
 import click
 
+from tutti.chassis.runtime.garbage import kept
 from tutti.chassis.version import VERSION
 from tutti.cli import (
     administration,
@@ -95,4 +96,10 @@ def build() -> click.Group:
 
 
 def run() -> None:
-    guarded(lambda: build()(standalone_mode=False))
+    guarded(_run)
+
+
+def _run() -> None:
+    with kept():
+        tree = build()
+    tree(standalone_mode=False)

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable
 from enum import IntEnum
 
+from tutti.chassis.runtime.garbage import kept
 from tutti.chassis.runtime.processes import process_id
 
 NOTICE = struct.Struct("<Bqq")
@@ -103,9 +104,10 @@ def _say(control: socket.socket, notice: Notice, first: int, second: int) -> Non
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    from tutti.trainer import rank
+    with kept():
+        from tutti.trainer import rank
 
-    rank.preload()
+        rank.preload()
     with contextlib.suppress(ConnectionError):  # the agent is gone in the middle of a word
         serve(control, rank.main)
 

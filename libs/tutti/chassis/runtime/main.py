@@ -20,6 +20,7 @@ from tutti.chassis.rpc.methods import BadService
 from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
+from tutti.chassis.runtime.garbage import kept
 from tutti.chassis.runtime.host import HostProcess, NotReady
 from tutti.chassis.runtime.installed import find
 from tutti.chassis.runtime.signals import Signals, Stop
@@ -58,7 +59,8 @@ def parser(service: str | None) -> argparse.ArgumentParser:
 
 
 def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | None = None) -> int:
-    builds = dict(find(name) for name in names)
+    with kept():
+        builds = dict(find(name) for name in names)
     if not builds:
         raise SettingsError("no service is installed: install Tutti with its services, or name them as module:build")
     data_dir = DataDir(arguments.data_dir)
