@@ -6,15 +6,17 @@ adapter, whichever worker ran them. How long each module took is recorded for `m
 no reason to fail: the machine may be busy.
 """
 
-import gc
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.durations import record
 from tests.spreading import ByModule
 from tests.summary import adapters, adapters_table, scales, scales_table
+
+from tutti.chassis.runtime.garbage import kept
 
 # Threads of OpenMP spin while they wait, and take the processors from those that they wait for when several processes
 # share few of them. This changes no result; processes that tests start inherit it.
@@ -29,9 +31,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Keep the suite itself, more than half a million objects, among which each look for garbage would look."""
-    gc.freeze()
+    with kept():
+        return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)
