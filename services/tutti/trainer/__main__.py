@@ -6,9 +6,11 @@ SIGTERM and SIGINT end the ranks at a step boundary and release them; a second s
 import os
 import sys
 
-from tutti.trainer.program import main
+from tutti.chassis.runtime.garbage import kept
 
 if __name__ == "__main__":
+    with kept():
+        from tutti.trainer.program import main
     code = main()
     sys.stderr.flush()
     os._exit(code)

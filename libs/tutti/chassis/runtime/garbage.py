@@ -8,6 +8,9 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+YOUNG_OBJECTS = 10_000
+"""The number of objects made since the last collection at which the next one begins. CPython has 700."""
+
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
@@ -25,3 +28,8 @@ def kept() -> Iterator[None]:
         gc.freeze()
         if collects:
             gc.enable()
+
+
+def collect_seldom() -> None:
+    """Collect after `YOUNG_OBJECTS`, for processes that make many objects which they keep."""
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])

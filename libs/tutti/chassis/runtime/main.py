@@ -20,7 +20,7 @@ from tutti.chassis.rpc.methods import BadService
 from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
-from tutti.chassis.runtime.garbage import kept
+from tutti.chassis.runtime.garbage import collect_seldom, kept
 from tutti.chassis.runtime.host import HostProcess, NotReady
 from tutti.chassis.runtime.installed import find
 from tutti.chassis.runtime.signals import Signals, Stop
@@ -28,7 +28,6 @@ from tutti.chassis.runtime.upgrades import StoppedWaiting
 from tutti.chassis.store.stack import ForeignStore
 
 log = logging.getLogger(__name__)
-YOUNG_OBJECTS = 10_000  # made since the last look before the next one; CPython looks at 700
 
 
 def main(service: str | None = None) -> NoReturn:
@@ -93,7 +92,7 @@ def _keep_what_the_start_made() -> None:
     """Look for garbage among what is made from now on, and less often: to look took a twentieth of a traced call."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    collect_seldom()
 
 
 def _beat(pulse: leash.Pulse) -> None:

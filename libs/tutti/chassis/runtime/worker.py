@@ -14,6 +14,7 @@ import time
 from multiprocessing.connection import Connection
 
 from tutti.chassis import progress
+from tutti.chassis.runtime.garbage import collect_seldom
 
 ABANDON = b"abandon"
 """The message of a parent that does not want the result any more."""
@@ -61,6 +62,7 @@ def follow(parent: int) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_seldom()  # importing torch, as many functions do, makes 200,000 objects that are kept
     threading.Thread(target=follow, args=(os.getppid(),), daemon=True).start()
     connection = Connection(int(sys.argv[1]))
     try:
