@@ -10,7 +10,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from tutti.chassis.telemetry import Metrics, metrics
+from tutti.chassis.metrics import Metrics, metrics
 
 
 class CountedSpans(BatchSpanProcessor):

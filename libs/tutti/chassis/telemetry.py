@@ -1,17 +1,14 @@
-"""Traces and metrics, the same for every service.
+"""Traces, the same for every service.
 
 Promises: every call and every event has a trace id even when nothing is exported, and the events of one cause have the
 same one, through calls, handlers, tasks and reconcilers; spans leave the process only when
-OTEL_EXPORTER_OTLP_ENDPOINT is set; metrics are made once a name, with help and unit, and read at `/metrics`.
+OTEL_EXPORTER_OTLP_ENDPOINT is set.
 """
 
-import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TypeVar
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
@@ -20,16 +17,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
-from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.registry import Collector
 
-W = TypeVar("W", bound=MetricWrapperBase)
 TRACEPARENT = "traceparent"
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 FLUSH_SECONDS = 2.0
-MAX_TEMPLATES, TEMPLATE_CHARACTERS = 200, 80
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _propagator = TraceContextTextMapPropagator()
 # Without a sampler that records, spans still have ids: that is what logs and events need.
 _provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
@@ -121,94 +112,3 @@ def span_before(traceparent: str, name: str, *, seconds: float, **attributes: st
     now = time.time_ns()
     began = now - int(seconds * 1e9)
     _tracer.start_span(name, context=parent, kind=SpanKind.CLIENT, attributes=attributes, start_time=began).end(now)
-
-
-class Metrics:
-    """Metrics by name; asking again for a name gives the same one."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        self._known: dict[str, MetricWrapperBase] = {}
-        self._lock = threading.Lock()
-
-    def counter(self, name: str, documentation: str, unit: str = "", labels: Sequence[str] = ()) -> Counter:
-        return self._once(
-            name, lambda: Counter(name, documentation, labels, unit=unit, registry=self.registry), Counter
-        )
-
-    def gauge(self, name: str, documentation: str, unit: str = "", labels: Sequence[str] = ()) -> Gauge:
-        return self._once(name, lambda: Gauge(name, documentation, labels, unit=unit, registry=self.registry), Gauge)
-
-    def histogram(
-        self,
-        name: str,
-        documentation: str,
-        unit: str = "",
-        labels: Sequence[str] = (),
-        buckets: Sequence[float] = SECONDS,
-    ) -> Histogram:
-        return self._once(
-            name,
-            lambda: Histogram(name, documentation, labels, unit=unit, buckets=buckets, registry=self.registry),
-            Histogram,
-        )
-
-    def collect(self, collector: Collector) -> None:
-        """Ask this collector at every scrape."""
-        self.registry.register(collector)
-
-    def forget(self, collector: Collector) -> None:
-        self.registry.unregister(collector)
-
-    def _once(self, name: str, make: Callable[[], W], kind: type[W]) -> W:
-        with self._lock:
-            known = self._known.get(name)
-            if known is None:
-                known = self._known[name] = make()
-            if not isinstance(known, kind):
-                raise ValueError(f"the metric {name} is a {type(known).__name__}, not a {kind.__name__}")
-            return known
-
-
-metrics = Metrics()
-
-
-class LogCounter(logging.Handler):
-    """Counts warnings and errors by template, so that a flood of them is a number; at most `MAX_TEMPLATES` of them."""
-
-    def __init__(self, counted: Metrics = metrics) -> None:
-        super().__init__(logging.WARNING)
-        self._records = counted.counter(
-            "log_records", "Warnings and errors that were logged", labels=["level", "logger", "template"]
-        )
-        self._templates: set[str] = set()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        template = str(record.msg)[:TEMPLATE_CHARACTERS]
-        if template not in self._templates and len(self._templates) >= MAX_TEMPLATES:
-            template = "other"
-        self._templates.add(template)
-        self._records.labels(record.levelname.lower(), record.name, template).inc()
-
-
-_counter = LogCounter()
-
-
-def count_logs() -> None:
-    """Count what is logged from now on; again changes nothing."""
-    logging.getLogger().addHandler(_counter)
-
-
-class MetricsServer:
-    """`/metrics` over HTTP. Raises OSError when the address is taken."""
-
-    def __init__(self, listen: str, served: Metrics = metrics) -> None:
-        host, _, port = listen.rpartition(":")
-        self._server, self._thread = start_http_server(int(port), addr=host, registry=served.registry)
-        self.address = f"{host}:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)

@@ -27,8 +27,9 @@ from tutti.chassis.config.settings import WebSettings
 from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient, problem_of
 from tutti.chassis.identity.auth import PEOPLE, Role
 from tutti.chassis.identity.cause import Cause, caused_by
+from tutti.chassis.metrics import metrics
 from tutti.chassis.service import FrontHost
-from tutti.chassis.telemetry import metrics, span_from
+from tutti.chassis.telemetry import span_from
 from tutti.web.answers import OUR_FAULT, TITLES, html, json, redirect, status_of
 from tutti.web.assets import TYPES, Assets
 from tutti.web.calls import HttpProblem, check_role, check_size, read, written

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
-from tutti.chassis.telemetry import metrics
+from tutti.chassis.metrics import metrics
 from tutti.contracts.trainer.v1 import OUTCOME_SKIPPED, Progress, Stored
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.chassis.telemetry import metrics
+from tutti.chassis.metrics import metrics
 from tutti.contracts.trainer.v1 import OUTCOME_COMMITTED, Progress
 from tutti.trainer import measures
 

@@ -22,6 +22,7 @@ from tutti.chassis.config.datadir import DEFAULT, DataDir, tokens_at
 from tutti.chassis.config.exits import FAILED, say
 from tutti.chassis.config.settings import Loaded, Section, SettingsError, load
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.metrics import MetricsServer, count_logs, metrics
 from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.rpc.locator import locate
 from tutti.chassis.rpc.tls import tls_of
@@ -30,7 +31,7 @@ from tutti.chassis.runtime import leash, logs, sharedmemory
 from tutti.chassis.runtime.disk import Disk
 from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
-from tutti.chassis.telemetry import MetricsServer, configure_tracing, count_logs, flush_tracing, metrics
+from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1 import Node

@@ -17,9 +17,10 @@ from tutti.chassis.events.catalog import EventType, event_type
 from tutti.chassis.events.event import Event, Undecodable, decode
 from tutti.chassis.identity.cause import Cause
 from tutti.chassis.identity.principal import attributed
+from tutti.chassis.metrics import metrics
 from tutti.chassis.service import Consumed
 from tutti.chassis.store.unit import Raced, Unit
-from tutti.chassis.telemetry import current_traceparent, metrics, span_from
+from tutti.chassis.telemetry import current_traceparent, span_from
 
 BUDGET_SECONDS = 0.005
 MAX_BATCH = 200

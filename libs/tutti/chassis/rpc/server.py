@@ -40,6 +40,7 @@ from tutti.chassis.errors import (
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME, Role, Tokens
 from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.identity.principal import ON_BEHALF_OF, Principal, delegated
+from tutti.chassis.metrics import metrics
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.rpc.addresses import FORWARDED, address_of, verified
 from tutti.chassis.rpc.call import Call, request_id_of
@@ -49,7 +50,7 @@ from tutti.chassis.rpc.reflected import reflect
 from tutti.chassis.rpc.required import check_text
 from tutti.chassis.rpc.tls import Tls
 from tutti.chassis.service import Served
-from tutti.chassis.telemetry import TRACEPARENT, metrics, span_from
+from tutti.chassis.telemetry import TRACEPARENT, span_from
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tutti.chassis.metrics import metrics
 from tutti.chassis.runtime.frames import current_frames
-from tutti.chassis.telemetry import metrics
 
 log = logging.getLogger(__name__)
 WARNED_FACTOR = 10  # a loop that is named, and counted, is warned of only when it stands still for so much longer

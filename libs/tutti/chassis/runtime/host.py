@@ -32,6 +32,7 @@ from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings, Set
 from tutti.chassis.delivery.compactor import Compactor
 from tutti.chassis.errors import Refused
 from tutti.chassis.identity.auth import Role, Tokens
+from tutti.chassis.metrics import MetricsServer, count_logs, metrics
 from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.rpc.eventloop import event_loop
 from tutti.chassis.rpc.health import Health
@@ -59,7 +60,7 @@ from tutti.chassis.service import Build, Front, FrontHost, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
 from tutti.chassis.store.unit import Units
-from tutti.chassis.telemetry import MetricsServer, configure_tracing, count_logs, flush_tracing, metrics
+from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.chassis.work.leadership import AT
 
 log = logging.getLogger(__name__)

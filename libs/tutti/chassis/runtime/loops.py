@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from tutti.backbone import Clock
 from tutti.chassis.errors import Problem, is_transient
+from tutti.chassis.metrics import metrics
 from tutti.chassis.runtime.blocked import BlockedWatch
 from tutti.chassis.service import Loop
-from tutti.chassis.telemetry import metrics
 
 log = logging.getLogger(__name__)
 FIRST_BACKOFF_SECONDS = 0.1

@@ -1,0 +1,109 @@
+"""Metrics, the same for every service.
+
+Promises: metrics are made once a name, with help and unit, and read at `/metrics`; the warnings and errors that are
+logged are counted within bounds. Only processes that are measured import it: a command is not.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
+
+W = TypeVar("W", bound=MetricWrapperBase)
+MAX_TEMPLATES, TEMPLATE_CHARACTERS = 200, 80
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Metrics by name; asking again for a name gives the same one."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._known: dict[str, MetricWrapperBase] = {}
+        self._lock = threading.Lock()
+
+    def counter(self, name: str, documentation: str, unit: str = "", labels: Sequence[str] = ()) -> Counter:
+        return self._once(
+            name, lambda: Counter(name, documentation, labels, unit=unit, registry=self.registry), Counter
+        )
+
+    def gauge(self, name: str, documentation: str, unit: str = "", labels: Sequence[str] = ()) -> Gauge:
+        return self._once(name, lambda: Gauge(name, documentation, labels, unit=unit, registry=self.registry), Gauge)
+
+    def histogram(
+        self,
+        name: str,
+        documentation: str,
+        unit: str = "",
+        labels: Sequence[str] = (),
+        buckets: Sequence[float] = SECONDS,
+    ) -> Histogram:
+        return self._once(
+            name,
+            lambda: Histogram(name, documentation, labels, unit=unit, buckets=buckets, registry=self.registry),
+            Histogram,
+        )
+
+    def collect(self, collector: Collector) -> None:
+        """Ask this collector at every scrape."""
+        self.registry.register(collector)
+
+    def forget(self, collector: Collector) -> None:
+        self.registry.unregister(collector)
+
+    def _once(self, name: str, make: Callable[[], W], kind: type[W]) -> W:
+        with self._lock:
+            known = self._known.get(name)
+            if known is None:
+                known = self._known[name] = make()
+            if not isinstance(known, kind):
+                raise ValueError(f"the metric {name} is a {type(known).__name__}, not a {kind.__name__}")
+            return known
+
+
+metrics = Metrics()
+
+
+class LogCounter(logging.Handler):
+    """Counts warnings and errors by template, so that a flood of them is a number; at most `MAX_TEMPLATES` of them."""
+
+    def __init__(self, counted: Metrics = metrics) -> None:
+        super().__init__(logging.WARNING)
+        self._records = counted.counter(
+            "log_records", "Warnings and errors that were logged", labels=["level", "logger", "template"]
+        )
+        self._templates: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        template = str(record.msg)[:TEMPLATE_CHARACTERS]
+        if template not in self._templates and len(self._templates) >= MAX_TEMPLATES:
+            template = "other"
+        self._templates.add(template)
+        self._records.labels(record.levelname.lower(), record.name, template).inc()
+
+
+_counter = LogCounter()
+
+
+def count_logs() -> None:
+    """Count what is logged from now on; again changes nothing."""
+    logging.getLogger().addHandler(_counter)
+
+
+class MetricsServer:
+    """`/metrics` over HTTP. Raises OSError when the address is taken."""
+
+    def __init__(self, listen: str, served: Metrics = metrics) -> None:
+        host, _, port = listen.rpartition(":")
+        self._server, self._thread = start_http_server(int(port), addr=host, registry=served.registry)
+        self.address = f"{host}:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
