@@ -1,6 +1,6 @@
 """Who may use the stack's Postgres, Kafka and S3: each service has a role with a schema of its own, a user with the
-rights to its topics, and a key with the rights to its blobs; each agent has a key too; `reader` reads the views of
-all schemas, all topics and all blobs.
+rights to its topics, and a key with the rights to its blobs; each agent has a key too, and a token for calls as its
+node; `reader` reads the views of all schemas, all topics and all blobs.
 
 Promises: made once per data directory and found again; passwords are in files that only their owner may read; no
 service reads another's schema, or writes another's topics or blobs.
@@ -19,8 +19,9 @@ from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.kafka.users import Rights, declared, ensure_users
 from tutti.backbone.postgres.roles import ensure_reader, ensure_roles
 from tutti.backbone.postgres.views import READER
-from tutti.backbone.s3.users import ACCOUNTS, accounts, ensure_bucket
+from tutti.backbone.s3.users import ACCOUNTS, accounts, agent, ensure_bucket
 from tutti.backbone.s3.users import declared as declared_blobs
+from tutti.chassis.identity.auth import Role, Tokens
 
 TOPICS, BLOBS = (Path(__file__).resolve().parents[1] / "docker" / f"{name}.json" for name in ("topics", "blobs"))
 
@@ -52,6 +53,14 @@ def keys(admin_url: str, gateway: Path, record: Path, nodes: Sequence[str]) -> d
     write_secret(gateway / IAM / ACCOUNTS, accounts(passwords))
     ensure_bucket(admin_url, rights, [READER])
     return _urls(admin_url, passwords)
+
+
+def tokens(every: Tokens, nodes: Sequence[str], folder: Path) -> dict[str, Path]:
+    """Return the file of the token of each agent, by node; a token is good for its node alone."""
+    files = {node: folder / f"{agent(node)}.tokens" for node in nodes}
+    for node, file in files.items():
+        write_secret(file, Tokens({Role.AGENT: every.for_node(node)}).text())
+    return files
 
 
 def reading(admin_url: str, record: Path) -> str:

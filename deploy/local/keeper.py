@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from accounts import keys, roles, users
+from accounts import keys, roles, tokens, users
 from processes import Process, ServerError
 from roster import Kept, write_kept
 from servers import Stack
@@ -70,13 +70,14 @@ def replicas(copies: int, copied: Sequence[str]) -> list[tuple[str, int]]:
 def children(
     data_dir: DataDir, urls: Mapping[str, str], agents: int, copies: int = 1, copied: Sequence[str] = ()
 ) -> list[ChildSpec]:
-    """The replicas of services, with the credentials of their service, then agents, which are given blobs alone."""
+    """The replicas of services, with the credentials of their service, then agents, with those of their node."""
     services = installed_services()
     servers = data_dir.path / "servers"
     databases = roles(urls["postgres"], services, servers / "roles.json")
     logs_of = users(urls["kafka"], services, servers / "users.json")
     nodes = [chr(ord("a") + index) for index in range(agents)]
     blobs_of = keys(urls["s3"], servers / "s3", servers / "keys.json", nodes)
+    tokens_of = tokens(data_dir.tokens(), nodes, servers)
     connections = (
         {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // len(replicas(copies, copied)))}
     )
@@ -95,7 +96,7 @@ def children(
     ]
     for node in nodes:
         command = (sys.executable, "-m", "tutti.trainer", "--data-dir", str(data_dir.path), "--node", node)
-        given = {"TUTTI_BLOBS__URL": blobs_of[agent(node)]}
+        given = {"TUTTI_BLOBS__URL": blobs_of[agent(node)], "TUTTI_RPC__TOKENS": str(tokens_of[node])}
         specs.append(ChildSpec(agent(node), command, after="endpoints/scheduler", environment=given))
     return specs
 

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,16 @@ from tests.scale import SOAK
 from tests.stack.clients import console_consumer, grpcurl, psql, said
 from tests.stack.conftest import LEADING, REPLICAS, local, processes
 from tests.stack.observed import Observed, job_of, leaders, leads_after, trains
+from tutti.chassis.config.datadir import tokens_at
 from tutti.chassis.config.settings import installed_services
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import NotFound, PermissionDenied
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.channel import RpcChannel
+from tutti.chassis.rpc.locator import locate
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
-from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job
+from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, Job, RegisterNodeRequest
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 
 pytestmark = pytest.mark.timeout(900)
 SERVERS = ("kafka", "postgres", "s3")
@@ -117,7 +123,8 @@ def test_every_process_is_listed_with_its_parent(undisturbed: Any, stack: Path) 
 
 
 def test_no_secret_stands_in_a_command_line(undisturbed: Any, stack: Path) -> None:
-    kept = [*(stack / "servers").rglob("server.json"), *(stack / "servers").glob("*s.json")]
+    servers = stack / "servers"
+    kept = [*servers.rglob("server.json"), *servers.glob("*s.json"), *servers.glob("*.tokens")]
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
     words = " ".join(path.read_text() for path in kept).replace('"', " ").split()
     secrets = {word.strip(",:") for word in words if len(word) > 24}
@@ -236,6 +243,30 @@ def test_a_backup_of_the_servers_is_restored_to_an_embedded_platform(
         theirs = tutti("export", "--canonical", "--data-dir", data_dir)
         assert (theirs.code, ours.code) == (0, 0), theirs.err + ours.err
         assert theirs.out == ours.out
+
+
+def test_each_agent_acts_for_its_node_and_its_token_is_good_for_no_other(
+    undisturbed: Any, stack: Path, reader: dict[str, str]
+) -> None:
+    query = (
+        "SELECT subject, headers ->> 'user' FROM scheduler_views.events "
+        "WHERE type = 'tutti.scheduler.v1.Node' AND revision = 1 ORDER BY subject"
+    )
+    registered = said(psql(), reader["TUTTI_SQL"], "-AtX", words=query).split()
+    assert registered == ["nodes/a|nodes/a", "nodes/b|nodes/b"]
+    token = tokens_at(stack / "servers" / "agent-a.tokens", [Role.AGENT]).of(Role.AGENT)
+    own = RpcChannel(lambda: locate("scheduler", {}, stack), token=token)
+    with connect(stack) as client, closing(own) as channel:
+        node = client.scheduler.GetNode(GetRequest(name="nodes/a"))
+        again = RegisterNodeRequest(
+            name=node.name, slots=node.slots, address=node.address, devices=node.devices,
+            incarnation=node.incarnation, kernel=node.kernel, machine=node.machine,
+        )  # fmt: skip
+        assert SchedulerServiceStub(channel).RegisterNode(again).incarnation == node.incarnation
+        again.name = "nodes/b"
+        with pytest.raises(PermissionDenied, match="that of nodes/a, so it cannot act as nodes/b") as refused:
+            SchedulerServiceStub(channel).RegisterNode(again)
+    assert refused.value.reason == "OTHER_NODE"
 
 
 @pytest.fixture(scope="module")
