@@ -6,6 +6,8 @@ from pathlib import Path
 
 from tests.e2e.command import environment, tutti
 from tests.faults.processes import until
+from tutti.chassis.config.datadir import tokens_in
+from tutti.chassis.identity.auth import Role
 
 
 def test_a_second_agent_with_the_name_of_a_node_stops_and_names_the_first(served: Path, tmp_path: Path) -> None:
@@ -19,7 +21,8 @@ def test_a_second_agent_with_the_name_of_a_node_stops_and_names_the_first(served
     for each in (*sets, f"blobs.url=file://{tmp_path}/blobs"):
         command += ["--set", each]
     until(lambda: "ready" in tutti("nodes", "ls", "--data-dir", served).out, seconds=30, what="the first agent")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment())
+    shell = environment({"TUTTI_TOKEN": tokens_in(served).of(Role.OPERATOR)})  # of a person, and not for the agent
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=shell)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("tutti: nodes/a is served by another agent, at 127.0.0.1, with the state folder "), last

@@ -230,7 +230,7 @@ class _Channels:
 
     def __init__(self, data_dir: DataDir, loaded: Loaded) -> None:
         self._data_dir, self._values = data_dir, loaded.values
-        self._token = os.environ.get("TUTTI_TOKEN") or _token(data_dir, loaded.values.rpc.tokens)
+        self._token = _token(data_dir, loaded.values.rpc.tokens)
         self._tls = tls_of(loaded.values.tls)
         self._made: dict[str, RpcChannel] = {}
 
