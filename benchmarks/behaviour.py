@@ -1,10 +1,11 @@
 """Policies, decoding and judgements beside their peers: `make bench-behaviour`.
 
 A step of GRPO (64 rollouts of at most 12 tokens in groups of 4, one update of all at once, KL penalty) beside TRL's,
-from the same weights with the same prompts and reward, for the model of recipes/assistant.yaml, which has the goal, and
-for one of five times its size; 32 texts by slots beside `generate`, which decodes 8 at once; judgements of a leaning
-crowd fitted beside crowd-kit's methods. Peers run in a Python of their own (build/peers-behaviour). All is time on one
-core.
+from the same weights with the same prompts and rewards, for the model of recipes/assistant.yaml, which has the goal,
+and for one of five times its size. Rewards differ in nearly all groups, because a step of ours leaves out groups of
+equal rewards, and one of TRL's computes them; 32 texts by slots beside `generate`, which decodes 8 at once; judgements
+of a leaning crowd fitted beside crowd-kit's methods. Peers run in a Python of their own (build/peers-behaviour). All is
+time on one core.
 """
 
 import itertools
@@ -56,7 +57,14 @@ HALF, TWICE, THIRD_MORE = ratio_at_most(0.5), ratio_at_least(2), ratio_at_least(
 CONTEXT, TEXTS, PROMPT = 64, 32, 16
 MINI = ModelSpec(vocabulary=512, width=64, layers=3, heads=4, kv_heads=4, hidden=160, context=CONTEXT)
 NAME, DIGEST = "checkpoints/base/0/1", f"blake3:{'0' * 64}"
-SETTINGS = GrpoParameters(prompts=16, group=4, tokens=12, functions=(RewardFunction("regex", "[x-z]"),))
+REWARDS = {"[x-z]": 1.0, "[u-w]": 2.0, "[f-h]": 4.0}
+"""What a rollout is given for a match of each regular expression."""
+SETTINGS = GrpoParameters(
+    prompts=16,
+    group=4,
+    tokens=12,
+    functions=tuple(RewardFunction("regex", pattern, weight) for pattern, weight in REWARDS.items()),
+)
 
 
 def measure(quick: bool) -> list[Row]:
@@ -117,7 +125,7 @@ def policy_step(layout: Layout, tokenizer: BytePairTokenizer, asked: list[str], 
         folder, prompts = Path(name, "model"), Path(name, "prompts.json")
         huggingface.write(huggingface.Exported(layout, vector.numpy(), tokenizer), folder)
         prompts.write_text(json.dumps(asked))
-        told: list[float] = json.loads(_peer("grpo", str(folder), str(prompts), str(steps + 1)))
+        told: list[float] = json.loads(_peer("grpo", str(folder), str(prompts), str(steps + 1), json.dumps(REWARDS)))
     ours += _our_steps(layout, vector, tokenizer, asked, steps // 2 + 1)[1:]
     pairs = Pairs(tuple(ours), tuple(told[1:]))
     return Row(
@@ -162,6 +170,7 @@ def _our_steps(
         begun = time.process_time()
         data.prepare(me, number)
         me.run(number, data.leaves(ledger, number, me.leaves_needed(number)))
+        data.metrics(me)
         costs.append(time.process_time() - begun)
     return costs
 

@@ -1,7 +1,8 @@
 """TRL's GRPO, and crowd-kit's aggregation: run by benchmarks/behaviour.py in the Python of its peers.
 
-`grpo FOLDER PROMPTS STEPS` trains the model that transformers reads from FOLDER on the prompts of a JSON file, and
-prints the CPU seconds of each step as a JSON list. `crowd FILE` reads judgements from JSON, and prints for each method
+`grpo FOLDER PROMPTS STEPS REWARDS` trains the model that transformers reads from FOLDER on the prompts of a JSON file,
+and prints the CPU seconds of each step as a JSON list. REWARDS is a JSON object of regular expressions and what their
+matches are worth. `crowd FILE` reads judgements from JSON, and prints for each method
 its CPU seconds and the share of pairs that it names right.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false", DO_NOT_TRACK="1")
 
 
-def grpo(folder: str, prompts: str, steps: int) -> list[float]:
+def grpo(folder: str, prompts: str, steps: int, rewards: dict[str, float]) -> list[float]:
     """One update a step from 64 rollouts in groups of 4, with a KL penalty."""
     import torch
     from datasets import Dataset  # type: ignore[attr-defined]  # the folder of examples has its name
@@ -38,7 +39,7 @@ def grpo(folder: str, prompts: str, steps: int) -> list[float]:
             costs.append(-now)
 
     def reward(completions: list[str], **_: object) -> list[float]:
-        return [float(re.search("[x-z]", text) is not None) for text in completions]
+        return [sum(worth for each, worth in rewards.items() if re.search(each, text)) for text in completions]
 
     asked = Dataset.from_list([{"prompt": text} for text in json.loads(Path(prompts).read_text())])
     with tempfile.TemporaryDirectory() as scratch:
@@ -91,5 +92,5 @@ def crowd(path: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     what, *given = sys.argv[1:]
-    answer = grpo(given[0], given[1], int(given[2])) if what == "grpo" else crowd(given[0])
+    answer = grpo(given[0], given[1], int(given[2]), json.loads(given[3])) if what == "grpo" else crowd(given[0])
     print(json.dumps(answer))
