@@ -63,6 +63,6 @@ def test_spans_that_a_hanging_collector_costs_are_counted_and_nothing_waits_for_
 
 def test_a_resource_that_is_hashed_once_is_found_as_the_one_that_it_was_made_of() -> None:
     given = Resource.create({"service.name": "tutti-scheduler"})
-    made = HashedOnce(given)
+    made: Resource = HashedOnce(given)
     assert {given: "first"}[made] == {made: "first"}[given] == "first"
     assert made != HashedOnce(Resource.create({"service.name": "tutti-ingest"}))

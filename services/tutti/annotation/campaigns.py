@@ -195,7 +195,7 @@ class Campaigns:
 
         return self._host.units.run(work)
 
-    def assigning(self, unit: Unit, campaign: Campaign) -> CampaignState:
+    def assigning(self, unit: Unit, campaign: Campaign) -> CampaignState.ValueType:
         """Return QUALIFYING until an annotator has passed the qualification, then OPEN; OPEN if there is none."""
         begun = not campaign.spec.qualification.pairs or self._rows.judged(unit, campaign.name)[0]
         if begun or self._rows.has_active(unit, campaign.name):

@@ -102,7 +102,7 @@ class Rows:
         return [Annotator(**row._mapping) for row in rows]
 
     def has_active(self, unit: Unit, campaign: str) -> bool:
-        """Whether an annotator may judge pairs of the campaign."""
+        """Return True if an annotator may judge pairs of the campaign."""
         table = self.tables.annotators
         found = select(table.c.key).where(table.c.campaign == campaign, table.c.state == ACTIVE).limit(1)
         return unit.tx.execute(found).first() is not None

@@ -181,13 +181,13 @@ class AnnotationApi:
         return self._changed(request.name, call, cancel)
 
     def PauseCampaign(self, request: PauseCampaignRequest, call: Call) -> Campaign:
-        def pause(_: Unit, campaign: Campaign) -> CampaignState | None:
+        def pause(_: Unit, campaign: Campaign) -> CampaignState.ValueType | None:
             return CAMPAIGN_STATE_PAUSED if campaign.state in UNDER_WAY else None
 
         return self._moved(request, call, pause, "paused")
 
     def ResumeCampaign(self, request: ResumeCampaignRequest, call: Call) -> Campaign:
-        def resume(unit: Unit, campaign: Campaign) -> CampaignState | None:
+        def resume(unit: Unit, campaign: Campaign) -> CampaignState.ValueType | None:
             if campaign.state == CAMPAIGN_STATE_PAUSED:
                 return self._campaigns.assigning(unit, campaign)
             return campaign.state if campaign.state in ASSIGNING else None
@@ -488,7 +488,7 @@ class AnnotationApi:
         self,
         request: PauseCampaignRequest | ResumeCampaignRequest,
         call: Call,
-        after: Callable[[Unit, Campaign], CampaignState | None],
+        after: Callable[[Unit, Campaign], CampaignState.ValueType | None],
         what: str,
     ) -> Campaign:
         """Move a campaign to the state that `after` gives. Raises Refused where it gives none."""
