@@ -18,6 +18,9 @@ from tutti.backbone.database import DatabaseError
 
 T = TypeVar("T")
 Hook = Callable[[], None]
+StatementError = DBAPIError | UnicodeDecodeError
+STATEMENT_ERRORS = (DBAPIError, UnicodeDecodeError)
+"""What a failed statement raises: the latter where SQLite quotes a schema whose text is damaged."""
 _log = logging.getLogger(__name__)
 # Psycopg would forget how many rows an INSERT ... ON CONFLICT DO NOTHING has written.
 _ROWCOUNT = {"preserve_rowcount": True}
@@ -48,7 +51,7 @@ class SqlTransaction:
         connection: Connection,
         *,
         now: Callable[[], datetime],
-        translate: Callable[[DBAPIError], Exception],
+        translate: Callable[[StatementError], Exception],
         before_statement: Callable[[], None],
         skip_locked: bool,
         insert_many: Callable[[Connection, Table, Sequence[Mapping[str, Any]]], None] = executemany,
@@ -127,7 +130,7 @@ class SqlTransaction:
         try:
             self._before_statement()
             return statement()
-        except DBAPIError as error:
+        except STATEMENT_ERRORS as error:
             translated = self._fail(error)
             raise translated from (None if translated is error else error)
         except SerializationFailure as error:
@@ -145,7 +148,7 @@ class SqlTransaction:
                 f"tx.savepoint, or let the error out of fn"
             )
 
-    def _fail(self, error: DBAPIError) -> Exception:
+    def _fail(self, error: StatementError) -> Exception:
         translated = self._translate(error)
         self._failed = translated
         if isinstance(translated, SerializationFailure):

@@ -34,7 +34,14 @@ from tutti.backbone.embedded.owner import Owner, OwnerClosed
 from tutti.backbone.embedded.sqlite import Trouble
 from tutti.backbone.files import Files, Lock, RealFiles
 from tutti.backbone.randomness import Randomness
-from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
+from tutti.backbone.transactions import (
+    STATEMENT_ERRORS,
+    Hook,
+    NestedTransaction,
+    SerializationFailure,
+    SqlTransaction,
+    run_hooks,
+)
 
 T = TypeVar("T")
 MAX_RUNS = 50
@@ -66,7 +73,7 @@ class EmbeddedDatabase:
             self._connection = _connect(path)
         except sqlite.InUse as error:
             raise DatabaseUnavailable(str(error)) from None
-        except (DBAPIError, OSError, sqlite3.Error) as error:
+        except (DBAPIError, OSError, *sqlite.ERRORS) as error:
             self._release()
             raise self._translate(error) from error
         self._owner = Owner(f"database {path.stem if path else 'memory'}", inline=inline)
@@ -76,7 +83,7 @@ class EmbeddedDatabase:
             try:
                 with self._connection.begin():
                     migrations.bring_up(self._connection, metadata, history)
-            except DBAPIError as error:
+            except STATEMENT_ERRORS as error:
                 raise self._translate(error) from error
 
         self._call(work)
@@ -136,7 +143,7 @@ class EmbeddedDatabase:
         )
         try:
             transaction = self._connection.begin()
-        except DBAPIError as error:
+        except STATEMENT_ERRORS as error:
             raise self._translate(error) from error
         try:
             result = tx.call(fn)

@@ -87,6 +87,15 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
             EmbeddedDatabase(path)
 
 
+def test_a_schema_whose_text_is_damaged_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.db"
+    with closing(EmbeddedDatabase(path)) as db:
+        db.create(metadata)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE rows", b"CREATE \xacABLE rows"))
+    with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):
+        EmbeddedDatabase(path)
+
+
 def test_fn_runs_on_the_owners_thread_and_inline_on_the_callers(db: EmbeddedDatabase) -> None:
     names = {db.run(lambda tx: threading.current_thread().name) for _ in range(3)}
     assert names == {"database scheduler"}

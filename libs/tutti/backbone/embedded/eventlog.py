@@ -7,7 +7,6 @@ that it waits for. Offsets never come back, whatever compaction and age removed.
 import contextlib
 import itertools
 import math
-import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +73,7 @@ class EmbeddedEventLog:
             self._store = Store(sqlite.connect(path))
         except sqlite.InUse as error:
             raise LogUnavailable(str(error)) from None
-        except (sqlite3.Error, OSError) as error:
+        except (*sqlite.ERRORS, OSError) as error:
             self._release()
             raise self._translate(error) from error
         except EventLogError:
@@ -171,7 +170,7 @@ class EmbeddedEventLog:
             batch.append(self._tickets.popleft())
         try:
             ends = self._store.append([row for waiting in batch for row in waiting.rows])
-        except sqlite3.Error:
+        except sqlite.ERRORS:
             # The others will try again by themselves; an error belongs to the caller that was running.
             self._tickets.extendleft(waiting for waiting in reversed(batch) if waiting is not ticket)
             raise
@@ -213,7 +212,7 @@ class EmbeddedEventLog:
             return self._owner.call(work)
         except OwnerClosed:
             raise LogUnavailable(f"{self._path or 'the in-memory log'} is closed") from None
-        except sqlite3.Error as error:
+        except sqlite.ERRORS as error:
             raise self._translate(error) from error
 
     def _translate(self, error: Exception) -> EventLogError:

@@ -17,6 +17,10 @@ class InUse(Exception):
     """Another process has the file."""
 
 
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What the driver raises: the latter where a message quotes a schema whose text is damaged."""
+
+
 class Trouble(Enum):
     FULL = "full"
     CORRUPT = "corrupt"
@@ -68,6 +72,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def trouble(error: BaseException) -> Trouble:
+    if isinstance(error, UnicodeDecodeError):
+        return Trouble.CORRUPT
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return Trouble.OTHER

@@ -36,7 +36,14 @@ from tutti.backbone.postgres import views
 from tutti.backbone.postgres.bulk import insert_many
 from tutti.backbone.postgres.connection import NoAnswer, bounded, engine_url, has_several_hosts, place
 from tutti.backbone.randomness import Randomness, SystemRandomness
-from tutti.backbone.transactions import Hook, NestedTransaction, SerializationFailure, SqlTransaction, run_hooks
+from tutti.backbone.transactions import (
+    Hook,
+    NestedTransaction,
+    SerializationFailure,
+    SqlTransaction,
+    StatementError,
+    run_hooks,
+)
 
 T = TypeVar("T")
 MAX_RUNS = 40
@@ -212,7 +219,9 @@ class PostgresDatabase:
                 raise translated from error
         return result, tx.hooks
 
-    def _translate(self, error: DBAPIError) -> Exception:
+    def _translate(self, error: StatementError) -> Exception:
+        if isinstance(error, UnicodeDecodeError):
+            return error
         state = getattr(error.orig, "sqlstate", None) or ""
         if isinstance(error.orig, NoAnswer):
             return DatabaseUnavailable(f"{self._where}: {error.orig}")
