@@ -20,7 +20,7 @@ T = TypeVar("T")
 Hook = Callable[[], None]
 StatementError = DBAPIError | UnicodeDecodeError
 STATEMENT_ERRORS = (DBAPIError, UnicodeDecodeError)
-"""What a failed statement raises: the latter where SQLite quotes a schema whose text is damaged."""
+"""Errors of a failed statement: the latter where SQLite quotes a schema whose text is damaged."""
 _log = logging.getLogger(__name__)
 # Psycopg would forget how many rows an INSERT ... ON CONFLICT DO NOTHING has written.
 _ROWCOUNT = {"preserve_rowcount": True}

@@ -18,7 +18,7 @@ class InUse(Exception):
 
 
 ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What the driver raises: the latter where a message quotes a schema whose text is damaged."""
+"""Errors of the driver: the latter where a message quotes a schema whose text is damaged."""
 
 
 class Trouble(Enum):
