@@ -58,7 +58,7 @@ CONTEXT, TEXTS, PROMPT = 64, 32, 16
 MINI = ModelSpec(vocabulary=512, width=64, layers=3, heads=4, kv_heads=4, hidden=160, context=CONTEXT)
 NAME, DIGEST = "checkpoints/base/0/1", f"blake3:{'0' * 64}"
 REWARDS = {"[x-z]": 1.0, "[u-w]": 2.0, "[f-h]": 4.0}
-"""What a rollout is given for a match of each regular expression."""
+"""Rewards by regular expression: a rollout gets the sum of those that match it."""
 SETTINGS = GrpoParameters(
     prompts=16,
     group=4,

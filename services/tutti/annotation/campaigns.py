@@ -197,10 +197,9 @@ class Campaigns:
 
     def assigning(self, unit: Unit, campaign: Campaign) -> CampaignState.ValueType:
         """Return QUALIFYING until an annotator has passed the qualification, then OPEN; OPEN if there is none."""
-        begun = not campaign.spec.qualification.pairs or self._rows.judged(unit, campaign.name)[0]
-        if begun or self._rows.has_active(unit, campaign.name):
+        if not campaign.spec.qualification.pairs or self._rows.has_active(unit, campaign.name):
             return CAMPAIGN_STATE_OPEN
-        return CAMPAIGN_STATE_QUALIFYING
+        return CAMPAIGN_STATE_OPEN if self._rows.judged(unit, campaign.name)[0] else CAMPAIGN_STATE_QUALIFYING
 
     def _next_round(self, unit: Unit, campaign: Campaign, lacking: int) -> None:
         said = self._rows.kept(unit, campaign.name, kinds=[Kind.ORDINARY], counted=True)

@@ -30,7 +30,7 @@ class Stop:
         """True as soon as it is set; false if it is not within `seconds`."""
         with suppress(queue.Empty):
             self._told.get(timeout=seconds)
-            self._told.put(None)  # for whoever waits next
+            self._told.put(None)  # so that later calls return at once too
         return self._set
 
 
