@@ -149,11 +149,10 @@ def _rows(
     Raises PromptTooLong.
     """
     length, device = length or transformer.model.context, transformer.device
-    tokens = torch.zeros(rows, length + 1, dtype=torch.long)
-    answer = torch.zeros(rows, length + 1, dtype=torch.bool)
+    tokens, answer = np.zeros((rows, length + 1), np.int64), np.zeros((rows, length + 1), np.bool_)
     for row, (text, begin) in enumerate(zip(texts, begins, strict=True)):
         if len(text) > length + 1:
             raise PromptTooLong(f"a text has {len(text)} tokens; expected at most {length + 1}, those of a row")
-        tokens[row, : len(text)] = torch.tensor(text)
+        tokens[row, : len(text)] = text
         answer[row, begin : len(text)] = True
-    return tokens.to(device), answer.to(device)
+    return torch.from_numpy(tokens).to(device), torch.from_numpy(answer).to(device)

@@ -68,6 +68,7 @@ class PolicyData:
         self._gap: Gap | None = None
         self._training, self._settings, self._prompts, self._rollouts = training, settings, prompts, rollouts
         self._experience: Experience | None = None
+        self._summary: Mapping[str, float] = {}
         self._leaves: dict[int, PolicyLeaf] = {}
 
     @property
@@ -87,7 +88,8 @@ class PolicyData:
         if update == 0:
             made = self._rollouts.roll(step, self._asked(number), iteration)
             self._check_age(made, iteration)
-            _check_signal(made, self._settings)
+            self._summary = made.summary()
+            _check_signal(made, self._summary, self._settings)
             self._gap = self._gaps.of(made) if self._gaps else None
             _check_gap(self._gap, iteration, self._settings)
             self._experience = self._fresh = made
@@ -168,7 +170,7 @@ class PolicyData:
         gap = {"reward_gap": self._gap.value} if self._gap else {}
         if self._rollouts.apart is not None:
             apart["decoding_apart"] = self._rollouts.apart
-        return {**self._fresh.summary(), **gap, **apart, **told}
+        return {**self._summary, **gap, **apart, **told}
 
     def _span(self) -> Span:
         """The prompts of each iteration, whose steps share them."""
@@ -214,9 +216,9 @@ class PolicyData:
         )
 
 
-def _check_signal(experience: Experience, settings: GrpoParameters) -> None:
+def _check_signal(experience: Experience, told: Mapping[str, float], settings: GrpoParameters) -> None:
     """Raises StopRuleReached where there is nothing to learn from, or the policy has moved too far."""
-    told, rewards = experience.summary(), {each.reward for each in experience.rollouts}
+    rewards = {each.reward for each in experience.rollouts}
     where = f"iteration {experience.iteration}"
     if len(rewards) == 1:
         raise StopRuleReached(
