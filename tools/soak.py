@@ -85,7 +85,11 @@ ROWS = {
     17: Row("annotators interrupted: nothing lost, nothing doubled", (campaign("tests/browser/annotation_test.py"),)),
     18: Row(
         "policies and reward models of five seeds beside their goals and controls",
-        (benchmark("benchmarks.assistant"), benchmark("benchmarks.reward")),
+        (
+            benchmark("benchmarks.assistant"),
+            benchmark("benchmarks.reward"),
+            campaign("libs/tutti/judgements/fit_test.py"),
+        ),
     ),
     19: Row(
         "alerts that fire when their condition is caused on real services", (campaign("tests/stack/alerts_test.py"),)
