@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
 from tools.fixture import SMALL
 from tools.letters import write
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.command import ROOT, Result, platform, tutti
 from tests.faults.processes import until
@@ -19,12 +22,23 @@ from tutti.annotation.sets import LINES
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.work import linefiles
 from tutti.chassis.work.work import publish
+from tutti.checkpoints.reader import stage as staged
+from tutti.checkpoints.staged import StagedCheckpoint
 from tutti.client import connect
 from tutti.contracts.annotation.v1 import CreatePreferencesRequest, JudgedCampaign, Preferences, PreferencesSpec
-from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest
+from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest, ListRequest
+from tutti.contracts.sampling.v1 import ReadSampleRequest
 from tutti.corpus.conversations import to_lines
+from tutti.corpus.experience import Experience
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.inference.parameters import parameters_of
+from tutti.inference.parity import score
+from tutti.model.device import parity_nats
+from tutti.model.transformer import Transformer
+from tutti.trainer.failures import RankFailure
+from tutti.trainer.rollouts import require_parity
 
 STAGES = {
     "prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward", "grpo", "ppo", "dpo",
@@ -81,17 +95,32 @@ def assistant(files: Path, served: Path, *output: str, recipe: Path = ROOT / "re
     return tutti("run", recipe, *sets, *output, "--data-dir", served)
 
 
-def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, served: Path) -> None:
+@pytest.fixture(scope="module")
+def made(files: Path, served: Path) -> dict[str, Any]:
+    """The summary of a run of the whole recipe."""
     result = assistant(files, served, "-o", "json")
     assert result.code == 0, result.err
-    stages = {stage["name"]: stage for stage in result.json()["run"]["stages"]}
+    found: dict[str, Any] = result.json()
+    return found
+
+
+@pytest.fixture(scope="module")
+def resources(made: dict[str, Any]) -> dict[str, str]:
+    """The resource of each stage of that run."""
+    return {stage["name"]: stage["resource"] for stage in made["run"]["stages"]}
+
+
+def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(
+    made: dict[str, Any], files: Path, served: Path
+) -> None:
+    stages = {stage["name"]: stage for stage in made["run"]["stages"]}
     assert set(stages) >= STAGES
     assert {stage["state"] for stage in stages.values()} == {"done"}
-    assert {each["stage"] for each in result.json()["models"]} == {"train", "tuned", "dpo", "grpo", "ppo"}
-    report = Path(result.json()["report"]).read_text()
+    assert {each["stage"] for each in made["models"]} == {"train", "tuned", "dpo", "grpo", "ppo"}
+    report = Path(made["report"]).read_text()
     assert all(f"{name}: reward against KL" in report for name in ("grpo", "ppo"))
     assert report.count("have the same bits as those of training") == 2
-    found = above(result.json()["ancestry"], "grpo-release")
+    found = above(made["ancestry"], "grpo-release")
     assert found >= {*FIRST, *SHARED, "train"}
     assert not found & {"ppo", "dpo", "ppo-final"}
     for name in ("grpo-compared", "ppo-compared", "dpo-compared"):
@@ -111,13 +140,74 @@ def test_a_run_leads_from_texts_to_compared_policies_and_is_reused(files: Path, 
     assert all(stage["reused"] for stage in again.json()["run"]["stages"])
 
 
-def test_a_policy_is_traced_to_the_judgements_and_demonstrations_that_shaped_it(files: Path, served: Path) -> None:
-    run = assistant(files, served, "-o", "json").json()["run"]
-    stages = {stage["name"]: stage for stage in run["stages"]}
-    above = tutti("trace", stages["dpo"]["resource"], "--data-dir", served)
+def test_what_a_policy_recorded_is_computed_again_from_its_checkpoint_to_the_bit(
+    resources: dict[str, str], served: Path, tmp_path: Path
+) -> None:
+    """The log-probabilities of the tuned model, with which the policy began, are others: the check of jobs names it."""
+    blobs = EmbeddedBlobs(served / "blobs")
+    with connect(served) as client:
+
+        def newest(job: str) -> Checkpoint:
+            asked = ListRequest(filter=f"job={job}")
+            return max(client.committer.ListCheckpoints(asked).checkpoints, key=lambda each: each.step)
+
+        tuned = staged(blobs, newest(resources["tuned"]).manifest_key, tmp_path / "tuned")
+        for job in (resources["grpo"], resources["ppo"]):
+            listed = client.experiences.ListExperiences(ListRequest(filter=f"job={job}")).experiences
+            told = max(listed, key=lambda each: each.iteration)
+            manifest = Manifest.decode(blobs.get(told.result.manifest_key), expected=Kind.EXPERIENCE)
+            digest = str(manifest.body["bytes_digest"])
+            recorded = Experience.decode(blobs.get(str(manifest.body["blob"])), expected=digest)
+            wrote = client.committer.GetCheckpoint(GetRequest(name=told.checkpoint))
+            policy = staged(blobs, wrote.manifest_key, tmp_path / job)
+            assert recorded.policy == policy.body.model_digest == wrote.model_digest != tuned.body.model_digest
+            assert sum(len(each.tokens) for each in recorded.rollouts) >= len(recorded.rollouts) > 0
+            assert apart(recorded, policy, policy) == 0.0
+            with pytest.raises(RankFailure, match="log-probabilities of rollouts differ from those of training"):
+                require_parity(apart(recorded, tuned, policy), parity_nats(torch.device("cpu")))
+
+
+def apart(recorded: Experience, scorer: StagedCheckpoint, policy: StagedCheckpoint) -> float:
+    """The largest difference of what was recorded from the forward of a leaf of the policy's training, in nats."""
+    training = policy.body.training
+    transformer = Transformer(scorer.body.layout, torch.from_numpy(parameters_of(scorer)), compiled=False)
+    prompts = [recorded.prompts[each.prompt].tokens for each in recorded.rollouts]
+    texts = [(*prompt, *each.tokens) for prompt, each in zip(prompts, recorded.rollouts, strict=True)]
+    rows = score(transformer, texts, rows=training.step.rows, length=training.length)
+    answers = [row[len(prompt) - 1 :] for row, prompt in zip(rows, prompts, strict=True)]
+    return max(float(np.abs(row - each.old).max()) for row, each in zip(answers, recorded.rollouts, strict=True))
+
+
+def test_a_tuned_model_is_exported_and_answers_in_transformers_with_the_same_greedy_text(
+    resources: dict[str, str], served: Path, tmp_path: Path
+) -> None:
+    folder, asked = tmp_path / "tuned", ReadSampleRequest(name=resources["tuned-final"])
+    exported = tutti("checkpoints", "export", resources["tuned"], "--to", folder, "--data-dir", served)
+    assert exported.code == 0, exported.err
+    with connect(served) as client:
+        answers = client.sampling.ReadSample(asked).continuations
+        spec = client.sampling.GetSample(GetRequest(name=asked.name)).spec
+    assert spec.temperature == 0
+    assert len({each.text for each in answers}) > 1
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+    for each in answers:
+        messages = [{"role": message.role, "content": message.content} for message in each.messages]
+        prompt = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        )
+        with torch.no_grad():
+            found = model.generate(**prompt, max_new_tokens=spec.tokens)[0, prompt["input_ids"].shape[1] :]
+        assert tokenizer.decode(found, skip_special_tokens=True) == each.text
+
+
+def test_a_policy_is_traced_to_the_judgements_and_demonstrations_that_shaped_it(
+    resources: dict[str, str], served: Path
+) -> None:
+    above = tutti("trace", resources["dpo"], "--data-dir", served)
     assert above.code == 0, above.err
     for name in ("preferences", "judged", "answers"):
-        assert stages[name]["resource"] in above.out
+        assert resources[name] in above.out
 
 
 def edges(served: Path, name: str, *direction: str) -> set[tuple[str, str]]:
@@ -132,10 +222,8 @@ def parents(found: set[tuple[str, str]], child: str, kind: str) -> list[str]:
 
 
 def test_a_policy_is_traced_through_its_experiences_to_the_reward_model_and_down_again(
-    files: Path, served: Path
+    resources: dict[str, str], served: Path
 ) -> None:
-    run = assistant(files, served, "-o", "json").json()["run"]
-    resources = {stage["name"]: stage["resource"] for stage in run["stages"]}
     sample, job = resources["grpo-final"], resources["grpo"]
     up, down = edges(served, sample), edges(served, resources["preferences"], "--down")
     (policy,) = parents(up, sample, "checkpoints")
@@ -155,10 +243,9 @@ def test_a_policy_is_traced_through_its_experiences_to_the_reward_model_and_down
 
 
 def test_a_release_is_signed_traced_refused_by_its_rules_and_stale_after_a_retraction(
-    files: Path, served: Path, tmp_path: Path
+    made: dict[str, Any], served: Path, tmp_path: Path
 ) -> None:
-    run = assistant(files, served, "-o", "json").json()["run"]
-    stages = {stage["name"]: stage for stage in run["stages"]}
+    stages = {stage["name"]: stage for stage in made["run"]["stages"]}
     refused = tutti("releases", "show", stages["dpo-release"]["resource"], "-o", "json", "--data-dir", served).json()
     assert (refused["standing"], refused["signature"]) == ("refused", "")
     assert "win: the low bound of the judged win rate is " in refused["reason"]
