@@ -1,6 +1,7 @@
 """The calls of the annotation page over HTTP: who may call, what is refused, what nobody learns."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,13 +14,16 @@ from tests.web.hosted import Answer, Hosted, Visitor, hosted
 from tutti.annotation.conftest import judgement_id, spec
 from tutti.annotation.crowds_test import crowd, published
 from tutti.annotation.service import build
+from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.errors import Refused
+from tutti.chassis.work.work import publish, put_named
 from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.admin.v1 import ListAuditRecordsRequest
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
     CAMPAIGN_STATE_PUBLISHED,
     CAMPAIGN_STATE_QUALIFYING,
+    AnswerSource,
     Campaign,
     CampaignSpec,
     CreateCampaignRequest,
@@ -28,7 +32,16 @@ from tutti.contracts.annotation.v1 import (
     Qualification,
 )
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
+from tutti.corpus.conversations import Answer as SampledAnswer
+from tutti.corpus.conversations import Message, Role, to_lines
+from tutti.corpus.conversationset import Lines
+from tutti.inference.sampling import Sampling
 from tutti.judgements.formats import differ_in_format
+from tutti.pipeline.service import build as build_pipeline
+from tutti.records.canonical import bytes_digest
+from tutti.sampling.results import answers_manifest
+from tutti.sampling.service import build as build_sampling
+from tutti.web.pages import Call, Post, Site
 from tutti.web.simulators import SCHEME, Credentials
 from tutti.web.tokens import form_token
 
@@ -107,7 +120,8 @@ def invited(served: Hosted, key: str) -> Annotator:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
-    with hosted(tmp_path_factory.mktemp("platform"), builds={"annotation": build}) as found:
+    builds = {"annotation": build, "pipeline": build_pipeline, "sampling": build_sampling}
+    with hosted(tmp_path_factory.mktemp("platform"), builds=builds) as found:
         opened(found, spec(pairs=30, overlap=Overlap(least=1, most=1)))
         yield found
 
@@ -203,10 +217,41 @@ def test_the_desk_alone_may_start_its_worker(ada: Annotator) -> None:
     assert "worker-src" not in every.headers["content-security-policy"]
 
 
-def test_an_annotator_sees_no_page_of_engineers(ada: Annotator) -> None:
-    assert ada.visitor.get("/healthz").status == 200
-    assert ada.visitor.get("/annotation").status == 200
-    assert CAMPAIGN in ada.visitor.get("/annotation").text
+FOR_ANNOTATORS = {
+    "/annotation",
+    "/annotation/{campaign}",
+    "/annotation/{campaign}/state.json",
+    "/annotation/{campaign}/own.json",
+    *(f"/annotation/api/{name}" for name in ("leases", "guideline", "judgements", "messages", "withdraw")),
+}
+OPEN_TO_OWNERS = {
+    *("/runs", "/status", "/experiences"),
+    *(f"/annotation/{{campaign}}/{name}" for name in ("overview", "preview", "disputed", "differing", "messages")),
+}
+
+
+def test_an_annotator_sees_no_page_of_engineers(served: Hosted, ada: Annotator) -> None:
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    pages = [each.service.pages for each in served.host.services]
+    sites = [each for each in pages if isinstance(each, Site)]
+    routes = [each for site in sites for each in site.routes if each.path not in FOR_ANNOTATORS]
+    assert {each.path for each in routes} > OPEN_TO_OWNERS
+    for route in routes:
+        assert not isinstance(route, Call), f"{route.path}: is this call for annotators?"
+        path = re.sub(r"{\w+}", CAMPAIGN, route.path)
+        if isinstance(route, Post):
+            refused = [ada.visitor.post(path, {"form_token": ada.token})]
+        else:
+            ends = ("", ".json", ".events") if route.version else ("", ".json")
+            refused = [ada.visitor.get(f"{path}{end}") for end in ends]
+            assert route.path not in OPEN_TO_OWNERS or owner.get(path).status == 200, path
+        for answer in refused:
+            assert (answer.status, "this page is for engineer, operator" in answer.text) == (403, True), path
+    home, mine = ada.visitor.get("/"), ada.visitor.get("/annotation")
+    assert (home.status, home.headers["location"]) == (303, "/annotation")
+    assert (mine.status, f'href="{DESK}"' in mine.text) == (200, True)
+    assert not re.findall(rf'href="(?:/runs|/status|/experiences|{DESK}/)', mine.text)
 
 
 def test_too_many_requests_are_told_when_to_come_again(served: Hosted) -> None:
@@ -270,10 +315,40 @@ def test_the_page_of_pairs_on_which_a_reward_model_differs_opens_without_evaluat
     assert owner.get("/annotation/none/differing").status == 404
 
 
-def transcript(path: Path, given: CampaignSpec) -> list[tuple[object, ...]]:
-    """Everything that an annotator of this campaign is answered, headers included."""
+Written = Mapping[str, str]
+"""The text that a checkpoint has written, by prompt."""
+
+
+def sampled(blobs: EmbeddedBlobs, checkpoint: str, written: Written) -> AnswerSource:
+    """A sample of a checkpoint in the store, as the service of samples publishes it."""
+    lines = to_lines(
+        SampledAnswer((Message(Role.USER, prompt),), number, text, tuple(map(len, (checkpoint, text))), "end")
+        for number, (prompt, text) in enumerate(written.items())
+    )
+    key = put_named(blobs, "sampling/answers", lines, ".jsonl")
+    manifest = answers_manifest(
+        bytes_digest(checkpoint.encode()),
+        bytes_digest(b"prompts"),
+        "",
+        Sampling(seed=len(checkpoint)),
+        tokens=64,
+        each=1,
+        lines=Lines(key, bytes_digest(lines), len(lines), len(written)),
+        producer="sampling",
+    )
+    made = publish(blobs, "sampling", manifest, data_bytes=len(lines))
+    return AnswerSource(
+        sample=f"samples/{checkpoint}", manifest_key=made.manifest_key, content_digest=made.content_digest
+    )
+
+
+def transcript(path: Path, checkpoints: Mapping[str, Written], **options: Any) -> list[tuple[object, ...]]:
+    """Everything that an annotator is answered whose campaign compares these checkpoints, headers included."""
     with hosted(path, builds={"annotation": build}) as served:
-        opened(served, given)
+        blobs = EmbeddedBlobs(served.data_dir.path / "blobs")
+        sources = [sampled(blobs, name, written) for name, written in checkpoints.items()]
+        made = opened(served, spec(pairs="", answers=sources, **options))
+        assert made.pairs == len(next(iter(checkpoints.values())))
         found = invited(served, "ada")
         said: list[tuple[object, ...]] = []
 
@@ -313,28 +388,17 @@ DRAWN = ("code", "completion_code", "user", "received_at")
 def test_two_checkpoints_that_are_swapped_give_equal_answers_but_for_the_texts(tmp_path: Path) -> None:
     """The texts of both are equally long, also in another format, and so are the answers with them."""
     options = {"controls": 0.3, "overlap": Overlap(least=1, most=1), "qualification": Qualification(pairs=2, right=2)}
-    pairs = "".join(
-        json.dumps(
-            {
-                "prompt": [{"role": "user", "content": f"question {number}"}],
-                "answers": [f"One **word** of {number} here.", f"Two `word` of `{number}` here."],
-            }
-        )
-        + "\n"
-        for number in range(10, 30)
-    )
-    one = transcript(tmp_path / "one", spec(pairs=pairs, **options))
-    other = transcript(tmp_path / "other", spec(pairs=swapped(pairs), **options))
+    prompts = {number: f"question {number}" for number in range(10, 30)}
+    base = {prompt: f"One **word** of {number} here." for number, prompt in prompts.items()}
+    tuned = {prompt: f"Two `word` of `{number}` here." for number, prompt in prompts.items()}
+    one = transcript(tmp_path / "one", {"quagga": base, "wardrobe": tuned}, **options)
+    other = transcript(tmp_path / "other", {"wardrobe": tuned, "quagga": base}, **options)
     assert list(texts(one)) != list(texts(other))
     for said in (one, other):
         assert {each[0] for each in said} == {200}
         assert any(differ_in_format(*each) for each in texts(said)), "no control in two formats was given"
+        assert not any(name in repr(said) for name in ("quagga", "wardrobe", "samples/"))
     assert blind(one) == blind(other)
-
-
-def swapped(text: str) -> str:
-    found = [json.loads(line) for line in text.splitlines()]
-    return "".join(json.dumps(each | {"answers": each["answers"][::-1]}) + "\n" for each in found)
 
 
 def texts(said: object) -> Iterator[Sequence[str]]:
