@@ -533,6 +533,11 @@ def test_two_tabs_judge_no_pair_twice(server: CampaignServer, annotate: Callable
     assert (len(found), len({each["pair"] for each in found})) == (8, 8)
 
 
+def question(prompt: str) -> int:
+    """The number of a pair, by its prompt."""
+    return int(re.findall(r"Question (\d+)\?", prompt)[-1])
+
+
 def test_nothing_is_lost_or_doubled_over_interruptions(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
@@ -541,13 +546,19 @@ def test_nothing_is_lost_or_doubled_over_interruptions(
     server.campaign("torn", "ada", pairs=pair_lines(6 * interruptions))
     ada = annotate("ada", "torn")
     ada.begin()
-    pressed = 0
+    pressed: dict[int, int] = {}
+
+    def note(score: int) -> str:
+        """Record the score of the first answer of the pair that is shown; the key of this score for what is shown."""
+        number = question(ada.shown())
+        is_first = ada.page.locator("#left").inner_text().startswith("The first answer to")
+        assert number not in pressed
+        pressed[number] = score if is_first else -score
+        return "12345"[score + 2]
 
     def press(times: int) -> None:
-        nonlocal pressed
         for _ in range(times):
-            ada.judge("12345"[pressed % 5])
-            pressed += 1
+            ada.judge(note(len(pressed) % 5 - 2))
 
     def reload() -> None:
         ada.page.reload()
@@ -570,8 +581,7 @@ def test_nothing_is_lost_or_doubled_over_interruptions(
             press(2)
             server.resume()
         elif kind == "reload":
-            ada.page.keyboard.press("1")  # not even the next pair is awaited
-            pressed += 1
+            ada.page.keyboard.press(note(-2))  # not even the next pair is awaited
             reload()
         elif kind == "offline":
             ada.tab.context.set_offline(True)
@@ -590,7 +600,11 @@ def test_nothing_is_lost_or_doubled_over_interruptions(
             again.close()
         ada.saved()
     found = judgements(server, "torn")
-    assert (len(found), len({each["pair"] for each in found})) == (pressed, pressed)
+    assert (len(found), len({each["pair"] for each in found})) == (len(pressed), len(pressed))
+    prompts = {each["id"]: each["prompt"] for each in stored(server, "SELECT * FROM pairs WHERE campaign = ?", "torn")}
+    scores = {question(prompts[each["pair"]]): json.loads(each["scores"])["helpful"] for each in found}
+    turned = {question(prompts[each["pair"]]) for each in found if each["flipped"]}
+    assert {number: -score if number in turned else score for number, score in scores.items()} == pressed
 
 
 def test_another_annotator_of_the_same_browser_sends_nothing_of_the_first(
