@@ -43,7 +43,9 @@ from tutti.contracts.common.v1 import GetRequest
 TEXTS = "document.getElementById('prompt').innerText"
 HOSTILE = [
     "<script>alert(1)</script><img src=x onerror=alert(1)> **bold** [link](http://elsewhere.example/)",
-    "abc \u202etxt.exe\u202c zero\u200b\u200bwidth \ufeffend \x07",
+    "abc \u202etxt.exe\u202c zero\u200b\u200bwidth \ufeffend \x07 "
+    "a\u200cb\u200ec\u200fd\u061ce\u2028f\u2800g\ufe0e \u0645\u06cc\u200c\u062e "
+    "\U0001f469\u200d\U0001f680 \u2764\ufe0f",
 ]
 
 
@@ -464,8 +466,10 @@ def test_hostile_answers_are_shown_harmlessly(server: CampaignServer, annotate: 
     shown = " ".join(ada.page.locator(each).inner_text() for each in ("#left", "#right"))
     assert "<script>alert(1)</script>" in shown
     assert "[link](http://elsewhere.example/)" in shown
-    for each in ("U+202E", "U+202C", "U+200B x 2", "U+FEFF", "U+0007"):
+    for each in ("U+202E", "U+202C", "U+200B x 2", "U+FEFF", "U+0007", "U+061C", "U+2028", "U+2800", "U+FE0E"):
         assert each in shown
+    assert "aU+200CbU+200EcU+200FdU+061C" in shown
+    assert shown.count("U+200D") == 0, "joiners shape letters and emoji"
     assert ada.page.locator("#pair :is(script, img, a, b)").count() == 0
     assert ada.page.locator("#prompt p").first.evaluate("e => getComputedStyle(e).direction") == "rtl"
     assert ada.tab.heard == []

@@ -1,13 +1,14 @@
-"""Habits that make judgements worth less: the same key over and over, and attention that fades. Pure.
+"""Habits that make judgements worth less: the same key over and over, attention that fades, and haste. Pure.
 
-Promises: an annotator who judges independently from pair to pair is named in fewer than one case of a hundred. Habits
-are shown to the owner of a campaign; they change no weight by themselves.
+Promises: for the first two, an annotator who judges independently from pair to pair is named in fewer than one case of
+a hundred. Habits are shown to the owner of a campaign; they change no weight by themselves.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from statistics import median
 
 RARE = 0.001
 """Runs that are less probable than this are no chance."""
@@ -15,6 +16,10 @@ LEAST_HALF = 20
 """Judgements in a half, below which two halves are not compared."""
 FAR = 3.0
 """Standard errors between two halves that are no chance."""
+LEAST_TIMED = 20
+"""Judgements of an annotator, below which their times say nothing."""
+HASTE = 0.25
+"""The share of the others' time that is too little to read as they do."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,14 @@ class Drift:
 
     before: float
     after: float
+
+
+@dataclass(frozen=True)
+class Haste:
+    """Median times of a judgement in milliseconds: of an annotator, and of the median one of the others."""
+
+    own: float
+    others: float
 
 
 def straight(scores: Sequence[Hashable], crowd: Mapping[Hashable, int]) -> Run | None:
@@ -70,3 +83,17 @@ def drift(agreed: Sequence[bool]) -> Drift | None:
     pooled = (before + after) / 2
     error = sqrt(2 * pooled * (1 - pooled) / half)
     return Drift(before, after) if error and (before - after) / error > FAR else None
+
+
+def hasty(times: Mapping[str, Sequence[int]]) -> dict[str, Haste]:
+    """The annotators who take at most a quarter of the time of the median one of the others.
+
+    `times` are milliseconds by annotator; those with fewer than LEAST_TIMED are left out.
+    """
+    own = {key: float(median(each)) for key, each in times.items() if len(each) >= LEAST_TIMED}
+    found = {}
+    for key, mine in own.items():
+        others = [each for other, each in own.items() if other != key]
+        if others and mine <= HASTE * median(others):
+            found[key] = Haste(mine, float(median(others)))
+    return found

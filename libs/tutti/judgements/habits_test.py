@@ -6,7 +6,7 @@ from collections.abc import Hashable
 import numpy as np
 import pytest
 
-from tutti.judgements.habits import Drift, Run, drift, straight
+from tutti.judgements.habits import Drift, Haste, Run, drift, hasty, straight
 
 CROWD: Counter[Hashable] = Counter({-2: 200, -1: 250, 0: 100, 1: 250, 2: 200})
 
@@ -47,3 +47,14 @@ def test_whose_attention_fades_is_told() -> None:
 def test_control_one_who_is_careless_all_the_time_does_not_drift() -> None:
     rng = np.random.default_rng(3)
     assert sum(drift([bool(each) for each in rng.random(200) < 0.5]) is not None for _ in range(200)) <= 2
+
+
+def test_who_takes_a_quarter_of_the_time_of_the_others_is_told() -> None:
+    times = {"ada": [8000] * 20, "bob": [6000] * 30, "eve": [1500] * 25}
+    assert hasty(times) == {"eve": Haste(1500, 7000)}
+    assert hasty(times | {"eve": [1800] * 25}) == {}
+
+
+def test_few_times_and_times_without_others_tell_nothing() -> None:
+    assert hasty({"eve": [1] * 100}) == {}
+    assert hasty({"ada": [8000] * 20, "eve": [1] * 19}) == {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tutti.annotation import demonstrations, drawing, facts, guidelines, messages, qualification
 from tutti.annotation.collecting import ASSIGNING, UNDER_WAY
-from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, read
+from tutti.annotation.judgements import Judgement, JudgementKind, Reason, RefusedJudgement, id_of, is_fast, read
 from tutti.annotation.messages import Message
 from tutti.annotation.pairs import EQUAL, Kind, Pair
 from tutti.annotation.qualification import Answered
@@ -41,8 +41,9 @@ from tutti.corpus.conversations import Messages
 from tutti.corpus.judgementset import BOTH_BAD
 
 MOST_LEASED = 8
-AGGREGATE = 5
-"""Annotators see their agreement with controls in steps of so many, never of a single one."""
+AGGREGATE, BLOCK = 5, 20
+"""Annotators see their agreement with so many controls at once or more, never with a single one, and only after each so
+many pairs, whatever these are."""
 VIRTUAL = 1 << 52
 """The beginning of virtual time, in which the pairs of simulated annotators expire: later than any real time, in
 microseconds."""
@@ -94,10 +95,11 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of an annotator in a campaign. `agreement` is (controls, answered as expected), in steps of AGGREGATE.
+    """The state of an annotator in a campaign. `agreement` is (controls, answered as expected), after blocks of pairs.
 
     `code` shows others that the annotator is done; it is drawn when there is nothing left to do. `retracted` counts the
-    versions of the guideline whose judgements do not count. `weight` is that of the judgements in fits, and why.
+    versions of the guideline whose judgements do not count. `weight` is that of the judgements in fits, and why; `fast`
+    of them do not count, because they came sooner than anybody reads.
     """
 
     state: str
@@ -115,6 +117,7 @@ class Standing:
     retracted: int = 0
     messages: Sequence[Message] = ()
     weight: tuple[float, str] = (1.0, "")
+    fast: int = 0
 
 
 class Desk:
@@ -125,7 +128,9 @@ class Desk:
         text = self.rows.guideline(unit, campaign.name, campaign.guideline) or ""
         state, reason = self._state(unit, campaign, annotator)
         kept = list(self.rows.kept(unit, campaign.name, annotator=annotator.key))
-        done = sum(each.kind != Kind.QUALIFYING for each in kept)
+        judged = [each for each in kept if each.kind != Kind.QUALIFYING]
+        first = self.rows.kept(unit, campaign.name, annotator=annotator.key, first=True)
+        done = len(judged)
         told: dict[str, int] = {}
         if state == QUALIFYING:
             rule = campaign.spec.qualification
@@ -140,13 +145,14 @@ class Desk:
             text=text,
             axes=[(axis.name, axis.rule) for axis in campaign.spec.axes],
             read=annotator.guideline,
-            agreement=agreement(kept, _axis(campaign)),
+            agreement=agreement([each for each in first if each.kind != Kind.QUALIFYING], _axis(campaign)),
             qualification=told,
             warning=campaign.spec.warning,
             code=self._code(unit, campaign, annotator, state, done),
             retracted=len(guidelines.retracted(self.rows.tables, unit, campaign.name)),
             messages=messages.sent(self.rows.tables, unit, campaign.name, annotator=annotator.key),
             weight=(annotator.weight, annotator.weight_reason),
+            fast=sum(each.said == JudgementKind.JUDGED and is_fast(each.shown_ms) for each in judged),
         )
 
     def _code(self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, done: int) -> str:
@@ -367,15 +373,21 @@ def target(campaign: Campaign) -> int:
     return max(1, round(every / max(1, campaign.annotators)))
 
 
-def agreement(kept: Sequence[StoredJudgement], axis: str) -> tuple[int, int] | None:
+def agreement(first: Sequence[StoredJudgement], axis: str) -> tuple[int, int] | None:
     """The number of judged controls of equal answers, and the number of those that were judged as about equal.
 
-    None below AGGREGATE.
+    `first` has the first judgement of each pair, in order of arrival. Only whole blocks of pairs count, and these only
+    together with AGGREGATE new controls or more: so neither the moment of a change nor a second judgement tells which
+    pair is a control. None before.
     """
-    said = [each.scores.get(axis) for each in kept if each.said == JudgementKind.JUDGED and each.kind in EQUAL]
-    said = said[: len(said) - len(said) % AGGREGATE]
-    about_equal = sum(score == BOTH_BAD or (isinstance(score, int) and abs(score) <= 1) for score in said)
-    return (len(said), about_equal) if said else None
+    counted, new = list[object](), list[object]()
+    for begin in range(0, len(first) - len(first) % BLOCK, BLOCK):
+        block = first[begin : begin + BLOCK]
+        new += [each.scores.get(axis) for each in block if each.said == JudgementKind.JUDGED and each.kind in EQUAL]
+        if len(new) >= AGGREGATE:
+            counted, new = [*counted, *new], []
+    about_equal = sum(score == BOTH_BAD or (isinstance(score, int) and abs(score) <= 1) for score in counted)
+    return (len(counted), about_equal) if counted else None
 
 
 def _axis(campaign: Campaign) -> str:

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from tutti.annotation.judgements import canonical, in_words
 from tutti.annotation.pairs import Kind
 from tutti.annotation.rows import StoredJudgement
-from tutti.judgements.habits import Drift, Run, drift, straight
+from tutti.judgements.habits import Drift, Haste, Run, drift, hasty, straight
 
 
 @dataclass(frozen=True)
 class Habits:
-    """A run of one score as displayed, and decreasing agreement with others; None where chance may explain it."""
+    """A run of one score as displayed, and decreasing agreement with others; None where chance may explain it.
+
+    `haste` is much less time than others take; None where it is not much less.
+    """
 
     run: Run | None
     fading: Drift | None
+    haste: Haste | None = None
 
     @property
     def words(self) -> Sequence[str]:
@@ -24,6 +28,8 @@ class Habits:
         found = [f"{in_words(run.score, 'left', 'right')} {run.length} times in a row"] if run else []
         if fading:
             found.append(f"agreed with others in {fading.before:.0%}, then in {fading.after:.0%}")
+        if self.haste:
+            found.append(f"takes {self.haste.own / 1000:.1f} s for a pair, others {self.haste.others / 1000:.1f} s")
         return found
 
 
@@ -36,10 +42,12 @@ def habits(kept: Iterable[StoredJudgement], axis: str) -> Mapping[str, Habits]:
     every, sums = Counter[Hashable](each.scores[axis] for each in ordinary), Counter[str]()
     for pair, said in scores_by_pair(ordinary, axis).items():
         sums[pair] = sum((score > 0) - (score < 0) for score in said)
+    hurried = hasty({key: [each.shown_ms for each in mine if each.shown_ms >= 0] for key, mine in shown.items()})
     found = {}
     for key, mine in shown.items():
         scores: list[Hashable] = [each.scores[axis] for each in mine]
-        found[key] = Habits(straight(scores, every - Counter(scores)), drift(_agreed(mine, axis, sums)))
+        straightened, faded = straight(scores, every - Counter(scores)), drift(_agreed(mine, axis, sums))
+        found[key] = Habits(straightened, faded, hurried.get(key))
     return found
 
 

@@ -26,11 +26,18 @@ def campaign(**changes: object) -> Campaign:
 
 
 def kept(
-    number: int, annotator: str, score: int | str, *, flipped: bool = False, kind: str = "ordinary"
+    number: int,
+    annotator: str,
+    score: int | str,
+    *,
+    flipped: bool = False,
+    kind: str = "ordinary",
+    shown_ms: int | None = None,
 ) -> StoredJudgement:
     scores = {"helpful": score, "true": 2}
+    shown_ms = 1000 * number if shown_ms is None else shown_ms
     return StoredJudgement(
-        f"{annotator}{number}", annotator, f"p{number}", kind, flipped, scores, "judged", "g", 1000 * number
+        f"{annotator}{number}", annotator, f"p{number}", kind, flipped, scores, "judged", "g", shown_ms
     )
 
 
@@ -71,11 +78,14 @@ def test_habits_are_told_in_words() -> None:
     careful = [kept(number, key, score) for key in "ade" for number, score in enumerate([-2, -1, 1, 2] * 25)]
     fading = [kept(number, "b", score if number < 50 else -score) for number, score in enumerate([-1, -2, 2, 1] * 25)]
     straight = [kept(number, "c", 1) for number in range(100)]
-    view = overview(Overview(campaign(), [*careful, *fading, *straight], [Annotator(key=key) for key in "abcde"]))
+    hasty = [kept(number, "f", score, shown_ms=2500) for number, score in enumerate([-2, -1, 1, 2] * 25)]
+    judged = [*careful, *fading, *straight, *hasty]
+    view = overview(Overview(campaign(), judged, [Annotator(key=key) for key in "abcdef"]))
     told = {each.key: each.habits for each in view.annotators}
     assert [told[key] for key in "ade"] == [[], [], []]
     assert told["b"] == ["agreed with others in 100%, then in 0%"]
     assert told["c"] == ["right better 100 times in a row"]
+    assert told["f"] == ["takes 2.5 s for a pair, others 49.5 s"]
 
 
 def test_estimates_have_intervals_and_are_missing_before_a_fit() -> None:

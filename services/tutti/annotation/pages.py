@@ -304,6 +304,8 @@ def _standing(standing: Standing, before: str) -> dict[str, object]:
     weight, why = standing.weight
     if weight < WHOLE:
         found["weight"] = {"weight": weight, "why": why}
+    if standing.fast:
+        found["fast"] = standing.fast
     if standing.agreement is not None:
         found["agreement"] = {"of": standing.agreement[0], "agreed": standing.agreement[1]}
     return found

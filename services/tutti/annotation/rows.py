@@ -320,14 +320,23 @@ class Rows:
             unit.tx.execute(insert(self.tables.comments), comment)
 
     def kept(
-        self, unit: Unit, campaign: str, *, annotator: str = "", kinds: Sequence[Kind] = (), counted: bool = False
+        self,
+        unit: Unit,
+        campaign: str,
+        *,
+        annotator: str = "",
+        kinds: Sequence[Kind] = (),
+        counted: bool = False,
+        first: bool = False,
     ) -> Iterator[StoredJudgement]:
         """The judgements of a campaign that no other one supersedes, in order of annotator and arrival.
 
-        `counted`: without those of annotators who were retracted, and of pairs that are left out.
+        `counted`: without those of annotators who were retracted, and of pairs that are left out. `first`: those that
+        supersede no other one, instead.
         """
         table = self.tables.judgements
-        conditions = [table.c.campaign == campaign, table.c.current.is_(True)]
+        newest = table.c.supersedes == "" if first else table.c.current.is_(True)
+        conditions = [table.c.campaign == campaign, newest]
         conditions += [table.c.annotator == annotator] if annotator else []
         conditions += [table.c.kind.in_([str(kind) for kind in kinds])] if kinds else []
         if counted:

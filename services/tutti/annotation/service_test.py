@@ -169,21 +169,51 @@ def test_a_pair_that_another_annotator_was_given_is_refused(desks: Desks) -> Non
     assert desks.deliver("ada", desks.said("ada", pair))["done"] == 1
 
 
-def test_annotators_see_their_agreement_with_controls_only_in_steps_of_five(desks: Desks) -> None:
-    desks.create(spec(pairs=20, controls=0.4, overlap=Overlap(least=1, most=1)))
+def test_annotators_see_their_agreement_with_controls_after_blocks_of_twenty_pairs(desks: Desks) -> None:
+    desks.create(spec(pairs=50, controls=0.3, overlap=Overlap(least=1, most=1)))
     desks.invite("ada")
-    agreed = list[bool]()  # of each control of equal answers, by arrival
+    controls, judged, expected, seen = list[bool](), 0, None, set[int]()  # controls of equal answers, by arrival
     while pairs := desks.lease("ada", 1):
         score = None
         if any(answer.endswith(FILLER) for answer in pairs[0]["answers"]):
-            agreed.append(len(agreed) % 3 > 0)
-            score = 0 if agreed[-1] else 2
+            controls.append(len(controls) % 3 > 0)
+            score = 0 if controls[-1] else 2
         desks.world.clock.advance(1)
         assert desks.deliver("ada", desks.said("ada", pairs[0]["id"], score))["refused"] == []
-        whole = len(agreed) - len(agreed) % 5
-        expected = {"of": whole, "agreed": sum(agreed[:whole])} if whole else None
+        judged += 1
+        if judged % 20 == 0 and len(controls) - (expected or {"of": 0})["of"] >= 5:
+            expected = {"of": len(controls), "agreed": sum(controls)}
+            seen.add(judged)
         assert desks.state("ada").get("agreement") == expected
-    assert len(agreed) > 10
+    assert len(seen) >= 2
+
+
+def test_a_second_judgement_does_not_tell_which_pair_is_a_control(desks: Desks) -> None:
+    desks.create(spec(pairs=50, controls=0.3, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada")
+    given = list[dict[str, object]]()
+    while pairs := desks.lease("ada", 1):
+        given.append(desks.said("ada", pairs[0]["id"], 0))
+        desks.world.clock.advance(1)
+        assert desks.deliver("ada", given[-1])["refused"] == []
+    before = desks.state("ada")["agreement"]
+    assert before["agreed"] == before["of"] > 5
+    for number, each in enumerate(given):
+        again = desks.said("ada", str(each["pair"]), 2, id=judgement_id("again", number), supersedes=each["id"])
+        desks.world.clock.advance(1)
+        assert desks.deliver("ada", again)["refused"] == []
+        assert desks.state("ada")["agreement"] == before
+
+
+def test_annotators_read_how_many_of_their_judgements_came_too_soon_to_count(desks: Desks) -> None:
+    desks.create(spec(pairs=4, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada")
+    for number, pair in enumerate(desks.lease("ada", 4)):
+        said = desks.said("ada", pair["id"], shown_ms=3 if number else 4000)
+        assert desks.deliver("ada", said)["refused"] == []
+    assert desks.state("ada")["fast"] == 3
+    desks.invite("bob")
+    assert "fast" not in desks.state("bob")
 
 
 AWAY = {

@@ -4,8 +4,17 @@
 
 const DEEPEST = 5;
 const LONGEST_RULE = 200;
-const HIDDEN =
-  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}])\1*/gu;
+// Joiners and variation selectors shape letters of some scripts, and emoji; anywhere else they only hide.
+const JOINED = ["Arabic", "Syriac", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala"]
+  .map((script) => `\\p{Script=${script}}`)
+  .join("");
+const HIDDEN = new RegExp(
+  "([\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f" +
+    "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{e0000}-\\u{e0fff}]" +
+    `|(?<![${JOINED}\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\ufe0f])[\\u200c\\u200d]` +
+    "|(?<![\\p{Script=Han}\\p{Extended_Pictographic}#*0-9])[\\ufe00-\\ufe0f])\\1*",
+  "gu",
+);
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const HEADING = /^ {0,3}#{1,6} +/;
 const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/;
