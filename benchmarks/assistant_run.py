@@ -1,0 +1,89 @@
+"""`make assistant` in a fresh clone: time, memory, what is reused after, and the same digests in a second data directory.
+
+Everything from the toy language to the signed releases is made twice. The packages come from a cache that is warm
+(`make setup` is told apart). With --quick a few steps of everything, which shows that this works, and no more.
+"""
+
+from typing import Any
+
+from benchmarks.clone import Clone, Done, clone, stages_run
+from benchmarks.program import WentWrong, main
+from benchmarks.table import Row, at_least, at_most
+from tools.fixture import FEW, SMALL
+
+GOAL_SECONDS = 600.0
+GOAL_AGAIN_SECONDS = 20.0
+DATA_DIR, ELSEWHERE = ".tutti", ".tutti-elsewhere"
+
+
+def measure(quick: bool) -> list[Row]:
+    """Raises WentWrong where a stage runs again that must not."""
+    with clone() as here:
+        setup = here.run("make", "setup")
+        first, again = _first(here, quick), _first(here, quick)
+        shown, elsewhere = _run(here, quick, DATA_DIR), _run(here, quick, ELSEWHERE)
+        if repeated := stages_run(shown):
+            raise WentWrong(f"the third time these stages ran: {repeated}; expected none")
+    return [*_measured(setup, first, again), _same(_digests(shown), _digests(elsewhere))]
+
+
+def _first(here: Clone, quick: bool) -> Done:
+    """The command of the README; quick: its parts, with few steps."""
+    if not quick:
+        return here.run("make", "assistant")
+    here.python("-m", "tools.letters")
+    return _carried_out(here, quick, DATA_DIR)
+
+
+def _run(here: Clone, quick: bool, data_dir: str) -> Any:
+    return _carried_out(here, quick, data_dir, "-o", "json").json()
+
+
+def _carried_out(here: Clone, quick: bool, data_dir: str, *more: str) -> Done:
+    few = [word for each in (*SMALL, *FEW) for word in ("--set", each)] if quick else []
+    return here.tutti("run", "recipes/assistant.yaml", "--data-dir", data_dir, *few, *more)
+
+
+def _digests(summary: Any) -> dict[str, str]:
+    """What each stage made: its content digest, by name."""
+    return {stage["name"]: stage["content_digest"] for stage in summary["run"]["stages"]}
+
+
+def _measured(setup: Done, first: Done, again: Done) -> list[Row]:
+    return [
+        Row(
+            what="make assistant in a fresh clone",
+            unit="s",
+            ours=first.seconds,
+            goal=at_most(GOAL_SECONDS),
+            note=f"make setup before it took {setup.seconds:.0f} s from the package cache",
+        ),
+        Row(
+            what="make assistant again",
+            unit="s",
+            ours=again.seconds,
+            goal=at_most(GOAL_AGAIN_SECONDS),
+            note="every stage is reused",
+        ),
+        Row(
+            what="memory of make assistant, the most",
+            unit="MiB",
+            ours=max(first.peak_mib, again.peak_mib),
+            note="sum of PSS over all its processes, in samples a second apart",
+        ),
+    ]
+
+
+def _same(shown: dict[str, str], elsewhere: dict[str, str]) -> Row:
+    other = [name for name, digest in shown.items() if elsewhere.get(name) != digest]
+    return Row(
+        what="the same digests in a second data directory",
+        unit="stages",
+        ours=len(shown) - len(other),
+        goal=at_least(len(shown)),
+        note=f"others: {', '.join(other)}" if other else f"the last, {list(shown)[-1]}: {list(shown.values())[-1]}",
+    )
+
+
+if __name__ == "__main__":
+    main("assistant_run", __doc__, measure)
