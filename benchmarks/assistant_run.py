@@ -1,4 +1,4 @@
-"""`make assistant` in a fresh clone: time, memory, what is reused after, and the same digests in a second data directory.
+"""`make assistant` in a fresh clone: time, memory, what is reused, and the same digests in a second data directory.
 
 Everything from the toy language to the signed releases is made twice. The packages come from a cache that is warm
 (`make setup` is told apart). With --quick a few steps of everything, which shows that this works, and no more.
@@ -6,10 +6,11 @@ Everything from the toy language to the signed releases is made twice. The packa
 
 from typing import Any
 
+from tools.fixture import FEW, SMALL
+
 from benchmarks.clone import Clone, Done, clone, stages_run
 from benchmarks.program import WentWrong, main
 from benchmarks.table import Row, at_least, at_most
-from tools.fixture import FEW, SMALL
 
 GOAL_SECONDS = 600.0
 GOAL_AGAIN_SECONDS = 20.0

@@ -111,7 +111,7 @@ ROWS = {
     ),
     22: Row("commands of the pages for operators, as they are written", (campaign("tests/e2e/operations_test.py"),)),
     23: Row(
-        "post-training as a user meets it: a fresh clone, the annotators' page, steps and judgements beside their peers",
+        "post-training in a fresh clone; the annotators' page under load; steps and judgements beside their peers",
         (
             benchmark("benchmarks.assistant_run"),
             benchmark("benchmarks.annotation"),

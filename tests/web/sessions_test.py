@@ -73,6 +73,14 @@ def test_a_link_logs_in_once(served: Hosted) -> None:
     assert refusals(served, "LINK_REFUSED") == before + 1
 
 
+def test_who_is_logged_in_may_open_a_used_link_again(served: Hosted) -> None:
+    link, mine = served.link(), Visitor(served.url)
+    assert mine.log_in(link).status == 303
+    again = mine.log_in(link)
+    assert (again.status, again.headers["location"]) == (303, "/runs")
+    assert mine.get("/runs").status == 200
+
+
 def test_a_login_and_a_logout_are_recorded_under_the_user(served: Hosted, visitor: Visitor) -> None:
     visitor.post("/logout", {"form_token": form_token(visitor.get("/runs").text)})
     units = served.running("access").host.units

@@ -239,7 +239,14 @@ class Application:
     async def _log_in(self, request: Request) -> Response:
         form = await self._checked_form(request)
         link, following = form.get("token", ""), local_path(form.get("next", "/"))
-        cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, _address(request), link))
+        try:
+            cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, _address(request), link))
+        except Refused as refused:
+            try:  # somebody who is logged in opens the link again
+                await self._admitted(request, frozenset(PEOPLE))
+            except (Unauthenticated, PermissionDenied):
+                raise refused from None
+            return redirect(following)
         response = redirect(following)
         response.headers["set-cookie"] = cookie
         return response

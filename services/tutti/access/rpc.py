@@ -272,7 +272,7 @@ class AccessApi(TokenCalls):
         if wait := self._units.run(fail):
             message = f"too many failed logins from this address: wait {wait:.0f} s"
             return Refused(TOO_MANY_FAILURES, message, {"retry_after": f"{wait:.0f}"})
-        return Refused(reason, "the link is unknown, expired or used: create another with `tutti open`")
+        return Refused(reason, "the link is unknown, expired or used: ask who sent it for another (`tutti open`)")
 
 
 def _opaque(seed: str) -> str:

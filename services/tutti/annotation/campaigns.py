@@ -15,7 +15,7 @@ from tutti.annotation.collecting import UNDER_WAY, collected, excluded
 from tutti.annotation.estimates import Estimates
 from tutti.annotation.judgements import JudgementKind
 from tutti.annotation.pairs import FILLER, Kind, Pair, PairDraft, imported, pairs_of, plan
-from tutti.annotation.rows import ACTIVE, CONTROLS, INVITED, LAPSED, RETRACTED, Annotator, Rows
+from tutti.annotation.rows import ACTIVE, CONTROLS, INVITED, LAPSED, QUALIFYING, RETRACTED, Annotator, Rows
 from tutti.annotation.sets import LINES, JudgementSet
 from tutti.annotation.tables import Tables
 from tutti.annotation.weighing import WHOLE, Weight, to_json
@@ -38,6 +38,7 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
     CAMPAIGN_STATE_QUALIFYING,
     CROWD_IMPORTED,
+    CROWD_PEOPLE,
     CROWD_SIMULATED,
     AnnotatorRetracted,
     Campaign,
@@ -53,6 +54,8 @@ PAIRS, SETS, CROWDS = "campaign-pairs", "campaign-sets", "campaign-crowds"
 ENDED = (CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
 QUALIFYING_TRIES = 4
 """Qualifying pairs of a campaign for each one that counts."""
+FEW = 100
+"""Pairs without their judgements, from which on it is asked whether somebody may be given them."""
 
 
 class Campaigns:
@@ -189,11 +192,26 @@ class Campaigns:
             if not lacking:
                 self._next_round(unit, campaign, campaign.wanted - needed)
             campaign.judgements = judged
-            campaign.reason = _waits(campaign, deadline)
+            campaign.reason = _waits(campaign, deadline, left_over=self._left_over(unit, campaign, lacking))
             self._tables.campaigns.put(unit, campaign)
             return True if lapsed else self._look_seconds
 
         return self._host.units.run(work)
+
+    def _left_over(self, unit: Unit, campaign: Campaign, lacking: int) -> int:
+        """The pairs that lack judgements, if they are FEW and none of the annotators will be given one; else 0."""
+        if campaign.spec.crowd != CROWD_PEOPLE or not 0 < lacking <= FEW:
+            return 0
+        annotators = self._rows.annotators(unit, campaign.name)
+        may_judge = any(
+            each.state in (INVITED, QUALIFYING)
+            or (
+                each.state == ACTIVE
+                and (self._rows.open(unit, each) or self._rows.free(unit, each, [Kind.ORDINARY], 1))
+            )
+            for each in annotators
+        )
+        return 0 if may_judge or not annotators else lacking
 
     def assigning(self, unit: Unit, campaign: Campaign) -> CampaignState.ValueType:
         """Return QUALIFYING until an annotator has passed the qualification, then OPEN; OPEN if there is none."""
@@ -351,8 +369,10 @@ def _check_pairs(ordinary: list[Pair], left_out: int) -> None:
         )
 
 
-def _waits(campaign: Campaign, deadline: datetime | None) -> str:
+def _waits(campaign: Campaign, deadline: datetime | None, *, left_over: int = 0) -> str:
     said = f"{campaign.judgements:,} of {campaign.wanted:,} judgements by {campaign.annotators:,} annotators"
+    if left_over:
+        said = f"its annotators can judge none of the pairs that are left ({left_over}): invite another one; {said}"
     if campaign.state == CAMPAIGN_STATE_PAUSED:
         said = f"paused; {said}"
     if campaign.state == CAMPAIGN_STATE_QUALIFYING:

@@ -32,7 +32,7 @@ ROLES = frozenset({Role.ANNOTATOR, Role.ENGINEER, Role.OPERATOR})
 JUDGES = ROLES | {Role.SIMULATOR}
 TOO_MANY, SIMULATED, PEOPLE, NOT_INVITED = "TOO_MANY_REQUESTS", "SIMULATED_CROWD", "NOT_SIMULATED", "NOT_INVITED"
 JUDGEMENT_BYTES = 1 << 20
-WITHDRAWN = "withdrawn at the annotator's own request"
+WITHDRAWN = "withdrawn by the annotator: the judgements do not count any more"
 declare(
     {
         TOO_MANY: "too many requests for pairs or deliveries of judgements; the message says how long to wait",

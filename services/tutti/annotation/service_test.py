@@ -188,6 +188,19 @@ def test_annotators_see_their_agreement_with_controls_after_blocks_of_twenty_pai
     assert len(seen) >= 2
 
 
+def test_a_campaign_says_when_its_annotators_can_judge_none_of_the_pairs_left(desks: Desks) -> None:
+    desks.create(spec(pairs=3, controls=0, overlap=Overlap(least=1, most=1)))
+    desks.invite("ada")
+    first, *others = desks.lease("ada", 3)
+    desks.deliver("ada", *(desks.said("ada", each["id"]) for each in others))
+    assert desks.until(lambda campaign: campaign.judgements == 2).reason.startswith("2 of 3 judgements")
+    desks.deliver("ada", desks.said("ada", first["id"], kind="skipped", answers={}, reason="unclear"))
+    words = "its annotators can judge none of the pairs that are left (1): invite another one; 2 of 3 judgements"
+    assert desks.until(lambda campaign: "invite" in campaign.reason).reason.startswith(words)
+    desks.invite("bob")
+    assert desks.until(lambda campaign: "invite" not in campaign.reason).judgements == 2
+
+
 def test_a_second_judgement_does_not_tell_which_pair_is_a_control(desks: Desks) -> None:
     desks.create(spec(pairs=50, controls=0.3, overlap=Overlap(least=1, most=1)))
     desks.invite("ada")
@@ -228,7 +241,7 @@ AWAY = {
 def test_nothing_that_was_given_is_lost_or_doubled_while_a_part_is_away(seed: int, away: str) -> None:
     with Simulation(seed, builds={"annotation": build}, rates=AWAY[away]) as world:
         desks = Desks(world)
-        desks.create(spec(pairs=6, overlap=Overlap(least=1, most=1)))
+        desks.create(spec(pairs=20, overlap=Overlap(least=1, most=1)))
         desks.invite("ada")
         unanswered = 0
         while True:
@@ -244,11 +257,11 @@ def test_nothing_that_was_given_is_lost_or_doubled_while_a_part_is_away(seed: in
         campaign = desks.until(lambda found: found.state == CAMPAIGN_STATE_PUBLISHED)
         assert sum(world.fate.counts[fault] for fault in AWAY[away]) > 0
         assert (unanswered > 0) == (away == "database")
-        assert campaign.judgements == 6
+        assert campaign.judgements == 20
         world.fate.calm = True
         own = desks.call("/annotation/{campaign}/own.json", "ada", campaign="a")["judgements"]
-        assert len({each["pair"] for each in own}) == len(own) == 6
-        assert sum(each.judged for each in desks.facts(JudgementsAccepted)) == 6
+        assert len({each["pair"] for each in own}) == len(own) == 20
+        assert sum(each.judged for each in desks.facts(JudgementsAccepted)) == 20
 
 
 def test_a_campaign_of_one_annotator_is_published_and_says_that_nothing_is_identified(desks: Desks) -> None:

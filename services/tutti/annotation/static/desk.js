@@ -405,7 +405,7 @@ class Desk {
     $("progress").textContent =
       state === "qualifying" && qualification
         ? say("qualifyingProgress", { answered: Math.min(qualification.answered + fresh, qualification.of), of: qualification.of })
-        : say("progress", { done: done + fresh, target });
+        : say("progress", { done: done + fresh, target: Math.max(target, done + fresh) });
     $("minutes").textContent = say("minutes", { minutes: this.watch.minutes });
     const count = waiting.length;
     const { trouble, words } = this.sender;
