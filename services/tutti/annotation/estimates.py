@@ -148,7 +148,7 @@ class Estimates:
     def _keep(self, unit: Unit, campaign: str, newest: int, seconds: float, body: str) -> None:
         last = self._last(unit, campaign)
         made = LiveFit(last.number + 1 if last else 1, micros(unit.now), newest, seconds, body)
-        statement = upsert(unit.tx, self._table).values(campaign=campaign, **asdict(made))
+        statement = upsert(self._table, unit.tx.skip_locked).values(campaign=campaign, **asdict(made))
         unit.tx.execute(statement.on_conflict_do_update(index_elements=["campaign"], set_=asdict(made)))
 
 

@@ -242,9 +242,7 @@ class Rows:
             "expires_at": expires_at,
             "judgement": "",
         }
-        again = {name: row[name] for name in ("place", "state", "expires_at")}
-        made = upsert(unit.tx, self.tables.assignments).values(row)
-        unit.tx.execute(made.on_conflict_do_update(index_elements=["campaign", "annotator", "pair"], set_=again))
+        unit.tx.execute(_given(self.tables.assignments, unit.tx.skip_locked), row)
         self._count(unit, annotator.campaign, pair, given=1)
 
     def renew(self, unit: Unit, annotator: Annotator, expires_at: int) -> None:
@@ -443,6 +441,13 @@ class Rows:
         if given or judged:
             values = {"of": campaign, "wanted": pair.id, "more_given": given, "more_judged": judged}
             unit.tx.execute(_counted(self.tables.pairs), values)
+
+
+@prepared
+def _given(table: Table, postgres: bool) -> Any:
+    made = upsert(table, postgres)
+    again = {name: made.excluded[name] for name in ("place", "state", "expires_at")}
+    return made.on_conflict_do_update(index_elements=["campaign", "annotator", "pair"], set_=again)
 
 
 @prepared

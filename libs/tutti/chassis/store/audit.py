@@ -90,7 +90,7 @@ def refused(
         row["fold"] = _fold(row)
     table = unit.tables.audit
     counted = (
-        upsert(unit.tx, table)
+        upsert(table, unit.tx.skip_locked)
         .values(row)
         .on_conflict_do_update(index_elements=[table.c.fold], set_={"times": table.c.times + times})
     )

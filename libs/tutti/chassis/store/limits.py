@@ -48,7 +48,7 @@ class Limits:
         begins = case((table.c.arrival > now, table.c.arrival), else_=now)
         conforms = begins + interval - now <= limit.burst * interval
         charged = (
-            upsert(unit.tx, table)
+            upsert(table, unit.tx.skip_locked)
             .values(key=key, arrival=now + interval)
             .on_conflict_do_update(index_elements=[table.c.key], set_={"arrival": begins + interval}, where=conforms)
             .returning(table.c.arrival)

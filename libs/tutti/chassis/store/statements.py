@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from sqlalchemy import ColumnElement, Executable, Table, any_, bindparam
 from sqlalchemy.dialects import postgresql
 
-from tutti.backbone.database import Transaction
 from tutti.native.deferred import deferred
 
 if TYPE_CHECKING:
@@ -45,6 +44,9 @@ def among(column: ColumnElement[Any], name: str, arrays: bool) -> ColumnElement[
     return column.in_(bindparam(name, expanding=True))
 
 
-def upsert(tx: Transaction, table: Table) -> Any:
-    """Return an INSERT that can be given ON CONFLICT, which SQLAlchemy has for each dialect alone."""
-    return (postgresql.insert if tx.skip_locked else sqlite.insert)(table)
+def upsert(table: Table, postgres: bool) -> Any:
+    """Return an INSERT that can be given ON CONFLICT, which SQLAlchemy has for each dialect alone.
+
+    `postgres`: for Postgres (`Transaction.skip_locked`), else for SQLite.
+    """
+    return (postgresql.insert if postgres else sqlite.insert)(table)
