@@ -788,7 +788,7 @@ def test_an_owner_leaves_a_flagged_pair_out_and_counts_it_again(
     expect(decided).to_be_visible()
     assert owner.violations() == []
     owner.page.get_by_role("link", name="Back to the campaign").click()
-    expect(owner.page.get_by_text("1 of them you left out")).to_be_visible()
+    expect(owner.page.get_by_text("1 you left out")).to_be_visible()
     expect(owner.page.get_by_text("of 3 wanted")).to_be_visible()
     owner.page.get_by_role("link", name="Pairs to look at").click()
     owner.page.get_by_role("button", name="Count its judgements").click()

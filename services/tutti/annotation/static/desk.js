@@ -402,8 +402,10 @@ class Desk {
     const { state, done = 0, target = 0, qualification } = this.standing ?? {};
     const waiting = this.outbox.all();
     const fresh = waiting.filter((each) => !each.supersedes).length;
-    $("progress").textContent =
-      state === "qualifying" && qualification
+    const qualifies = state === "qualifying" && qualification;
+    $("progress").textContent = !this.standing
+      ? say("loading")
+      : qualifies
         ? say("qualifyingProgress", { answered: Math.min(qualification.answered + fresh, qualification.of), of: qualification.of })
         : say("progress", { done: done + fresh, target: Math.max(target, done + fresh) });
     $("minutes").textContent = say("minutes", { minutes: this.watch.minutes });
