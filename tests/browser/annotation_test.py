@@ -234,6 +234,7 @@ def test_a_pair_is_skipped_flagged_or_commented_with_words(
     before = ada.shown()
     ada.page.keyboard.press("s")
     ada.page.get_by_label("I lack the knowledge").check()
+    assert ada.tab.violations() == []
     ada.page.keyboard.press("Enter")
     ada.next_after(before)
     before = ada.shown()
@@ -241,12 +242,14 @@ def test_a_pair_is_skipped_flagged_or_commented_with_words(
     flag = ada.page.get_by_role("button", name="Flag this pair")
     flag.click()
     expect(ada.page.locator("#dialog")).to_be_visible()  # no reason is chosen for the annotator
+    assert ada.tab.violations() == []
     ada.page.get_by_label("Harmful content").check()
     flag.click()
     ada.next_after(before)
     ada.shown()
     ada.page.keyboard.press("c")
     ada.page.get_by_role("textbox").fill("1 2 3: both are long")
+    assert ada.tab.violations() == []
     ada.page.keyboard.press("Control+Enter")
     ada.judge("3")
     ada.saved()
@@ -311,11 +314,13 @@ def test_dialogs_differences_and_pause_are_reached_by_keys(
         ada.page.keyboard.press("Escape")
     ada.page.keyboard.press("d")
     expect(ada.page.locator("#left mark")).not_to_have_count(0)
+    assert ada.tab.violations() == []
     ada.page.keyboard.press("d")
     expect(ada.page.locator("#left mark, #right mark")).to_have_count(0)
     before = ada.shown()
     ada.page.keyboard.press("p")
     expect(ada.page.get_by_role("heading", name="Paused")).to_be_visible()
+    assert ada.tab.violations() == []
     ada.page.keyboard.press("1")
     ada.page.keyboard.press("p")
     assert ada.shown() == before
@@ -332,6 +337,7 @@ def test_the_qualification_explains_each_answer_and_then_pairs_follow(
     for key, title in (("1", "That was not right"), ("3", "That was right"), ("3", "That was right")):
         ada.judge(key)
         expect(ada.page.get_by_role("heading", name=title)).to_be_visible()
+        assert ada.tab.violations() == []
         ada.page.keyboard.press("Enter")
         ada.shown()
     expect(ada.page.locator("#notice")).to_have_text("You have qualified. The next pairs count.")
@@ -353,6 +359,7 @@ def test_who_did_not_qualify_is_told_and_takes_the_qualification_again_when_the_
         ada.page.wait_for_function("() => document.getElementById('panel-go').hidden")
     expect(ada.page.get_by_role("heading", name="You get no more pairs")).to_be_visible()
     expect(ada.page.get_by_text("the owner of the campaign can let you take it again")).to_be_visible()
+    assert ada.tab.violations() == []
     with connect(server.data_dir) as client:
         request = RequalifyAnnotatorRequest(request_id="r", campaign="campaigns/failed", key="a000")
         client.annotation.RequalifyAnnotator(request)
@@ -747,6 +754,7 @@ def test_who_was_retracted_objects(server: CampaignServer, annotate: Callable[..
         client.annotation.RetractAnnotator(request)
     ada = annotate("ada", "objecting")
     expect(ada.page.locator("#panel")).to_contain_text("answered without reading")
+    assert ada.tab.violations() == []
     ada.page.locator("#panel").get_by_role("button", name="Write to the owner").click()
     ada.page.get_by_role("textbox").fill("I read every answer.")
     ada.page.keyboard.press("Control+Enter")
@@ -892,6 +900,7 @@ def test_the_desk_opens_without_the_server_and_what_is_judged_then_arrives_once(
             ada.page.reload()
             judged.append(ada.judge("2"))
         expect(ada.page.locator("#saved")).to_have_text("offline, 2 waiting")
+        assert ada.tab.violations() == []
         server.start()
         ada.saved()
         kept = judgements(server, "offline")
@@ -975,6 +984,7 @@ def test_who_is_done_is_shown_a_code_that_the_owner_knows(
     ada.saved()
     shown = ada.page.get_by_text(re.compile(r"Your completion code: [A-Z2-9]{10}$"))
     expect(shown).to_be_visible(timeout=60_000)
+    assert ada.tab.violations() == []
     with connect(server.data_dir) as client:
         [listed] = client.annotation.ListAnnotators(ListAnnotatorsRequest(campaign="campaigns/done")).annotators
     assert str(shown.text_content()).endswith(listed.completion_code)
