@@ -1,17 +1,16 @@
 """`make assistant` in a fresh clone: time, memory, what is reused, and the same digests in a second data directory.
 
-Everything from the toy language to the signed releases is made twice. The packages come from a cache that is warm
-(`make setup` is told apart). With --quick a few steps of everything, which shows that this works, and no more.
+All stages, from the toy language to the signed releases, run in both directories. The time of `make setup`, from a warm
+package cache, is given separately. With --quick, each stage has few steps: this checks the benchmark, not the models.
 """
 
 from typing import Any
 
-from benchmarks.clone import Clone, Done, clone, stages_run
+from benchmarks.clone import Clone, Done, Goals, clone, measured, stages_run
 from benchmarks.program import WentWrong, main
-from benchmarks.table import Row, at_least, at_most
+from benchmarks.table import Row, at_least
 
-GOAL_SECONDS = 600.0
-GOAL_AGAIN_SECONDS = 20.0
+GOALS = Goals(seconds=600.0, again_seconds=20.0)
 DATA_DIR, ELSEWHERE = ".tutti", ".tutti-elsewhere"
 QUICK = (
     "train.steps=2",
@@ -33,7 +32,7 @@ def measure(quick: bool) -> list[Row]:
         shown, elsewhere = _run(here, quick, DATA_DIR), _run(here, quick, ELSEWHERE)
         if repeated := stages_run(shown):
             raise WentWrong(f"the third time these stages ran: {repeated}; expected none")
-    return [*_measured(setup, first, again), _same(_digests(shown), _digests(elsewhere))]
+    return [*measured("make assistant", GOALS, setup, first, again), _same(_digests(shown), _digests(elsewhere))]
 
 
 def _first(here: Clone, quick: bool) -> Done:
@@ -54,33 +53,8 @@ def _carried_out(here: Clone, quick: bool, data_dir: str, *more: str) -> Done:
 
 
 def _digests(summary: Any) -> dict[str, str]:
-    """What each stage made: its content digest, by name."""
+    """The content digest of the result of each stage, by name."""
     return {stage["name"]: stage["content_digest"] for stage in summary["run"]["stages"]}
-
-
-def _measured(setup: Done, first: Done, again: Done) -> list[Row]:
-    return [
-        Row(
-            what="make assistant in a fresh clone",
-            unit="s",
-            ours=first.seconds,
-            goal=at_most(GOAL_SECONDS),
-            note=f"make setup before it took {setup.seconds:.0f} s from the package cache",
-        ),
-        Row(
-            what="make assistant again",
-            unit="s",
-            ours=again.seconds,
-            goal=at_most(GOAL_AGAIN_SECONDS),
-            note="every stage is reused",
-        ),
-        Row(
-            what="memory of make assistant, the most",
-            unit="MiB",
-            ours=max(first.peak_mib, again.peak_mib),
-            note="sum of PSS over all its processes, in samples a second apart",
-        ),
-    ]
 
 
 def _same(shown: dict[str, str], elsewhere: dict[str, str]) -> Row:

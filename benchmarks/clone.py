@@ -19,6 +19,7 @@ import psutil
 
 from benchmarks.platforms import pss
 from benchmarks.program import ROOT, WentWrong, scratch
+from benchmarks.table import Row, at_most
 
 SAMPLE_SECONDS = 1.0
 LIMIT_SECONDS = 1800.0
@@ -103,6 +104,42 @@ def checkpoints(summary: Any) -> dict[int, str]:
 def stages_run(summary: Any) -> list[str]:
     """The stages in the JSON of a run that were not reused, in order."""
     return [stage["name"] for stage in summary["run"]["stages"] if not stage["reused"]]
+
+
+@dataclass(frozen=True)
+class Goals:
+    """The most that a command of the README may take; `mib` is None where its memory has no goal."""
+
+    seconds: float
+    again_seconds: float
+    mib: float | None = None
+
+
+def measured(command: str, goals: Goals, setup: Done, first: Done, again: Done) -> list[Row]:
+    """Rows of a command of the README that was run twice in a fresh clone."""
+    return [
+        Row(
+            what=f"{command} in a fresh clone",
+            unit="s",
+            ours=first.seconds,
+            goal=at_most(goals.seconds),
+            note=f"make setup before it took {setup.seconds:.0f} s from the package cache",
+        ),
+        Row(
+            what=f"{command} again",
+            unit="s",
+            ours=again.seconds,
+            goal=at_most(goals.again_seconds),
+            note="every stage is reused",
+        ),
+        Row(
+            what=f"memory of {command}, the most",
+            unit="MiB",
+            ours=max(first.peak_mib, again.peak_mib),
+            goal=None if goals.mib is None else at_most(goals.mib),
+            note="sum of PSS over all its processes, in samples a second apart",
+        ),
+    ]
 
 
 class _Watch(threading.Thread):

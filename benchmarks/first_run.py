@@ -8,14 +8,12 @@ with other steps, and with blobs deleted. The packages come from a cache that is
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.clone import Clone, Done, checkpoints, clone, stages_run
+from benchmarks.clone import Clone, Done, Goals, checkpoints, clone, measured, stages_run
 from benchmarks.pairs import bootstrap
 from benchmarks.program import WentWrong, main
-from benchmarks.table import Row, at_least, at_most, ratio_at_most
+from benchmarks.table import Row, at_least, ratio_at_most
 
-GOAL_SECONDS = 480.0
-GOAL_AGAIN_SECONDS = 20.0
-GOAL_MIB = 2.5 * 1024
+GOALS = Goals(seconds=480.0, again_seconds=20.0, mib=2.5 * 1024)
 GOAL_OF_BIGRAM = 0.9
 DATA_DIR, ELSEWHERE, ALONE = ".tutti", ".tutti-elsewhere", ".tutti-alone"
 OTHER_STEPS = 50
@@ -80,7 +78,7 @@ def measure(quick: bool) -> list[Row]:
             _expect([stage], found, f"without {pattern}")
             if checkpoints(found) != states:
                 raise WentWrong(f"without {pattern} the states are others: {checkpoints(found)}")
-    return [*_measured(setup, first, again), *_found(shown, checkpoints(elsewhere))]
+    return [*measured("make run", GOALS, setup, first, again), *_found(shown, checkpoints(elsewhere))]
 
 
 def _expect(stages: list[str], summary: Any, when: str) -> None:
@@ -96,32 +94,6 @@ def _expect_same(shown: Any, other: Any) -> None:
     ):
         if seen != expected:
             raise WentWrong(f"in another data directory the {what} is {seen}, expected {expected}")
-
-
-def _measured(setup: Done, first: Done, again: Done) -> list[Row]:
-    return [
-        Row(
-            what="make run in a fresh clone",
-            unit="s",
-            ours=first.seconds,
-            goal=at_most(GOAL_SECONDS),
-            note=f"make setup before it took {setup.seconds:.0f} s from the package cache",
-        ),
-        Row(
-            what="make run again",
-            unit="s",
-            ours=again.seconds,
-            goal=at_most(GOAL_AGAIN_SECONDS),
-            note="every stage is reused",
-        ),
-        Row(
-            what="memory of make run, the most",
-            unit="MiB",
-            ours=max(first.peak_mib, again.peak_mib),
-            goal=at_most(GOAL_MIB),
-            note="sum of PSS over all its processes, in samples a second apart",
-        ),
-    ]
 
 
 def _found(shown: Any, elsewhere: dict[int, str]) -> list[Row]:
