@@ -12,6 +12,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +35,9 @@ class Command:
     marks: tuple[str, ...] = ()
 
     def kept(self, output: str) -> list[str]:
-        """The lines for the record."""
+        """The lines for the record, none of which names a folder of this machine."""
         lines = [line for line in output.splitlines() if not self.marks or any(mark in line for mark in self.marks)]
-        return lines[-KEPT_LINES:]
+        return [without_folders(line) for line in lines[-KEPT_LINES:]]
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,17 @@ def carry_out(command: Command, *, seconds: float) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def without_folders(line: str) -> str:
+    """The line, where the folders of this clone, of temporary files and of the user are written as `.`, `tmp`, `~`."""
+    for folder, name in ((ROOT, "."), (Path(tempfile.gettempdir()), "tmp"), (Path.home(), "~")):
+        line = line.replace(str(folder), name)
+    return line
+
+
 def wrong(output: str) -> list[str]:
     """What pytest says of assertions that failed, in its own lines."""
-    return [line for line in output.splitlines() if line.startswith(("E ", "FAILED ", "ERROR "))][:WRONG_LINES]
+    lines = [line for line in output.splitlines() if line.startswith(("E ", "FAILED ", "ERROR "))]
+    return [without_folders(line) for line in lines[:WRONG_LINES]]
 
 
 def run(number: int, row: Row) -> int:
