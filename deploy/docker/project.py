@@ -72,12 +72,12 @@ class Project:
             environment={**self.engine.environment, **settings},
         )
 
-    def up(self) -> float:
+    def up(self, *options: str) -> float:
         """The seconds until everything is healthy. Raises TrialError."""
         began = time.monotonic()
         scales = [word for name in self.single for word in ("--scale", f"{name}=1")]
         seconds = REPLICATED_UP_SECONDS if REPLICAS in self.layers else UP_SECONDS
-        self.compose("up", "-d", "--wait", *scales, seconds=seconds)
+        self.compose("up", "-d", "--wait", *options, *scales, seconds=seconds)
         took = time.monotonic() - began
         self.token = self.compose("run", "--rm", "-T", "--no-deps", "token").strip()
         if "tls" in self.layers:

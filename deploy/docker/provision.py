@@ -52,6 +52,12 @@ CONNECTIONS = 4  # of each process to Postgres, at most; each costs the server 2
 RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views, topics and blobs
 MADE = "made.json"  # every secret, in a folder of its own
+LASTING = (
+    "postgres",
+    "standby",
+    "s3_access",
+    "s3_secret",
+)  # of administrators: fixed at the first start
 NODES = "nodes.json"  # those whose agents have a key of the blob store
 AGENT = agent("")  # how the names of agents begin
 TOPICS, BLOBS = (Path(__file__).with_name(f"{name}.json") for name in ("topics", "blobs"))
@@ -89,7 +95,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             settings["lifecycle"] = {"start_seconds": START_SECONDS}
         files = {"tutti.toml": to_toml(settings)}
         if name in services or name == "operator":
-            files["tokens"] = tokens.text()
+            files["tokens"] = (tokens if name == "operator" else tokens.for_service()).text()
         elif is_agent:
             files["tokens"] = f"{Role.AGENT.value} {tokens.for_node(name.removeprefix(AGENT))}\n"
             settings["trainer"] = {"address": name}
@@ -220,6 +226,15 @@ def _made(volume: Path, services: Sequence[str], agents: Sequence[str]) -> dict[
     return new
 
 
+def rotate(volume: Path) -> int:
+    """Forget every token, password and key but `LASTING`, so that `provide` makes others; their number."""
+    path = volume / "made" / MADE
+    old: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    kept = {name: old[name] for name in LASTING if name in old}
+    _write(path, json.dumps(kept), os.getuid())
+    return len(old) - len(kept)
+
+
 def to_toml(settings: Mapping[str, Mapping[str, str | int]]) -> str:
     """Settings as TOML."""
     lines = ["# Written at every start by provision.py; settings of yours go into the environment (TUTTI_...)."]
@@ -242,6 +257,8 @@ def main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["secrets", volume, *users]:
             provide(Path(volume), {name: int(user) for name, _, user in (each.partition("=") for each in users)})
+        case ["rotate", volume]:
+            print(f"{rotate(Path(volume))} secrets will be made anew: docker compose up -d --wait --force-recreate")
         case ["roles", volume]:
             roles(Path(volume))
         case ["topics", volume, broker]:

@@ -63,6 +63,13 @@ def tokens(every: Tokens, nodes: Sequence[str], folder: Path) -> dict[str, Path]
     return files
 
 
+def verifying(every: Tokens, folder: Path) -> Path:
+    """Return the file of the tokens of all services: with it none of them can act as a person, or as an agent."""
+    file = folder / "services.tokens"
+    write_secret(file, every.for_service().text())
+    return file
+
+
 def reading(admin_url: str, record: Path) -> str:
     """Return the blob URL of the reader, whose key `keys` made."""
     return _urls(admin_url, {READER: json.loads(record.read_text())[READER]})[READER]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from accounts import keys, roles, tokens, users
+from accounts import keys, roles, tokens, users, verifying
 from processes import Process, ServerError
 from roster import Kept, write_kept
 from servers import Stack
@@ -77,7 +77,7 @@ def children(
     logs_of = users(urls["kafka"], services, servers / "users.json")
     nodes = [chr(ord("a") + index) for index in range(agents)]
     blobs_of = keys(urls["s3"], servers / "s3", servers / "keys.json", nodes)
-    tokens_of = tokens(data_dir.tokens(), nodes, servers)
+    tokens_of, of_services = tokens(data_dir.tokens(), nodes, servers), verifying(data_dir.tokens(), servers)
     connections = (
         {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // len(replicas(copies, copied)))}
     )
@@ -90,6 +90,7 @@ def children(
                 "TUTTI_BLOBS__URL": blobs_of[service],
                 "TUTTI_LOG__URL": logs_of[service],
                 "TUTTI_DATABASE__URL": databases[service],
+                "TUTTI_RPC__TOKENS": str(of_services),
             },
         )
         for service, copy in replicas(copies, copied)

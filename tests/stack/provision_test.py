@@ -12,7 +12,7 @@ import pytest
 
 from tutti.chassis.config.datadir import NotUsable, tokens_at
 from tutti.chassis.config.settings import installed_services, load
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.auth import HELD, Role
 from tutti.chassis.identity.certificates import hosts_of, read_certificates, read_pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +77,32 @@ def test_an_agent_gets_no_token_but_that_of_its_node(provision: ModuleType, tmp_
     assert secret == every.door_secret
     told = [path.parent.name for path in tmp_path.rglob("*") if path.is_file() and secret in path.read_text()]
     assert told == ["door"]
+
+
+def test_a_service_gets_no_token_but_its_own(provision: ModuleType, tmp_path: Path) -> None:
+    provision.provide(tmp_path, USERS)
+    every = tokens_at(tmp_path / "operator" / "tokens")
+    for name in installed_services():
+        found = "".join(file.read_text() for file in (tmp_path / name).iterdir())
+        assert [role for role in HELD if every.of(role) in found] == [Role.SERVICE]
+        known = tokens_at(tmp_path / name / "tokens")
+        assert known.role_of(every.of(Role.OPERATOR)) is Role.OPERATOR
+        assert known.node_of(every.for_node("a")) == "a"
+
+
+def test_rotated_secrets_are_all_others_but_those_of_the_servers_administrators(
+    provision: ModuleType, tmp_path: Path
+) -> None:
+    def made() -> dict[str, str]:
+        found: dict[str, str] = json.loads((tmp_path / "made" / "made.json").read_text())
+        return found
+
+    provision.provide(tmp_path, USERS)
+    old, token = made(), tokens_at(tmp_path / "operator" / "tokens").of(Role.OPERATOR)
+    assert provision.rotate(tmp_path) == len(old) - len(provision.LASTING)
+    provision.provide(tmp_path, USERS)
+    assert {name for name, secret in made().items() if old[name] == secret} == {*provision.LASTING}
+    assert tokens_at(tmp_path / "ingest" / "tokens").role_of(token) is None
 
 
 def test_each_agent_has_a_key_of_its_own_that_a_later_call_keeps(provision: ModuleType, tmp_path: Path) -> None:

@@ -13,7 +13,17 @@ from tutti.cli.app import COMMANDS, build, tutti
 
 
 def test_no_command_waits_for_what_only_others_need() -> None:
-    heavy = ("sqlalchemy", "pydantic", "jinja2", "rich", "numpy", "pyarrow", "torch", "Crypto", "prometheus_client")
+    heavy = (
+        "sqlalchemy",
+        "pydantic",
+        "jinja2",
+        "rich",
+        "numpy",
+        "pyarrow",
+        "torch",
+        "cryptography",
+        "prometheus_client",
+    )
     code = (
         f"import sys, tutti.cli.app; tutti.cli.app.build(); print([name for name in {heavy!r} if name in sys.modules])"
     )

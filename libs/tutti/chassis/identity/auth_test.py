@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.chassis.identity.auth import HELD, Role, Tokens
+from tutti.chassis.identity.auth import HELD, PEOPLE, Role, Tokens
 
 TOKENS = Tokens.random()
 
@@ -20,6 +20,7 @@ def test_the_token_of_a_node_is_good_for_that_node_and_has_no_role_of_its_own() 
     assert TOKENS.node_of(token) == "gpu-7.rack_1"
     assert TOKENS.role_of(token) is None
     assert Tokens.random().node_of(token) is None
+    assert Tokens.random().for_service().node_of(token) is None
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,30 @@ def test_the_token_of_a_node_is_good_for_that_node_and_has_no_role_of_its_own() 
 )
 def test_a_token_that_was_not_made_for_a_node_is_none(forged: str) -> None:
     assert TOKENS.node_of(forged) is None
+
+
+def test_a_service_knows_whose_a_token_is_without_having_it() -> None:
+    file = TOKENS.for_service().text()
+    known = Tokens.parse(file)
+    assert [known.role_of(TOKENS.of(role)) for role in PEOPLE] == [*PEOPLE]
+    assert known.of(Role.SERVICE) == TOKENS.of(Role.SERVICE)
+    assert known.door_secret == TOKENS.door_secret
+    assert known.node_of(TOKENS.for_node("a")) == "a"
+    assert not [role for role in HELD if role is not Role.SERVICE and TOKENS.of(role) in file]
+
+
+@pytest.mark.parametrize("role", [role for role in HELD if role is not Role.SERVICE])
+def test_what_a_service_has_of_others_is_no_token(role: Role) -> None:
+    known = TOKENS.for_service()
+    (line,) = [line for line in known.text().splitlines() if line.startswith(f"{role.value} ")]
+    word = line.partition(" ")[2]
+    for given in (word, word.partition(":")[2]):
+        assert known.role_of(given) is None
+        assert TOKENS.role_of(given) is None
+    with pytest.raises(ValueError, match=f"the token of the role {role.value} is not here"):
+        known.of(role)
+
+
+def test_a_service_makes_no_token_of_a_node() -> None:
+    with pytest.raises(ValueError, match="the token of the role agent is not here"):
+        TOKENS.for_service().for_node("a")

@@ -4,7 +4,6 @@ Promises: equal statements have equal signatures by one key; what is signed says
 cannot be used for anything else.
 """
 
-import functools
 from typing import Any
 
 SEED_BYTES = 32
@@ -18,33 +17,31 @@ class SigningKey:
 
     def __init__(self, seed: bytes) -> None:
         """`seed` is the private key, 32 random bytes."""
-        ecc, self._eddsa = _ed25519()
-        self._key = ecc.construct(curve="Ed25519", seed=seed)
-        self.public = self._key.public_key().export_key(format="raw").hex()
+        self._key = _ed25519().Ed25519PrivateKey.from_private_bytes(seed)
+        self.public = str(self._key.public_key().public_bytes_raw().hex())
 
     def sign(self, purpose: str, statement: str) -> str:
         """Return the signature of a statement."""
-        return str(self._eddsa.new(self._key, _MODE).sign(_signed(purpose, statement)).hex())
+        return str(self._key.sign(_signed(purpose, statement)).hex())
 
 
 def verifies(purpose: str, statement: str, signature: str, key: str) -> bool:
     """Return true where the signature was made of this statement by the owner of the key."""
-    _, eddsa = _ed25519()
+    from cryptography.exceptions import InvalidSignature
+
     try:
-        public = eddsa.import_public_key(bytes.fromhex(key))
-        eddsa.new(public, _MODE).verify(_signed(purpose, statement), bytes.fromhex(signature))
-    except ValueError:
+        public = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public.verify(bytes.fromhex(signature), _signed(purpose, statement))
+    except (ValueError, InvalidSignature):
         return False
     return True
 
 
-@functools.cache
-def _ed25519() -> tuple[Any, Any]:
-    """The modules of keys and signatures. Slow to import, and needed by few processes."""
-    from Crypto.PublicKey import ECC
-    from Crypto.Signature import eddsa
+def _ed25519() -> Any:
+    """The module of keys. It takes 6 MiB, and few processes need it."""
+    from cryptography.hazmat.primitives.asymmetric import ed25519
 
-    return ECC, eddsa
+    return ed25519
 
 
 def _signed(purpose: str, statement: str) -> bytes:
