@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Column, MetaData, String, Text, insert, select, update
 
+from tutti.chassis.config.roots import Roots
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.store.tables import declare
 from tutti.chassis.store.unit import Unit
@@ -17,7 +18,7 @@ class Paths:
     """`roots`: the folders under which inputs may be; none given: anywhere that this process may read."""
 
     def __init__(self, metadata: MetaData, roots: Sequence[str] = ()) -> None:
-        self._roots = [Path(root).resolve() for root in roots]
+        self._roots = Roots(roots, "ingest.roots")
         self.table = declare(
             "paths",
             metadata,
@@ -27,10 +28,7 @@ class Paths:
 
     def check(self, path: str) -> None:
         """Raise InvalidField unless a request may name this folder; links are followed."""
-        found = folder(path).resolve()
-        if self._roots and not any(found.is_relative_to(root) for root in self._roots):
-            allowed = ", ".join(map(str, self._roots))
-            raise InvalidField("spec.input_path", seen=path, expected=f"a folder under {allowed} (ingest.roots)")
+        self._roots.resolved("spec.input_path", folder(path), "folder")
 
     def keep(self, unit: Unit, ingest: str, path: str) -> None:
         """Record the path of an ingest, or of a crawl its hosts as JSON; the newest one stays."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from tutti.chassis.config.roots import Roots
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
@@ -24,6 +25,7 @@ from tutti.pipeline.earlier import Earlier, origin
 from tutti.pipeline.graph import Node
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.settings import PipelineSettings
 from tutti.pipeline.stages.definition import Folder
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.values import Source, Sources
@@ -37,13 +39,14 @@ Request = CreateRunRequest | CheckRecipeRequest
 class Asked:
     def __init__(self, host: Host, tables: Tables, owners: Owners, earlier: Earlier) -> None:
         self._host, self._tables, self._owners, self._earlier = host, tables, owners, earlier
+        self._roots = Roots(host.settings(PipelineSettings).roots, "pipeline.roots")
 
     def read(self, request: Request, call: Call) -> tuple[Recipe, Sources]:
         """The recipe over the content of its folders, and where these are. Raises InvalidField."""
         if request.again:
             return self._again(request)
         required(request, "recipe")
-        recipe = textfiles.embedded(reading.read(request.recipe, request.overrides), request.directory)
+        recipe = self._embedded(reading.read(request.recipe, request.overrides), request)
         recipe = self._earlier.resolved(self._owners.resolved(recipe))
         sources = {place: read() for place, read in self._inputs(recipe, request, call)}
         for judge in self._owners.judgements(recipe, sources):
@@ -64,8 +67,7 @@ class Asked:
         recipe = recipe or reading.remains(request.recipe, request.overrides)
         if recipe is None:
             return found, []
-        embedded = partial(textfiles.embedded, directory=request.directory)
-        for resolve in (embedded, self._owners.resolved, self._earlier.resolved):
+        for resolve in (partial(self._embedded, request=request), self._owners.resolved, self._earlier.resolved):
             with _kept(found):
                 recipe = resolve(recipe)
         sources: dict[str, Source] = {}
@@ -78,6 +80,9 @@ class Asked:
         with _kept(found):
             self._owners.foreseen(recipe)
         return found, reports(recipe, sources)
+
+    def _embedded(self, recipe: Recipe, request: Request) -> Recipe:
+        return textfiles.embedded(recipe, request.directory, self._roots)
 
     def _inputs(
         self, recipe: Recipe, request: Request, call: Call, most: int = 0

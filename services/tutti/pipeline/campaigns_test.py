@@ -1,5 +1,6 @@
 """Stages that judge answers: a campaign, and the preferences that are fitted to its judgements."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,28 @@ def test_a_file_that_is_too_long_or_no_text_is_refused(world: World) -> None:
         (world.folder / "guideline.md").write_bytes(data)
         with pytest.raises(InvalidField, match=r"stages\.judged\.guideline"):
             create(world)
+
+
+@pytest.mark.parametrize("name", ["../guideline.md", "link.md"])
+def test_a_file_outside_the_roots_is_refused_wherever_its_name_leads(world: World, name: str) -> None:
+    allowed = world.folder / "allowed"
+    allowed.mkdir()
+    (allowed / "link.md").symlink_to(world.folder / "guideline.md")
+    (allowed / "crowd.yaml").write_text(CROWD)
+    world.settings["roots"] = [str(allowed)]
+    world.start()
+    text = TEXT.replace("guideline.md", name)
+    request = CreateRunRequest(recipe=text, directory=str(allowed), validate_only=True)
+    with pytest.raises(InvalidField, match=rf"judged\.guideline: expected a file under {allowed} \(pipeline\.roots\)"):
+        world.api.CreateRun(request, CALL)
+    (allowed / "link.md").unlink()
+    (allowed / "link.md").write_text(GUIDELINE)
+    request.recipe = TEXT.replace("guideline.md", "link.md")
+    assert "Prefer the shorter one." in world.api.CreateRun(request, CALL).run.spec.recipe
+
+
+def test_a_pipe_is_refused_without_waiting_for_its_writer(world: World) -> None:
+    (world.folder / "guideline.md").unlink()
+    os.mkfifo(world.folder / "guideline.md")
+    with pytest.raises(InvalidField, match=r"stages\.judged\.guideline: .*not a regular file"):
+        create(world)

@@ -1,14 +1,14 @@
 """Files of text that a recipe names, such as a guideline: their text becomes part of the recipe that is recorded.
 
-Promises: a run is the same wherever its files were; only small text files are read, and what cannot be read is named by
-the recipe's key.
+Promises: a run is the same wherever its files were; only small text files below the allowed folders are read, and what
+cannot be read is named by the recipe's key.
 """
 
 import os.path
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
+from tutti.chassis.config.roots import Roots, open_regular
 from tutti.chassis.errors import InvalidField
 from tutti.pipeline.crowdpart import CrowdPart, check_crowd
 from tutti.pipeline.recipe import Recipe
@@ -18,21 +18,21 @@ SUFFIXES = (".md", ".txt", ".yaml", ".yml", ".jsonl")
 MOST_BYTES = 16 << 10
 
 
-def embedded(recipe: Recipe, directory: str) -> Recipe:
+def embedded(recipe: Recipe, directory: str, roots: Roots) -> Recipe:
     """The recipe with the text of every file that it and its stages name. Raises InvalidField."""
-    recipe, stages = _with_crowd(recipe, directory), {}
+    recipe, stages = _with_crowd(recipe, directory, roots), {}
     for name, instance in recipe.stages.items():
-        text_of = partial(_text, f"stages.{name}.", directory)
+        text_of = partial(_text, f"stages.{name}.", directory, roots)
         section = definitions()[instance.kind].embedded(instance.section, text_of)
         stages[name] = instance if section is instance.section else replace(instance, section=section)
     return recipe.model_copy(update={"stages": stages}) if stages else recipe
 
 
-def _with_crowd(recipe: Recipe, directory: str) -> Recipe:
+def _with_crowd(recipe: Recipe, directory: str, roots: Roots) -> Recipe:
     """The recipe with the text of its crowd, there and in the stages that take it. Raises InvalidField."""
     if not recipe.crowd:
         return recipe
-    text = _text("", directory, "crowd", recipe.crowd)
+    text = _text("", directory, roots, "crowd", recipe.crowd)
     check_crowd("crowd", text)
 
     def taken(stage: str, crowd: CrowdPart) -> CrowdPart:
@@ -41,7 +41,7 @@ def _with_crowd(recipe: Recipe, directory: str) -> Recipe:
     return recipe.with_named("crowd", taken).model_copy(update={"crowd": text})
 
 
-def _text(above: str, directory: str, key: str, value: str) -> str:
+def _text(above: str, directory: str, roots: Roots, key: str, value: str) -> str:
     """The text of the file that a value names; a value that names none is text already. Raises InvalidField.
 
     `above` is the prefix of the key in the recipe.
@@ -54,7 +54,7 @@ def _text(above: str, directory: str, key: str, value: str) -> str:
             "directory", seen=directory or "nothing", expected=f"an absolute path that {field} ({value!r}) starts from"
         )
     try:
-        with Path(directory, value).open("rb") as file:
+        with open_regular(roots.resolved(field, os.path.join(directory, value), "file")) as file:
             data = file.read(MOST_BYTES + 1)
         text = data.decode()
     except (OSError, ValueError) as error:

@@ -295,6 +295,7 @@ class WorldHost:
     metadata: MetaData
     peers: dict[str, object]
     works: Mapping[str, DataOwner]
+    values: Mapping[str, Any]
     service: str = "pipeline"
     pool: Any = None
 
@@ -302,7 +303,7 @@ class WorldHost:
         return cast(grpc.Channel, Peer(self.peers[service], self.works))
 
     def settings(self, model: type[Any]) -> Any:
-        return model()
+        return model.model_validate(dict(self.values))
 
 
 class Peer:
@@ -366,6 +367,7 @@ class World:
         self.deaf = False
         self.artefact: bytes | None = None  # of the tokenizer that a tokenization trains; else something that is none
         self.tokens = 1  # of the dataset that it makes
+        self.settings: dict[str, Any] = {}  # of the pipeline, from its next start
         self.start()
 
     def start(self) -> None:
@@ -383,7 +385,7 @@ class World:
             "committer": self.train,
         }
         self.host = WorldHost(
-            self.database, self.blobs, self.clock, self.randomness, units, metadata, peers, self.works
+            self.database, self.blobs, self.clock, self.randomness, units, metadata, peers, self.works, self.settings
         )
         self.service = build(self.host)
         self.database.create(metadata)

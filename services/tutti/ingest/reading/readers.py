@@ -8,13 +8,13 @@ Tutti is no text of it; a page that can't be read is a rejection, never the end.
 from __future__ import annotations
 
 import os
-import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.chassis.config.datadir import FOLDERS, is_data_dir
+from tutti.chassis.config.roots import NotRegular, open_regular
 from tutti.ingest.reading.containers import Page, Reader, reader_of
 from tutti.ingest.reading.rejections import Reason, Rejection
 
@@ -169,16 +169,15 @@ def _kept_by_a_platform(path: Path) -> bool:
 
 
 def _read(root: str, entry: _Entry, limits: Limits) -> Page | Container | Rejection:
-    # Not blocking: opening a pipe would wait for its writer for ever.
     try:
         real = os.path.realpath(os.path.join(root, entry.path), strict=True)
-        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened = open_regular(real)
+    except NotRegular:
+        return Rejection(entry.source, Reason.NOT_A_FILE, "expected a regular file")
     except OSError as error:
         return Rejection(entry.source, Reason.UNREADABLE, error.strerror or type(error).__name__)
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            return Rejection(entry.source, Reason.NOT_A_FILE, "expected a regular file")
+    with opened as file:
+        status = os.fstat(file.fileno())
         if (reader := reader_of(entry.source)) is not None:
             return Container(entry.source, Path(real), reader)
         try:
