@@ -133,17 +133,7 @@ class RpcServer:
 
     async def _start(self) -> str:
         self._draining = asyncio.Event()
-        server = grpc.aio.server(
-            options=[
-                ("grpc.so_reuseport", 0),  # or two servers would share a port in silence
-                # Twice the limit reaches us, so that a request that is a little too large is refused in our words.
-                ("grpc.max_receive_message_length", 2 * self._settings.max_message_bytes),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.keepalive_permit_without_calls", 1),
-                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
-                ("grpc.http2.max_ping_strikes", 0),
-            ]
-        )
+        server = grpc.aio.server(options=server_options(self._settings))
         for name, handlers in self._handlers.items():
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
@@ -378,6 +368,20 @@ class RpcServer:
 
         threads = self._readers if method.long else self._threads
         return eventloop.event_loop().run_in_executor(threads, lambda: run(work))
+
+
+def server_options(settings: RpcSettings) -> list[tuple[str, int]]:
+    """The options of every gRPC server."""
+    return [
+        ("grpc.so_reuseport", 0),  # or two servers would share a port in silence
+        # Twice the limit reaches us, so that a request that is a little too large is refused in our words; gRPC refuses
+        # a larger one before it is in memory.
+        ("grpc.max_receive_message_length", 2 * settings.max_message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
+        ("grpc.http2.max_ping_strikes", 0),
+    ]
 
 
 def listening(server: grpc.aio.Server, listen: str, tls: Tls | None) -> int:

@@ -1,8 +1,9 @@
 """The front door: one gRPC address for every service, wherever each runs. `python -m tutti.chassis.runtime.door`.
 
 Promises: a call goes unchanged, with its token and deadline, to the service that owns its method; the door has no
-secret but the one with which it signs the addresses of callers; a question to Admin about the whole platform goes to
-every service, and a service that is away is a finding, not an error; a service that cannot be reached is named.
+secret but the one with which it signs the addresses of callers; it holds no message that is much larger than a service
+accepts; a question to Admin about the whole platform goes to every service, and a service that is away is a finding,
+not an error; a service that cannot be reached is named.
 """
 
 import argparse
@@ -24,14 +25,14 @@ from grpc_health.v1.health import aio as health_aio
 from grpc_status import rpc_status
 
 from tutti.chassis.config.datadir import DEFAULT, DataDir
-from tutti.chassis.config.settings import Settings, SettingsError, installed_services, load
+from tutti.chassis.config.settings import RpcSettings, Settings, SettingsError, installed_services, load
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
 from tutti.chassis.rpc.addresses import FORWARDED, address_of, signed
 from tutti.chassis.rpc.channel import CHANNEL_OPTIONS
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.methods import Method, find_method
 from tutti.chassis.rpc.reflected import reflect
-from tutti.chassis.rpc.server import CannotListen, listening
+from tutti.chassis.rpc.server import CannotListen, listening, server_options
 from tutti.chassis.rpc.tls import Stamp, Tls, explained, tls_of
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
@@ -243,19 +244,10 @@ async def _refuse(context: Context, error: Problem | grpc.aio.AioRpcError) -> No
 class DoorServer:
     """The door's gRPC server, from `start` to `stop`."""
 
-    def __init__(self, addresses: Mapping[str, str], tls: Tls | None = None, secret: str = "") -> None:
+    def __init__(self, addresses: Mapping[str, str], rpc: RpcSettings, tls: Tls | None = None) -> None:
         self._tls = tls
-        self.door, self.health = Door(addresses, tls, secret), health_aio.HealthServicer()
-        self._server = grpc.aio.server(
-            options=[
-                ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", -1),  # each service refuses in its own words
-                ("grpc.max_send_message_length", -1),
-                ("grpc.keepalive_permit_without_calls", 1),
-                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
-                ("grpc.http2.max_ping_strikes", 0),
-            ]
-        )
+        self.door, self.health = Door(addresses, tls, rpc.door_secret), health_aio.HealthServicer()
+        self._server = grpc.aio.server(options=server_options(rpc))
 
     async def start(self, listen: str) -> str:
         """Listen; the address with the port that it got. Raises CannotListen."""
@@ -279,7 +271,7 @@ async def serve(values: Settings, tls: Tls | None, health: HealthFile, pulse: le
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    server = DoorServer(values.services, tls, values.rpc.door_secret)
+    server = DoorServer(values.services, values.rpc, tls)
     address = await server.start(values.rpc.listen)
     log.info("the front door is at %s for %s", address, ", ".join(sorted(values.services)))
     await _look(server.door, server.health, health, pulse, stop)

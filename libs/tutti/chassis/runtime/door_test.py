@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from typing import Any
 
 import grpc
 import pytest
 
+from tutti.chassis.config.settings import RpcSettings
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
@@ -21,6 +23,7 @@ from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 
 NOWHERE = "127.0.0.1:1"
+LIMIT = RpcSettings().max_message_bytes
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,7 @@ def listening(demo: Demo, *, secret: str = "", **others: str) -> Iterator[str]:
     """The address of a door to the demo service and to `others`."""
 
     async def make() -> DoorServer:
-        return DoorServer({"ingest": demo.host.address, **others}, secret=secret)
+        return DoorServer({"ingest": demo.host.address, **others}, RpcSettings(door_secret=secret))
 
     server = eventloop.run(make(), 10)
     try:
@@ -116,6 +119,24 @@ def test_a_service_that_is_away_is_named(demo: Demo) -> None:
             client.scheduler.GetJob(GetRequest(name="jobs/a"), timeout=1.0)
 
 
+@pytest.mark.parametrize(
+    ("service", "nbytes", "words"),
+    [
+        ("ingest.v1.IngestService/GetIngest", LIMIT + 1, f"has {LIMIT + 1} bytes, at most {LIMIT} are accepted"),
+        ("dedup.v1.DedupService/GetDedup", 2 * LIMIT + 1, "larger than max"),
+    ],
+)
+def test_a_message_that_is_too_large_gets_no_further_than_it_must(
+    demo: Demo, service: str, nbytes: int, words: str
+) -> None:
+    token = demo.data_dir.tokens().of(Role.OPERATOR)
+    with listening(demo, dedup=NOWHERE) as address, grpc.insecure_channel(address) as plain:
+        call: Any = plain.unary_unary(f"/tutti.{service}")
+        with pytest.raises(grpc.RpcError, match=words) as caught:
+            call(bytes(nbytes), metadata=(("authorization", f"Bearer {token}"),), timeout=20)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
 def test_what_is_asked_of_all_is_answered_by_all(demo: Demo) -> None:
     with door(demo, dedup=NOWHERE) as client:
         described = {each.name: each.ready for each in client.admin.Describe(DescribeRequest()).services}
@@ -162,4 +183,4 @@ def test_health_is_that_of_the_services(demo: Demo) -> None:
 
 
 async def _made(demo: Demo) -> DoorServer:
-    return DoorServer({"ingest": demo.host.address, "dedup": NOWHERE})
+    return DoorServer({"ingest": demo.host.address, "dedup": NOWHERE}, RpcSettings())
