@@ -4,13 +4,14 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import MetaData
 
-from tutti.backbone import Blobs, SystemRandomness
+from tutti.backbone import Blobs, SystemClock, SystemRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
@@ -20,8 +21,13 @@ from tutti.chassis.backup.restoring import Target, check, restore
 from tutti.chassis.backup.taking import take
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import Settings
-from tutti.chassis.store import stack
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
+from tutti.chassis.store import audit, stack
+from tutti.chassis.store.auditseals import Sealer, Verdict, verify
 from tutti.chassis.store.stack import ForeignStore
+from tutti.chassis.store.tables import tables_of
+from tutti.chassis.store.unit import Units
 
 SERVICES = ("dedup", "scheduler")
 EVENT = (
@@ -77,6 +83,22 @@ def target(home: DataDir, wrap: Callable[[Blobs], Any] = lambda blobs: blobs) ->
         yield Target(wrap(blobs), log, home.database_url, home.path / "db")
 
 
+def audited(home: DataDir, resource: str) -> Verdict:
+    """The audit trail of the scheduler after one more record, which is sealed."""
+    metadata, principal = MetaData(), Principal.of_role(Role.ENGINEER)
+    tables_of(metadata)
+    with (
+        closing(EmbeddedDatabase(home.path / "db" / "scheduler.db")) as database,
+        closing(EmbeddedBlobs(home.path / "blobs")) as blobs,
+    ):
+        units = Units(database, "scheduler", metadata, clock=SystemClock(), randomness=SystemRandomness())
+        units.run(lambda unit: audit.changed(unit, principal, "CancelJob", resource, 2))
+        sealer = Sealer(units, blobs)
+        while sealer.step():
+            pass
+        return verify(units, blobs, timedelta(days=365))
+
+
 def keys(folder: Path) -> set[str]:
     with closing(EmbeddedBlobs(folder)) as blobs:
         return {stat.key for stat in blobs.list("dedup/")}
@@ -99,6 +121,22 @@ def test_blobs_that_come_while_databases_are_copied_are_in_the_archive(platform:
 
     archive = taken(platform, tmp_path / "backup", meanwhile)
     assert keys(archive.blobs) == {f"dedup/clusters/{name}" for name in ("0", "1", "2", "late")}
+
+
+def test_an_audit_trail_that_is_sealed_while_databases_are_copied_holds_after_a_restore(
+    platform: DataDir, tmp_path: Path
+) -> None:
+    def meanwhile(blobs: Blobs) -> None:
+        audited(platform, "jobs/late")
+
+    assert audited(platform, "jobs/a").batches == 1
+    archive = taken(platform, tmp_path / "backup", meanwhile)
+    home = DataDir(tmp_path / "restored")
+    with target(home) as stores:
+        restore(archive, stores, quietly)
+    found = audited(home, "jobs/b")  # with the number in the trail that the late one had
+    assert (found.batches, found.records, found.unsealed, found.problems) == (2, 2, 0, ())
+    assert audited(platform, "jobs/c").batches == 3
 
 
 def test_blobs_that_were_deleted_before_databases_were_copied_are_not(platform: DataDir, tmp_path: Path) -> None:

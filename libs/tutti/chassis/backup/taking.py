@@ -5,9 +5,10 @@ platform is changed; an archive that was not completed has no manifest.
 
 Blobs are written before the rows that name them, and never change. So they are copied twice: most of them before the
 databases, and those that came meanwhile after them. What was deleted before the databases were copied is deleted from
-the archive too. The event log is not copied: each outbox keeps the newest snapshot of each resource and every fact for
-as long as the log would. They wait unsent in the archive, and a restored platform publishes them under the same ids,
-which inboxes know.
+the archive too. Batches of an audit trail that were sealed after the databases were copied are left out: they have
+records that the copies lack, and after a restore other records get their numbers. The event log is not copied: each
+outbox keeps the newest snapshot of each resource and every fact for as long as the log would. They wait unsent in the
+archive, and a restored platform publishes them under the same ids, which inboxes know.
 """
 
 import os
@@ -24,6 +25,7 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing, Stat
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import RealFiles, publish
+from tutti.backbone.owned import AUDIT
 from tutti.chassis.backup.archive import CHECKSUMS, FORMAT, MANIFEST, Archive, BackupError, Manifest, digest_of
 from tutti.chassis.store import stack
 from tutti.chassis.version import VERSION
@@ -86,11 +88,14 @@ def take(blobs: Blobs, copy_databases: Callable[[Path], None], folder: Path, pro
     archive = begin(folder)
     copies = _Copies(blobs, archive)
     copies.add(list(blobs.list("")), progress)
-    copies.keep(list(blobs.list("")))
+    before = list(blobs.list(""))
+    copies.keep(before)
+    sealed = {stat.key for stat in before if stat.key.startswith(AUDIT)}
     began = time.monotonic()
     copy_databases(archive.databases)
     seconds = time.monotonic() - began
-    again = copies.add(list(blobs.list("")), progress)
+    after = [stat for stat in blobs.list("") if stat.key in sealed or not stat.key.startswith(AUDIT)]
+    again = copies.add(after, progress)
     rows, identity = {}, ""
     for file in sorted(archive.databases.iterdir()):
         rows[file.stem], identity = _prepare(file), identity or _identity(file)
