@@ -44,6 +44,7 @@ class Bench:
     pool: Pool = field(default_factory=Inline)
     metadata: MetaData = field(default_factory=MetaData)
     work: Callable[[TaskContext], None] = lambda context: None
+    values: dict[str, Any] = field(default_factory=dict)  # of the settings of the service
     failed: list[str] = field(default_factory=list)
     finished: int = 0
 
@@ -57,7 +58,7 @@ class Bench:
         raise NotImplementedError(service)
 
     def settings(self, model: type[Any]) -> Any:
-        return model()
+        return model.model_validate(self.values)
 
     def worker(self, holder: str = "a") -> TaskWorker:
         return TaskWorker(self, self.kinds, holder=holder, ttl=TTL)

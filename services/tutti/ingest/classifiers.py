@@ -83,14 +83,14 @@ def train(reading: shards.Reading, keeps: str, most_false: float, scratch: Path)
     return Trained(target, lesson.learnt, lesson.held, surveyor.survey().input_digest)
 
 
-def reading_of(spec: ClassifierSpec) -> shards.Reading:
+def reading_of(spec: ClassifierSpec, roots: tuple[str, ...] = ()) -> shards.Reading:
     """Raises InvalidField."""
     path = folder(spec.input_path)
     if not LABEL.fullmatch(spec.keeps):
         raise InvalidField("spec.keeps", seen=spec.keeps or "nothing", expected="the folder of texts that are kept")
     if not 0 < most_false(spec) < 1:
         raise InvalidField("spec.most_false", seen=spec.most_false, expected="a share between 0 and 1")
-    return shards.Reading(path, shards.MAX_FILE_BYTES, 0, spec.text_field or shards.TEXT_FIELD)
+    return shards.Reading(path, shards.MAX_FILE_BYTES, 0, spec.text_field or shards.TEXT_FIELD, roots=roots)
 
 
 def most_false(spec: ClassifierSpec) -> float:
@@ -106,7 +106,7 @@ def work_of(host: Host, paths: Paths) -> Work[Classifier]:
         spec.input_path = host.units.run(lambda unit: paths.find(unit, found.name))
         with tempfile.TemporaryDirectory(prefix="tutti-classifier-") as scratch:
             try:
-                made = context.pool(train, reading_of(spec), spec.keeps, most_false(spec), Path(scratch))
+                made = context.pool(train, reading_of(spec, paths.roots), spec.keeps, most_false(spec), Path(scratch))
             except (InputRootError, Unlearnable) as error:
                 raise WorkFailed(str(error).replace("input.path: ", "the labelled folder: ", 1)) from error
             key, digest = put_file(host.blobs, FOLDER, made.path), file_digest(made.path)

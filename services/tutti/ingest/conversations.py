@@ -167,7 +167,7 @@ def _gathered(
         return context.pool(taken, every, arranged, scratch)
     path = host.units.run(lambda unit: paths.find(unit, found.name))
     try:
-        made = context.pool(gather, folder(path), arranged, scratch)
+        made = context.pool(gather, folder(path), arranged, scratch, paths.roots)
     except InputRootError as error:
         raise WorkFailed(str(error).replace("input.path: ", "path: ", 1)) from error
     _require_the_same(spec, made)

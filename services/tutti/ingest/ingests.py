@@ -36,7 +36,7 @@ from tutti.ingest.settings import IngestSettings
 EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
 
 
-def reading_of(spec: IngestSpec) -> shards.Reading:
+def reading_of(spec: IngestSpec, roots: tuple[str, ...] = ()) -> shards.Reading:
     """The reading parameters of a spec, except for the archives of a crawl. Raises InvalidField."""
     kinds = {kind.value: kind for kind in Personal}
     if unknown := [name for name in spec.mask if name not in kinds]:
@@ -51,7 +51,7 @@ def reading_of(spec: IngestSpec) -> shards.Reading:
     named(spec.classifiers)
     if spec.manifest_key and not spec.input_path:
         return wanted
-    return replace(wanted, root=folder(spec.input_path))
+    return replace(wanted, root=folder(spec.input_path), roots=roots)
 
 
 def work_of(host: Host, paths: Paths, settings: IngestSettings) -> Work[Ingest]:
@@ -63,7 +63,7 @@ def work_of(host: Host, paths: Paths, settings: IngestSettings) -> Work[Ingest]:
         try:
             own, earlier = archives(host.blobs, spec, scratch)
             scored = models(host.blobs, spec.classifiers, scratch)
-            wanted = replace(reading_of(spec), archives=own, earlier=earlier, models=scored)
+            wanted = replace(reading_of(spec, paths.roots), archives=own, earlier=earlier, models=scored)
             ray = settings.ray if spec.engine == RAY else ""
             written = context.pool(shards.write_shards, wanted, scratch, workers, ray)
         except (InputRootError, UnfitNode) as error:

@@ -19,6 +19,7 @@ class Paths:
 
     def __init__(self, metadata: MetaData, roots: Sequence[str] = ()) -> None:
         self._roots = Roots(roots, "ingest.roots")
+        self.roots = self._roots.folders
         self.table = declare(
             "paths",
             metadata,
@@ -27,7 +28,10 @@ class Paths:
         )
 
     def check(self, path: str) -> None:
-        """Raise InvalidField unless a request may name this folder; links are followed."""
+        """Raise InvalidField unless a request may name this folder; links are followed.
+
+        A folder may be replaced later: readers compare it with `roots` when they begin.
+        """
         self._roots.resolved("spec.input_path", folder(path), "folder")
 
     def keep(self, unit: Unit, ingest: str, path: str) -> None:

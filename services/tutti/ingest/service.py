@@ -49,7 +49,7 @@ def build(host: Host) -> Service:
 
     def asked(spec: IngestSpec) -> shards.Reading:
         require_engine(spec.engine, lambda: lacking(settings))
-        reading = ingests.reading_of(spec)
+        reading = ingests.reading_of(spec, paths.roots)
         if spec.input_path:  # archives of a crawl have none
             paths.check(spec.input_path)
         return reading

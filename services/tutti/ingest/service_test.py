@@ -28,11 +28,11 @@ DIGEST = "blake3:" + "0" * 64
 
 
 class World:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.pages = folder / "a-secret-place"
         self.pages.mkdir()
         (self.pages / "a.txt").write_text("one page")
-        self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest")
+        self.bench = Bench(EmbeddedBlobs(folder / "blobs"), service="ingest", values=settings)
         self.service: Service = build(self.bench)
         self.bench.database.create(self.bench.metadata)
         api: Any = self.service.serves[0].api
@@ -86,6 +86,22 @@ def test_the_same_request_is_the_same_ingest_and_another_path_is_refused(world: 
     with pytest.raises(AlreadyExists):
         world.create(world.pages / "elsewhere")
     assert world.work().state == STATE_DONE
+
+
+def test_a_folder_that_became_a_link_out_of_the_roots_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("another page")
+    world = World(tmp_path, roots=[str(tmp_path / "a-secret-place")])
+    (world.pages / "below").mkdir()
+    (world.pages / "below" / "a.txt").write_text("one page")
+    world.create(world.pages / "below")
+    (world.pages / "below").rename(world.pages / "before")
+    (world.pages / "below").symlink_to(tmp_path / "other")
+    failed = world.work()
+    assert failed.state == STATE_FAILED
+    assert failed.reason.endswith("allowed folders; expected a folder in one of ingest.roots")
+    assert "other" not in failed.reason
+    world.bench.database.close()
 
 
 def test_what_is_left_out_of_a_folder_is_counted_by_reason(world: World) -> None:

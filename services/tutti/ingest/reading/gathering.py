@@ -90,12 +90,12 @@ class Gathered:
     licences: Mapping[str, int]
 
 
-def gather(root: Path, arranged: Arrangement, scratch: Path) -> Gathered:
-    """Raises InputRootError when there is no such folder or file."""
+def gather(root: Path, arranged: Arrangement, scratch: Path, roots: tuple[str, ...] = ()) -> Gathered:
+    """Raises InputRootError when there is no such folder or file, or none in one of the `roots`."""
     tally, surveyor = Tally(), shards.Surveyor()
 
     def read() -> Iterator[Read]:
-        for file in shards.files(shards.Reading(root, shards.MAX_FILE_BYTES, 0)):
+        for file in shards.files(shards.Reading(root, shards.MAX_FILE_BYTES, 0, roots=roots)):
             surveyor.see(file)
             yield from _conversations(file, tally, arranged.licences)
 

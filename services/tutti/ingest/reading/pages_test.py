@@ -24,8 +24,8 @@ PAGE = (
 )
 
 
-def read(root: Path, **limits: int) -> dict[str, bytes | Reason]:
-    found = list(read_folder(root, Limits(**limits)))
+def read(root: Path, max_file_bytes: int = 1 << 20) -> dict[str, bytes | Reason]:
+    found = list(read_folder(root, Limits(max_file_bytes)))
     assert not any(isinstance(item, Container) for item in found)
     return {item.path: item.data if isinstance(item, Page) else item.reason for item in found}  # type: ignore[union-attr]
 
@@ -153,6 +153,20 @@ def test_what_is_no_page_has_a_reason(tmp_path: Path) -> None:
         "\u00e9.txt": b"one",
         ascii("\u00e9.txt"): Reason.NAME_TAKEN,
     }
+
+
+def test_a_file_that_became_a_link_out_of_the_folder_while_it_was_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "pages").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "pages" / name).write_text(name)
+    found = read_folder(tmp_path / "pages")
+    assert next(found) == Page("a.txt", b"a.txt")
+    (tmp_path / "pages" / "b.txt").unlink()
+    (tmp_path / "pages" / "b.txt").symlink_to(tmp_path / "secret")
+    (item,) = found
+    assert isinstance(item, Rejection)
+    assert item.reason is Reason.LINK_OUTSIDE
 
 
 def test_the_reason_never_names_the_machine(tmp_path: Path) -> None:

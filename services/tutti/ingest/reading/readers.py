@@ -1,8 +1,9 @@
 """Readers: a folder, or a file, becomes a sorted stream of pages, and of files that hold many.
 
-The stream depends on names and bytes alone, never on the order in which a file system lists them.  Links to files are
-followed inside the folder and refused outside; a folder inside it is read once, at its own place; a data directory of
-Tutti is no text of it; a page that can't be read is a rejection, never the end.
+The stream depends on names and bytes alone, never on the order in which a file system lists them. Links to files are
+followed inside the folder and refused outside, also where one takes the place of a file while the folder is read; a
+folder inside it is read once, at its own place; a data directory of Tutti is no text of it; a page that can't be read
+is a rejection, never the end.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.chassis.config.datadir import FOLDERS, is_data_dir
-from tutti.chassis.config.roots import NotRegular, open_regular
+from tutti.chassis.config.roots import NotRegular, open_regular, within
 from tutti.ingest.reading.containers import Page, Reader, reader_of
 from tutti.ingest.reading.rejections import Reason, Rejection
+
+LEADS_OUT = "the link leads out of the input folder; copy the file into it"
 
 
 class InputRootError(Exception):
@@ -35,9 +38,10 @@ class InputRootError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a reader; sizes in bytes."""
+    """The limits of a reader; sizes in bytes. The input must be in one of the `roots`, if there are any."""
 
     max_file_bytes: int = 50 << 20
+    roots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,14 @@ class _Folder:
 def read_folder(root: Path, limits: Limits | None = None) -> Iterator[Page | Container | Rejection]:
     """Every file below `root`, by path; of a root that is a file, this file alone, by its name.
 
-    Raises InputRootError when there is neither, and for a folder in which a platform keeps what it makes.
+    Raises InputRootError when there is neither, when it is in none of the roots, and for a folder in which a platform
+    keeps what it makes.
     """
     limits = limits or Limits()
     try:
         real_root = os.path.realpath(root, strict=True)
+        if not within(real_root, limits.roots):
+            raise InputRootError("its links lead out of the allowed folders", "a folder in one of ingest.roots")
         if _kept_by_a_platform(Path(real_root)):
             raise InputRootError("this one a platform writes to, as part of its data directory", "a folder of pages")
         if os.path.isdir(real_root):
@@ -144,10 +151,8 @@ def _visit(
 ) -> _Entry | _Folder | Rejection:
     if entry.is_symlink():
         target = os.path.realpath(entry.path, strict=True)
-        if os.path.commonpath((root, target)) != root:
-            return Rejection(
-                source, Reason.LINK_OUTSIDE, "the link leads out of the input folder; copy the file into it"
-            )
+        if not within(target, (root,)):
+            return Rejection(source, Reason.LINK_OUTSIDE, LEADS_OUT)
     if not entry.is_dir():
         return _Entry(source, path)
     identity = _identity(entry.path)
@@ -171,6 +176,8 @@ def _kept_by_a_platform(path: Path) -> bool:
 def _read(root: str, entry: _Entry, limits: Limits) -> Page | Container | Rejection:
     try:
         real = os.path.realpath(os.path.join(root, entry.path), strict=True)
+        if not within(real, (root,)):
+            return Rejection(entry.source, Reason.LINK_OUTSIDE, LEADS_OUT)
         opened = open_regular(real)
     except NotRegular:
         return Rejection(entry.source, Reason.NOT_A_FILE, "expected a regular file")

@@ -55,6 +55,8 @@ class Reading:
     earlier: tuple[Path, ...] = ()
     mask: frozenset[Kind] = frozenset()
     models: measures.Models = ()
+    roots: tuple[str, ...] = ()
+    """Folders one of which `root` must be in when it is read; without any, everything is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def files(reading: Reading) -> Iterator[File]:
     """Raises InputRootError when there is no such folder."""
     found: Iterator[File]
     if reading.root is not None:
-        found = read_folder(reading.root, Limits(max_file_bytes=reading.max_file_bytes))
+        found = read_folder(reading.root, Limits(reading.max_file_bytes, reading.roots))
     else:
         found = itertools.chain.from_iterable(_visited(archive, reading) for archive in reading.archives)
     return itertools.islice(found, reading.limit) if reading.limit else found
