@@ -22,6 +22,8 @@ from tools import migration
 
 from tutti.backbone import migrations
 from tutti.backbone.connect import open_database
+from tutti.backbone.database import Contention, DatabaseUnavailable
+from tutti.backbone.postgres.database import PostgresDatabase
 from tutti.backbone.postgres.roles import ensure_member, ensure_roles
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import eventually
@@ -159,6 +161,40 @@ def test_tables_are_upgraded_as_the_owner_of_their_schema(place: Place, unique: 
         owners = admin.execute("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'ingest'").fetchall()
     assert owners == [(owner,)]
     assert place.revisions() == {"ingest": NEWEST["ingest"], "scheduler": "0001"}
+
+
+@pytest.fixture
+def old(postgres_url: str, unique: str, tmp_path: Path) -> Iterator[tuple[PostgresDatabase, Path]]:
+    """A database with less patience than the upgrade takes that its tables lack."""
+    history = tmp_path / "history"
+    history.mkdir()
+    revision = "revision, down_revision = {!r}, {!r}\n\n\ndef upgrade(op):\n    op.execute({!r})\n"
+    (history / "0001_first.py").write_text(revision.format("0001", None, "CREATE TABLE things (name text)"))
+    with closing(PostgresDatabase(postgres_url, schema=unique, deadline_seconds=0.2)) as database:
+        database.create(MetaData(), history)
+        statement = "ALTER TABLE things ADD column size int; SELECT pg_sleep(2.5)"
+        (history / "0002_slow.py").write_text(revision.format("0002", "0001", statement))
+        yield database, history
+
+
+def test_an_upgrade_may_take_longer_than_any_other_statement(old: tuple[PostgresDatabase, Path]) -> None:
+    database, history = old
+    database.create(MetaData(), history)
+    assert database.run(migrations.held).revision == "0002"
+    with pytest.raises(DatabaseUnavailable, match=r"took more than 0\.2 s"):
+        database.run(lambda tx: tx.execute(text("SELECT pg_sleep(1)")) and None)
+
+
+def test_who_holds_a_lock_that_an_upgrade_needs_is_named(
+    old: tuple[PostgresDatabase, Path], postgres_url: str, unique: str
+) -> None:
+    database, history = old
+    with psycopg.connect(postgres_url) as other:
+        other.execute(f"LOCK TABLE {unique}.things".encode())
+        words = rf"locks there are held by process {other.info.backend_pid} of role {other.info.user}, since"
+        with pytest.raises(Contention, match=words):
+            database.create(MetaData(), history)
+    assert database.run(migrations.held).revision == "0001"
 
 
 @contextmanager

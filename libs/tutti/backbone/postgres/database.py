@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
@@ -34,7 +33,14 @@ from tutti.backbone.database import (
 )
 from tutti.backbone.postgres import views
 from tutti.backbone.postgres.bulk import insert_many
-from tutti.backbone.postgres.connection import NoAnswer, bounded, engine_url, has_several_hosts, place
+from tutti.backbone.postgres.connection import (
+    BoundedConnection,
+    NoAnswer,
+    bounded,
+    engine_url,
+    has_several_hosts,
+    place,
+)
 from tutti.backbone.randomness import Randomness, SystemRandomness
 from tutti.backbone.transactions import (
     Hook,
@@ -50,6 +56,10 @@ MAX_RUNS = 40
 GRACE_SECONDS = 2.0
 HOST_SECONDS = 2
 """To connect to one of several hosts, because one that hangs must leave time for the others."""
+UPGRADE_SECONDS = 6 * 3600.0
+"""For a statement of an upgrade, which may write each of tens of millions of rows, at some thousands a second."""
+CLIENT_CHECK = "10s"
+"""How often the server looks whether the client of an upgrade is there; for one that was killed it would go on."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.1
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
@@ -58,6 +68,14 @@ _IDLE = "25P03"
 _NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
 _DAMAGED = ("XX001", "XX002", "58030")
 """SQLSTATEs of a damaged page, a damaged index, and an I/O error."""
+_HOLDERS = """
+SELECT DISTINCT a.pid, a.usename, a.xact_start AT TIME ZONE 'UTC'
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_class c ON c.oid = l.relation
+WHERE l.granted AND a.pid <> pg_backend_pid() AND a.datname = current_database() AND (
+    c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = :schema)
+    OR (l.locktype = 'advisory' AND l.classid = 0 AND CAST(l.objid AS bigint) = :key))
+ORDER BY a.pid
+"""
 _RESTORE = "what it reads from its disk is damaged: restore it from a backup"
 
 
@@ -72,7 +90,8 @@ class PostgresDatabase:
 
     `deadline_seconds` bounds each wait: for an absent server, for a statement, for a lock, for a free connection. The
     server has `GRACE_SECONDS` more to report a statement or lock that took too long, before it counts as hung. A client
-    that hangs inside a transaction for `deadline_seconds` loses it, and with it the locks that others wait for.
+    that hangs inside a transaction for `deadline_seconds` loses it, and with it the locks that others wait for. Only
+    statements of an upgrade have UPGRADE_SECONDS; its locks have `deadline_seconds` too, and who holds them is named.
     """
 
     def __init__(
@@ -85,6 +104,7 @@ class PostgresDatabase:
         randomness: Randomness | None = None,
     ) -> None:
         self._schema = schema.replace("-", "_")
+        self._lock_key = crc32(self._schema.encode())
         if not _NAME.fullmatch(self._schema):
             raise DatabaseError(f"{schema!r} cannot name a schema: lower case letters, digits and _ are accepted")
         target = engine_url(url)
@@ -120,10 +140,17 @@ class PostgresDatabase:
     def create(self, metadata: MetaData, history: Path | None = None) -> None:
         def work(connection: Connection) -> None:
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
-            withdraw = partial(views.withdraw, connection, self._schema)
-            migrations.bring_up(connection, metadata, history, before=withdraw)
+            migrations.bring_up(connection, metadata, history, before=lambda: self._begin_upgrade(connection))
 
         self._locked(work)
+
+    def _begin_upgrade(self, connection: Connection) -> None:
+        """Give the statements of this transaction their time, and remove the views of what they change."""
+        for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
+            connection.execute(text(f"SET LOCAL {name} = '{UPGRADE_SECONDS:.0f}s'"))
+        connection.execute(text(f"SET LOCAL client_connection_check_interval = '{CLIENT_CHECK}'"))
+        _driver(connection).answer_seconds = UPGRADE_SECONDS + GRACE_SECONDS
+        views.withdraw(connection, self._schema)
 
     def publish(self, readable: Readable) -> None:
         """Let people read rows with SQL, in a schema beside the tables."""
@@ -138,15 +165,34 @@ class PostgresDatabase:
         def once() -> None:
             connection, transaction = self._begin(Isolation.READ_COMMITTED)
             with connection:
+                driver = _driver(connection)
+                usual = driver.answer_seconds
                 try:
-                    key = {"key": crc32(self._schema.encode())}
-                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), key)
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": self._lock_key})
                     work(connection)
                     transaction.commit()
                 except DBAPIError as error:
-                    raise self._translate(error) from error
+                    translated = self._translate(error, driver.answer_seconds - GRACE_SECONDS)
+                    if isinstance(translated, Contention):
+                        transaction.rollback()
+                        translated = Contention(f"{translated}; {self._holders(connection)}")
+                    raise translated from error
+                finally:
+                    driver.answer_seconds = usual
 
         self._until_it_wins(once)
+
+    def _holders(self, connection: Connection) -> str:
+        """The processes that hold locks of the schema now, for messages."""
+        try:
+            rows = connection.execute(text(_HOLDERS), {"schema": self._schema, "key": self._lock_key}).all()
+        except DBAPIError:
+            return "who holds it cannot be seen"
+        named = [
+            f"process {pid} of role {role}" + (f", since {since:%H:%M:%S} UTC" if since else "")
+            for pid, role, since in rows
+        ]
+        return f"locks there are held by {'; '.join(named)}" if named else "nobody holds one any more: try again"
 
     def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T:
         if getattr(self._inside, "transaction", False):
@@ -219,16 +265,16 @@ class PostgresDatabase:
                 raise translated from error
         return result, tx.hooks
 
-    def _translate(self, error: StatementError) -> Exception:
+    def _translate(self, error: StatementError, seconds: float | None = None) -> Exception:
+        """`seconds` is the limit of a statement, if it is not the usual one."""
         if isinstance(error, UnicodeDecodeError):
             return error
         state = getattr(error.orig, "sqlstate", None) or ""
         if isinstance(error.orig, NoAnswer):
             return DatabaseUnavailable(f"{self._where}: {error.orig}")
         if state == _TOO_SLOW:
-            return DatabaseUnavailable(
-                f"{self._where}: a statement took more than {self._deadline_seconds:g} s; nothing was written"
-            )
+            limit = seconds or self._deadline_seconds
+            return DatabaseUnavailable(f"{self._where}: a statement took more than {limit:g} s; nothing was written")
         if state in (*_SERIALIZATION, _IDLE):  # an idle transaction was ended before its commit arrived: run it again
             return SerializationFailure(str(error.orig))
         if state.startswith("23"):
@@ -249,6 +295,12 @@ class PostgresDatabase:
         if state.startswith(("22", "42")) or not state:
             return error
         return DatabaseError(f"{self._where}: {error.orig}")
+
+
+def _driver(connection: Connection) -> BoundedConnection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, BoundedConnection)
+    return driver
 
 
 def _now(connection: Connection) -> datetime:
