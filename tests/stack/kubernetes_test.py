@@ -118,6 +118,39 @@ def test_every_mount_has_a_volume_and_every_secret_is_made(overlay: str, tmp_pat
         assert {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each} <= made
 
 
+DECLARED = {"kafka": "/var/lib/kafka/data", "postgres": "/var/lib/postgresql/data"}
+"""The folder that the image of a store declares as a volume; versitygw's declares none."""
+
+
+def test_the_data_of_a_store_are_in_its_claim_and_beside_lost_and_found() -> None:
+    folders = {"kafka": "KAFKA_LOG_DIRS", "postgres": "PGDATA"}
+    for name, variable in folders.items():
+        (container, *_) = pods("single")[name]["spec"]["containers"]
+        (claimed,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "data"]
+        assert claimed == DECLARED[name], "a container's own folder would cover a part of the claim"
+        (folder,) = [each["value"] for each in container["env"] if each["name"] == variable]
+        assert Path(folder).parent == Path(claimed)
+    for name, declared in DECLARED.items():
+        assert [each for each in COMPOSE[name]["volumes"] if each.endswith(f":{declared}")] == [f"{name}:{declared}"]
+
+
+def test_topics_are_made_again_for_a_broker_that_lost_its_data(tmp_path: Path) -> None:
+    (_, topics) = pods("single")["kafka"]["spec"]["containers"]
+    calls = tmp_path / "calls"
+    # The first call fails; the third pause gets SIGTERM.
+    for name, text in {
+        "python": f"echo $0 $2 >> {calls}; test -e {tmp_path}/up || {{ touch {tmp_path}/up; exit 1; }}",
+        "sleep": f"echo $0 $1 >> {calls}; test $(grep -c sleep {calls}) -lt 3 || kill $PPID",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:/usr/bin:/bin"
+    done = subprocess.run(topics["command"], env={"PATH": path}, capture_output=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert calls.read_text().replace(f"{tmp_path}/", "").splitlines() == [
+        "python topics", "sleep 5", "python topics", "sleep 300", "python topics", "sleep 300"]  # fmt: skip
+
+
 def test_what_keeps_running_reports_its_health_and_may_be_evicted_one_at_a_time() -> None:
     budgets = {each["metadata"]["name"] for each in OVERLAYS["single"] if each["kind"] == "PodDisruptionBudget"}
     for name in {*installed_services(), "door", "agent"}:

@@ -19,13 +19,28 @@ from tools.manifests.parts import (
 )
 
 PROVISION = "/opt/provision.py"
+# The folder of each image's data, and the variable that names the folder in it where the server keeps them: a claim may
+# hold lost+found. The claim must be mounted at a volume that an image declares: containerd puts an empty folder of the
+# container's own there, which would cover the claim if it was mounted above it.
+DATA = {
+    "kafka": ("/var/lib/kafka/data", {"KAFKA_LOG_DIRS": "data"}),
+    "postgres": ("/var/lib/postgresql/data", {"PGDATA": "pgdata"}),
+    "s3": ("/data", {}),
+}
+# Topics, users and rights again and again: a broker that lost its data does not get them back otherwise.
+TOPICS = f"""trap 'exit 0' TERM
+while true; do
+  if python {PROVISION} topics /run/tutti localhost:9094; then pause=300; else pause=5; fi
+  sleep $pause & wait
+done
+"""
 
 
 def stores(parts: Mapping[str, Any]) -> list[Manifest]:
     return [
-        *_store("kafka", parts, 9092, "/var/lib/kafka", [kafka_topics(parts["topics"])], settings=["topics"]),
-        *_store("postgres", parts, 5432, "/var/lib/postgresql/data"),
-        *_store("s3", parts, 7070, "/data"),
+        *_store("kafka", parts, 9092, [kafka_topics(parts["topics"])], settings=["topics"]),
+        *_store("postgres", parts, 5432),
+        *_store("s3", parts, 7070),
         roles_job(parts["roles"]),
     ]
 
@@ -53,12 +68,11 @@ def roles_job(part: Mapping[str, Any]) -> Manifest:
 
 
 def kafka_topics(part: Mapping[str, Any]) -> Manifest:
-    """Beside the broker, where it needs no password: topics, users and rights at each start of the pod."""
-    script = f"until python {PROVISION} topics /run/tutti localhost:9094; do sleep 5; done; exec sleep infinity"
+    """Beside the broker, where it needs no password."""
     return {
         "name": "topics",
         "image": image(part),
-        "command": ["sh", "-c", script],
+        "command": ["sh", "-c", TOPICS],
         "resources": _resources(part),
         "securityContext": CONFINED,
         "volumeMounts": [settings_mount("topics"), {"name": "tmp", "mountPath": TMP}],
@@ -69,15 +83,14 @@ def _store(
     name: str,
     parts: Mapping[str, Any],
     port: int,
-    data: str,
     beside: list[Manifest] | None = None,
     *,
     settings: list[str] | None = None,
 ) -> list[Manifest]:
     part = parts[name]
     environment = {key: str(value) for key, value in part.get("environment", {}).items()}
-    if name == "postgres":
-        environment["PGDATA"] = f"{data}/pgdata"  # a volume may hold lost+found
+    data, inside = DATA[name]
+    environment |= {variable: f"{data}/{folder}" for variable, folder in inside.items()}
     container: Manifest = {
         "name": name,
         "image": image(part),
