@@ -1,16 +1,22 @@
 """The script that runs real servers without Docker."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
+
+from tests.faults.processes import until
 
 SCRIPT = Path(__file__).parents[1] / "deploy" / "local" / "servers.py"
 
@@ -65,6 +71,31 @@ def test_down_stops_by_pid_and_start_time(own_server: Callable[[str], Any]) -> N
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_a_server_that_recovers_for_longer_than_the_deadline_is_left_alone(
+    own_server: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = own_server("postgres").folder
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    servers = import_module("servers")
+    monkeypatch.setattr(servers, "READY_SECONDS", 0.05)
+    stack, log = servers.Stack(folder), folder / "postgres" / "log"
+    data = Path(psutil.Process(stack.process("postgres").pid).cwd())
+    stack.down(["postgres"])
+    # It goes on recovering until it is promoted.
+    (data / "standby.signal").touch()
+    with open(data / "postgresql.auto.conf", "a") as configuration:
+        configuration.write("hot_standby = off\n")
+    starting = threading.Thread(target=stack.up, args=(["postgres"],), kwargs={"install": False})
+    starting.start()
+    until(lambda: log.read_text().count("not accepting connections") >= 10, seconds=60, what="a server that recovers")
+    process = stack.process("postgres")
+    (data / "promote").touch()
+    os.kill(process.pid, signal.SIGUSR1)
+    starting.join(60)
+    assert stack.process("postgres") == process
+    assert status(folder, "postgres")["state"] == "up"
 
 
 def test_people_are_not_shown_secrets(own_server: Callable[[str], Any]) -> None:

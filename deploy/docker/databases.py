@@ -23,7 +23,7 @@ LOOK_SECONDS = 1.0
 
 
 def serve(folder: Path, secrets: Path, stop: Stop) -> None:
-    """Raises ServerError when the primary does not answer in time."""
+    """Raises ServerError when the promoter cannot be started."""
     password, standby = ((secrets / name).read_text() for name in ("password", "standby"))
     Layout([], [], PORTS, "", password, standby, listen="*").write(folder)
     stack = Stack(folder, cache=folder / "cache")
@@ -31,7 +31,7 @@ def serve(folder: Path, secrets: Path, stop: Stop) -> None:
         while not stop.is_set():
             if not stack.is_alive(Promoter.name):
                 tell("starts the promoter")
-                stack.up([Promoter.name], install=False)
+                stack.launch(Promoter.name)
             stop.wait(LOOK_SECONDS)
     finally:
         stack.down([Promoter.name, *stack.promoted])

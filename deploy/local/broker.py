@@ -101,6 +101,10 @@ class Broker:
         except OSError:
             return False
 
+    def recovers(self, settings: dict[str, str]) -> bool:
+        del settings
+        return False
+
     def url(self, settings: dict[str, str]) -> str:
         return f"kafka://{USER}:{settings['password']}@{_brokers(settings)}"
 

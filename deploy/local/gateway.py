@@ -74,6 +74,10 @@ class Gateway:
             return False
         return True
 
+    def recovers(self, settings: dict[str, str]) -> bool:
+        del settings
+        return False
+
     def url(self, settings: dict[str, str]) -> str:
         return f"s3://{settings['access']}:{settings['secret']}@127.0.0.1:{settings['port']}/tutti?secure=false"
 

@@ -50,12 +50,15 @@ class Record:
 
 @dataclass(frozen=True)
 class Seen:
-    """`answers`: a query was answered in time; `synchronous`: each commit waits for the standby."""
+    """`answers`: a query was answered in time; `starts`: it says that it is not ready yet, such as in crash recovery;
+    `synchronous`: each commit waits for the standby."""
 
     primary_lives: bool
+    primary_starts: bool
     primary_answers: bool
     primary_recovers: bool
     standby_lives: bool
+    standby_starts: bool
     streams: bool
     synchronous: bool
 
@@ -77,7 +80,8 @@ def decide(record: Record, seen: Seen, *, silent: float, apart: float, patience:
     if not seen.primary_lives or silent > patience.silent:
         if record.eligible and seen.standby_lives:
             return Act.PROMOTE
-        return Act.START_PRIMARY
+        # A restart would only begin its recovery again.
+        return Act.NOTHING if seen.primary_lives and seen.primary_starts else Act.START_PRIMARY
     if not seen.primary_answers:
         return Act.NOTHING
     if seen.primary_recovers:
@@ -87,7 +91,8 @@ def decide(record: Record, seen: Seen, *, silent: float, apart: float, patience:
     if not seen.standby_lives:
         return Act.START_STANDBY
     if not seen.streams:
-        return Act.REMAKE_STANDBY if apart > patience.lost else Act.NOTHING
+        lost = apart > (patience.starts if seen.standby_starts else patience.lost)
+        return Act.REMAKE_STANDBY if lost else Act.NOTHING
     if not seen.synchronous:
         return Act.HOLD
     return Act.NOTHING if record.eligible else Act.CONFIRM
@@ -96,8 +101,9 @@ def decide(record: Record, seen: Seen, *, silent: float, apart: float, patience:
 @dataclass(frozen=True)
 class Patience:
     """Seconds: until a primary that does not answer counts as dead; until commits go on without a standby that does not
-    stream; until such a standby is made anew."""
+    stream; until such a standby is made anew; until then if it says that it starts."""
 
     silent: float = 10.0
     apart: float = 1.0
     lost: float = 30.0
+    starts: float = 900.0

@@ -45,7 +45,7 @@ PAIRED = (
     "wal_sender_timeout=3s",  # a standby that hangs holds every commit for so long, and `Patience.apart`
     "wal_retrieve_retry_interval=200ms",
 )
-BACKUP_SECONDS = 300.0
+CANNOT_CONNECT_NOW, SHUTTING_DOWN = b"\0C57P03\0", b"shutting down"
 _HINT = "Postgres is not installed: apt-get install postgresql (or run with --install as root)"
 
 
@@ -131,6 +131,8 @@ class Postgres:
         follows = f"{key} {record.term} {record.primary}"
         if _text(home / "key") == follows and (home / "data" / "standby.signal").exists():
             return
+        if not wait_until(lambda: not kill_in(home), STOP_SECONDS):  # a base backup whose promoter was killed
+            raise ServerError(f"a base backup in {home} does not stop, not even by SIGKILL")
         _emptied(home, account)
         port = self._layout.databases[DATABASES.index(record.primary)]
         secret, configuration = home / "passwords", home / REPLICATION
@@ -148,7 +150,7 @@ class Postgres:
             for path in (secret, configuration):
                 os.chown(path, account.uid, account.gid)
         run([binaries / "pg_basebackup", "-D", home / "data", "-d", make_conninfo(**where), "-X", "stream",
-             "--checkpoint=fast", "--no-password"], account=account, seconds=BACKUP_SECONDS)  # fmt: skip
+             "--checkpoint=fast", "--no-password"], account=account, seconds=None, folder=home)  # fmt: skip
         (home / "data" / "standby.signal").touch()
         if account is not None:
             os.chown(home / "data" / "standby.signal", account.uid, account.gid)
@@ -182,14 +184,13 @@ class Postgres:
             raise ServerError(f"a process of {self.name} in {data} does not stop, not even by SIGKILL")
 
     def is_ready(self, settings: dict[str, str]) -> bool:
-        """Whether the server, offered a start-up message, asks for a password; while it recovers it refuses."""
-        message = struct.pack(">i", 196608) + b"user\0tutti\0database\0postgres\0\0"
-        try:
-            with socket.create_connection(("127.0.0.1", int(settings["port"])), timeout=1) as connection:
-                connection.sendall(struct.pack(">i", len(message) + 4) + message)
-                return connection.recv(1) == b"R"
-        except OSError:
-            return False
+        """Whether the server asks for a password; while it recovers it refuses."""
+        return _reply(settings).startswith(b"R")
+
+    def recovers(self, settings: dict[str, str]) -> bool:
+        """Whether the server refuses because it starts or recovers, with SQLSTATE 57P03; so does one that stops."""
+        reply = _reply(settings)
+        return reply.startswith(b"E") and CANNOT_CONNECT_NOW in reply and SHUTTING_DOWN not in reply
 
     def url(self, settings: dict[str, str]) -> str:
         user = f"postgresql://tutti:{settings['password']}"
@@ -209,6 +210,17 @@ def _binaries() -> Path | None:
         return max(found, key=lambda path: float(path.parent.name))
     initdb = shutil.which("initdb")
     return Path(initdb).resolve().parent if initdb and shutil.which("postgres") else None
+
+
+def _reply(settings: dict[str, str]) -> bytes:
+    """The server's answer to a start-up message; empty if there is none."""
+    message = struct.pack(">i", 196608) + b"user\0tutti\0database\0postgres\0\0"
+    try:
+        with socket.create_connection(("127.0.0.1", int(settings["port"])), timeout=1) as connection:
+            connection.sendall(struct.pack(">i", len(message) + 4) + message)
+            return connection.recv(1024)
+    except OSError:
+        return b""
 
 
 def _emptied(home: Path, account: Account | None) -> None:

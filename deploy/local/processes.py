@@ -101,18 +101,28 @@ def start(
     return Process(child.pid, psutil.Process(child.pid).create_time())
 
 
-def run(command: Sequence[str | Path], *, account: Account | None = None, seconds: float = 600) -> None:
-    """Run to the end; its output is shown only when it fails."""
-    result = subprocess.run(
-        [str(word) for word in command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        cwd="/",
-        **_as(account),
-    )
+def run(
+    command: Sequence[str | Path],
+    *,
+    account: Account | None = None,
+    seconds: float | None = 600,
+    folder: Path = Path("/"),
+) -> None:
+    """Run to the end in `folder`; its output is shown only when it fails. Raises ServerError, also when it has not
+    ended after `seconds`."""
+    try:
+        result = subprocess.run(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            cwd=folder,
+            **_as(account),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServerError(f"{command[0]} has not ended after {seconds} s") from error
     if result.returncode != 0:
         shown = (result.stdout + result.stderr)[-2000:]
         raise ServerError(f"{command[0]} failed with {result.returncode}:\n{shown}")

@@ -37,11 +37,19 @@ class Promoter:
 
     def is_ready(self, settings: dict[str, str]) -> bool:
         del settings
-        primary = self._pair[Record.read(self._folder).primary]
+        primary = self._primary()
         return primary.is_ready(primary.settings({}))
+
+    def recovers(self, settings: dict[str, str]) -> bool:
+        del settings
+        primary = self._primary()
+        return primary.recovers(primary.settings({}))
 
     def url(self, settings: dict[str, str]) -> str:
         return ""
+
+    def _primary(self) -> Postgres:
+        return self._pair[Record.read(self._folder).primary]
 
     def wipe(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)

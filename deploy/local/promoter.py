@@ -12,6 +12,7 @@ import argparse
 import logging
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -29,8 +30,9 @@ from tutti.backbone.postgres.connection import BoundedConnection, bounded
 
 LOOK_SECONDS = 0.2
 ANSWER_SECONDS = 3.0
-AGAIN_SECONDS = 1.0
+AGAIN_SECONDS, MOST_AGAIN_SECONDS = 1.0, 60.0
 CONFIRM_SECONDS = 10.0
+PATIENCE = Patience()
 log = logging.getLogger("promoter")
 
 
@@ -47,6 +49,8 @@ class Promoter:
         self._record = Record.read(folder)
         self._connection: BoundedConnection | None = None
         self._answered = self._streamed = time.monotonic()
+        self._making: threading.Thread | None = None
+        self._make_after, self._backoff = 0.0, AGAIN_SECONDS
 
     def run(self) -> None:
         """Until SIGTERM; the servers go on."""
@@ -60,6 +64,7 @@ class Promoter:
                 time.sleep(AGAIN_SECONDS)
 
     def step(self) -> None:
+        making = self._making is not None and self._making.is_alive()  # first, so that what it did is seen
         seen = self._look()
         now = time.monotonic()
         act = decide(
@@ -67,8 +72,10 @@ class Promoter:
             seen,
             silent=now - self._answered,
             apart=now - self._streamed,
-            patience=Patience(),
+            patience=PATIENCE,
         )
+        if act in (Act.START_STANDBY, Act.REMAKE_STANDBY) and (making or now < self._make_after):
+            return
         if act is not Act.NOTHING:
             log.warning("term %d, primary %s: %s", self._record.term, self._record.primary, act.value)
             self._carry_out(act)
@@ -76,7 +83,7 @@ class Promoter:
     def _look(self) -> Seen:
         record = self._record
         lives = {name: self._stack.is_alive(name) for name in DATABASES}
-        recovers = streams = synchronous = answers = False
+        recovers = streams = synchronous = answers = primary_starts = standby_starts = False
         if lives[record.primary]:
             with suppress(psycopg.Error):
                 recovers, setting, state = self._asked(
@@ -88,8 +95,25 @@ class Promoter:
                 streams = state == "streaming" and lives[record.standby]
                 self._answered = time.monotonic()
                 if streams:
-                    self._streamed = self._answered
-        return Seen(lives[record.primary], answers, recovers, lives[record.standby], streams, synchronous)
+                    self._streamed, self._backoff = self._answered, AGAIN_SECONDS
+        now = time.monotonic()  # a server that hangs lets these questions wait, so they are asked when it matters
+        if lives[record.primary] and now - self._answered > PATIENCE.silent:
+            primary_starts = self._starts(record.primary)
+        if lives[record.standby] and now - self._streamed > PATIENCE.lost:
+            standby_starts = self._starts(record.standby)
+        return Seen(
+            primary_lives=lives[record.primary],
+            primary_starts=primary_starts,
+            primary_answers=answers,
+            primary_recovers=recovers,
+            standby_lives=lives[record.standby],
+            standby_starts=standby_starts,
+            streams=streams,
+            synchronous=synchronous,
+        )
+
+    def _starts(self, name: str) -> bool:
+        return self._pair[name].recovers(self._pair[name].settings({}))
 
     def _carry_out(self, act: Act) -> None:
         """Raises ServerError, psycopg.Error, OSError."""
@@ -104,8 +128,9 @@ class Promoter:
         elif act is Act.START_PRIMARY:
             self._disconnect()
             self._pair[primary].fence(self._folder / primary, self._stack.process(primary))
-            self._stack.promote(primary)
+            self._stack.launch(primary)
             self._answered = time.monotonic()
+            time.sleep(AGAIN_SECONDS)  # one that dies at once is started again no faster than this
         elif act is Act.LET_GO:
             self._write(self._record.with_eligible(False))
             self._hold_commits(for_standby=False)
@@ -118,8 +143,19 @@ class Promoter:
             if act is Act.REMAKE_STANDBY:
                 self._pair[standby].fence(self._folder / standby, self._stack.process(standby))
                 self._pair[standby].forget(self._folder / standby)
-            self._stack.promote(standby)
+            self._making = threading.Thread(target=self._make_standby, args=(standby,), daemon=True)
+            self._making.start()
+
+    def _make_standby(self, name: str) -> None:
+        """In a thread, because a base backup takes as long as the copy of all data; the primary is watched meanwhile.
+        The backup ends with its connection, so it outlives no primary."""
+        try:
+            self._stack.launch(name)
             self._streamed = time.monotonic()
+        except (ServerError, OSError) as error:
+            log.error("%s is not made: %s; tried again", name, str(error).strip())
+        self._make_after = time.monotonic() + self._backoff
+        self._backoff = min(2 * self._backoff, MOST_AGAIN_SECONDS)
 
     def _write(self, record: Record) -> None:
         record.write(self._folder)

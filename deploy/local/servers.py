@@ -26,7 +26,7 @@ from broker import Broker
 from gateway import Gateway
 from layout import BROKERS, DATABASES, Layout, replicate
 from postgres import Postgres
-from processes import Process, ServerError, wait_until, write_secret
+from processes import Process, ServerError, tell, wait_until, write_secret
 from promoted import Promoter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +54,10 @@ class Server(Protocol):
     def start(self, folder: Path, settings: dict[str, str]) -> Process: ...
 
     def is_ready(self, settings: dict[str, str]) -> bool: ...
+
+    def recovers(self, settings: dict[str, str]) -> bool:
+        """Whether it answers that it is not ready yet, so that a restart would only begin its recovery again."""
+        ...
 
     def url(self, settings: dict[str, str]) -> str: ...
 
@@ -105,20 +109,27 @@ class Stack:
         self.obtain(names, install=install)
         self._start([name for name in names if name not in self.promoted])
 
-    def promote(self, name: str) -> None:
-        """Start a database of a pair in the role that the pair's record gives it. Raises ServerError."""
-        self._start([name])
+    def launch(self, name: str) -> None:
+        """Start one server, without waiting until it is ready: a database of a pair in the role that the pair's record
+        gives it, from a base backup if need be; so this can take long. Raises ServerError."""
+        with self._starts([name]):
+            self._begin(name)
 
     def process(self, name: str) -> Process | None:
         """The process that was started last."""
         return processes.load(self._folder / name / "pid.json")
 
     def _start(self, names: Sequence[str]) -> None:
+        with self._starts(names):
+            starting = {name: self._recovering(name) or self._begin(name) for name in names if not self._is_up(name)}
+            for name, process in starting.items():
+                self._settle(name, process)
+
+    @contextmanager
+    def _starts(self, names: Sequence[str]) -> Iterator[None]:
         try:
             with self._mine(names):
-                starting = {name: self._begin(name) for name in names if not self._is_up(name)}
-                for name, process in starting.items():
-                    self._settle(name, process)
+                yield
         except OSError as error:  # such as a full disk
             raise ServerError(f"{', '.join(names)} cannot be started: {error}") from error
 
@@ -176,11 +187,14 @@ class Stack:
         return process
 
     def _settle(self, name: str, process: Process) -> None:
-        """Wait until it answers; a port that was lost, or remains of a killed server, are worth another attempt."""
+        """Wait until it answers, as long as it recovers; a port that was lost, or remains of a killed server, are worth
+        another attempt."""
         server = self._servers[name]
         for _ in range(ATTEMPTS):
             settings = self._settings(name)
-            wait_until(partial(_has_settled, server, settings, process), READY_SECONDS)
+            settled = partial(_has_settled, server, settings, process)
+            while not wait_until(settled, READY_SECONDS) and server.recovers(settings):
+                tell(f"{name} recovers")
             if process.is_alive() and server.is_ready(settings):
                 return
             wait_until(lambda: False, 0.5)
@@ -195,6 +209,12 @@ class Stack:
         if process is not None:
             process.stop(self._servers[name].stop_signal)
             record.unlink()
+
+    def _recovering(self, name: str) -> Process | None:
+        """Its process, if that recovers."""
+        process = self.process(name)
+        lives = process is not None and process.is_alive()
+        return process if lives and self._servers[name].recovers(self._settings(name)) else None
 
     def _is_up(self, name: str) -> bool:
         return self._status(name).state == "up"

@@ -73,7 +73,16 @@ class World:
     def turn(self) -> None:
         pair, primary = self.pair, self.servers[self.record.primary]
         standby = self.servers[self.record.standby]
-        seen = pair.Seen(primary.alive, primary.alive, primary.recovers, standby.alive, self.streams(), primary.holds)
+        seen = pair.Seen(
+            primary_lives=primary.alive,
+            primary_starts=False,
+            primary_answers=primary.alive,
+            primary_recovers=primary.recovers,
+            standby_lives=standby.alive,
+            standby_starts=False,
+            streams=self.streams(),
+            synchronous=primary.holds,
+        )
         act = pair.decide(
             self.record, seen, silent=0.0, apart=self.dice.choice((0.0, 5.0, 60.0)), patience=pair.Patience()
         )
@@ -144,3 +153,42 @@ def test_a_promoter_without_a_record_loses_rows(pair: ModuleType) -> None:
 
     with pytest.raises(AssertionError, match="is lost"):
         stories()
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the promoter sees, `silent` seconds after the primary answered and `apart` after the standby streamed."""
+
+    eligible: bool = False
+    primary_starts: bool = False
+    primary_answers: bool = False
+    standby_starts: bool = False
+    silent: float = 0.0
+    apart: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("case", "act"),
+    [
+        (Case(silent=11, apart=11), "START_PRIMARY"),
+        (Case(silent=9, apart=9), "NOTHING"),
+        (Case(silent=3600, apart=3600, primary_starts=True), "NOTHING"),
+        (Case(silent=11, apart=11, primary_starts=True, eligible=True), "PROMOTE"),
+        (Case(primary_answers=True, apart=31), "REMAKE_STANDBY"),
+        (Case(primary_answers=True, apart=600, standby_starts=True), "NOTHING"),
+        (Case(primary_answers=True, apart=901, standby_starts=True), "REMAKE_STANDBY"),
+    ],
+)
+def test_a_server_that_recovers_is_not_restarted(pair: ModuleType, case: Case, act: str) -> None:
+    seen = pair.Seen(
+        primary_lives=True,
+        primary_starts=case.primary_starts,
+        primary_answers=case.primary_answers,
+        primary_recovers=False,
+        standby_lives=True,
+        standby_starts=case.standby_starts,
+        streams=False,
+        synchronous=False,
+    )
+    record = pair.Record(eligible=case.eligible)
+    assert pair.decide(record, seen, silent=case.silent, apart=case.apart, patience=pair.Patience()).name == act
