@@ -97,7 +97,8 @@ class Promoter:
                 if streams:
                     self._streamed, self._backoff = self._answered, AGAIN_SECONDS
         now = time.monotonic()  # a server that hangs lets these questions wait, so they are asked when it matters
-        if lives[record.primary] and now - self._answered > PATIENCE.silent:
+        replaced = record.eligible and lives[record.standby]
+        if lives[record.primary] and not replaced and now - self._answered > PATIENCE.silent:
             primary_starts = self._starts(record.primary)
         if lives[record.standby] and now - self._streamed > PATIENCE.lost:
             standby_starts = self._starts(record.standby)
