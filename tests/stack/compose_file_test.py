@@ -172,6 +172,12 @@ def test_kafka_serves_nobody_without_a_password_beyond_its_own_container() -> No
     assert sharing == {"topics"}
 
 
+def test_kafka_writes_no_log_files() -> None:
+    kafka = SERVICES["kafka"]["environment"]
+    assert kafka["KAFKA_LOG4J_OPTS"].endswith("/tools-log4j2.yaml"), "log4j2.yaml writes files that nothing deletes"
+    assert kafka["KAFKA_GC_LOG_OPTS"], "if it is empty, the start script adds a log file of garbage collections"
+
+
 def test_readers_reach_the_servers_with_a_password_alone() -> None:
     layer = LAYERS["readers"]["services"]
     kafka = layer["kafka"]["environment"]
