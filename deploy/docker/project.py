@@ -26,6 +26,11 @@ MEMORY = (
 """The bytes of a container, then what they are, by either version of control groups."""
 
 
+def _first(ports: str) -> str:
+    """The URL of the first of these ports on loopback."""
+    return f"http://127.0.0.1:{ports.partition('-')[0]}"
+
+
 @dataclass
 class Project:
     engine: Engine
@@ -54,10 +59,13 @@ class Project:
 
     def compose(self, *words: str, seconds: float = 120) -> str:
         """Raises TrialError."""
+        pages, annotation = self._ports(1), self._ports(3)
         settings = {
             "TUTTI_PORT": str(self.port),
-            "TUTTI_PAGES_PORT": self._ports(1),
-            "TUTTI_ANNOTATION_PORT": self._ports(3),
+            "TUTTI_PAGES_PORT": pages,
+            "TUTTI_PAGES_URL": _first(pages),
+            "TUTTI_ANNOTATION_PORT": annotation,
+            "TUTTI_ANNOTATION_URL": _first(annotation),
             "TUTTI_PROMETHEUS_PORT": str(self.port + 2),
             **{name: str(self.port + 4 + number) for number, name in enumerate(READERS_PORTS)},
             "TUTTI_INPUT": str(self.input),

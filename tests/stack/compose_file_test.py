@@ -154,6 +154,31 @@ def test_a_misspelt_layer_is_not_valid(loader: Path, tmp_path: Path) -> None:
     assert "device" in done.stderr
 
 
+def interpolated(value: str, variables: dict[str, str]) -> str:
+    """A value of a compose file with its variables, or their defaults, which may contain variables too."""
+    while "${" in value:
+        value = re.sub(r"\$\{(\w+):-([^{}]*)\}", lambda found: variables.get(found[1], found[2]), value)
+    return value
+
+
+@pytest.mark.parametrize("ports", [{}, {"TUTTI_PAGES_PORT": "8001", "TUTTI_ANNOTATION_PORT": "8002"}])
+def test_links_lead_to_the_port_of_the_pages(ports: dict[str, str]) -> None:
+    for name in ("pipeline", "annotation"):
+        (port,) = [interpolated(each, ports).split(":")[1] for each in SERVICES[name]["ports"]]
+        link = interpolated(SERVICES[name]["environment"]["TUTTI_WEB__PUBLIC_URL"], ports)
+        assert link == f"http://127.0.0.1:{port}"
+
+
+def test_links_lead_to_the_first_replica_on_the_ports_that_the_layer_names() -> None:
+    text = (ROOT / "deploy" / "compose" / "replicas.yaml").read_text()
+    (line,) = re.findall(r"^#     export (.*)$", text, re.MULTILINE)
+    exported = dict(each.split("=") for each in line.split())
+    for name in ("pipeline", "annotation"):
+        (ports,) = [interpolated(each, exported).split(":")[1] for each in SERVICES[name]["ports"]]
+        link = interpolated(LAYERS["replicas"]["services"][name]["environment"]["TUTTI_WEB__PUBLIC_URL"], exported)
+        assert link == f"http://127.0.0.1:{ports.partition('-')[0]}"
+
+
 def test_two_replicas_of_each_service_open_80_connections_at_most() -> None:
     layer = {name: each for name, each in LAYERS["replicas"]["services"].items() if "deploy" in each}
     assert sorted(layer) == installed_services()

@@ -151,8 +151,10 @@ def quantity(compose: str) -> str:
 
 
 def resolved(value: str) -> str:
-    """A value of the compose file with the defaults of its variables."""
-    return _DEFAULT.sub(r"\1", value)
+    """A value of the compose file with the defaults of its variables, also of one within another."""
+    while (inner := _DEFAULT.sub(r"\1", value)) != value:
+        value = inner
+    return value
 
 
 def image(part: Mapping[str, Any]) -> str:
