@@ -45,7 +45,7 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/shellcheck .ci/run deploy/docker/standins/kafka-archive deploy/docker/standins/kafka-run deploy/docker/standins/postgres-entrypoint
 	$(BIN)/python -m tools.manifests --check
 	$(BIN)/python -m tools.dashboards --check
-	@if command -v promtool >/dev/null; then promtool check rules deploy/docker/prometheus/rules.yml; else echo 'no promtool: the alert rules are not checked' >&2; fi
+	@if command -v promtool >/dev/null; then promtool check rules deploy/docker/prometheus/rules.yml; else echo 'no promtool: the alert rules are checked by tests/stack alone' >&2; fi
 	@if docker compose version >/dev/null 2>&1; then docker compose --profile '*' config --quiet; else echo 'no docker compose: docker-compose.yml is checked by tests/stack alone' >&2; fi
 	$(BIN)/buf lint
 	$(BIN)/buf format -d --exit-code
