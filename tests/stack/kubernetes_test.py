@@ -20,7 +20,7 @@ from tutti.chassis.identity.auth import Role
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-WORKLOADS = ("Deployment", "StatefulSet", "Job")
+WORKLOADS = ("Deployment", "StatefulSet", "Job", "CronJob")
 Manifest = dict[str, Any]
 
 
@@ -43,7 +43,13 @@ def workloads(overlay: str) -> dict[str, Manifest]:
 
 
 def pods(overlay: str) -> dict[str, Manifest]:
-    return {name: each["spec"]["template"] for name, each in workloads(overlay).items()}
+    return {name: template(each) for name, each in workloads(overlay).items()}
+
+
+def template(workload: Manifest) -> Manifest:
+    spec = workload["spec"]
+    found: Manifest = (spec["jobTemplate"]["spec"] if workload["kind"] == "CronJob" else spec)["template"]
+    return found
 
 
 def test_the_committed_files_are_those_that_the_compose_file_gives() -> None:
@@ -68,7 +74,7 @@ def test_no_two_manifests_have_one_name(overlay: str) -> None:
 
 def test_every_service_of_the_installation_has_a_pod_with_the_limits_of_the_compose_file() -> None:
     found = pods("single")
-    assert set(installed_services()) | {"agent", "door", "kafka", "postgres", "s3", "roles"} == set(found)
+    assert set(installed_services()) | {"agent", "archive", "door", "kafka", "postgres", "s3", "roles"} == set(found)
     for name in set(found) & set(COMPOSE):
         (container, *_) = found[name]["spec"]["containers"]
         part = COMPOSE[name]
@@ -109,7 +115,7 @@ def test_a_pod_has_no_rights_that_it_does_not_need(overlay: str) -> None:
 def test_every_mount_has_a_volume_and_every_secret_is_made(overlay: str, tmp_path: Path) -> None:
     made = {each["metadata"]["name"] for each in credentials(tmp_path)}
     for name, workload in workloads(overlay).items():
-        spec = workload["spec"]["template"]["spec"]
+        spec = template(workload)["spec"]
         claims = [each["metadata"]["name"] for each in workload["spec"].get("volumeClaimTemplates", [])]
         volumes = {each["name"] for each in spec["volumes"]} | set(claims)
         mounted = {each["name"] for part in (*spec["containers"], *spec["initContainers"])
@@ -151,6 +157,23 @@ def test_topics_are_made_again_for_a_broker_that_lost_its_data(tmp_path: Path) -
         "python topics", "sleep 5", "python topics", "sleep 300", "python topics", "sleep 300"]  # fmt: skip
 
 
+def test_a_backup_is_taken_under_a_new_name_and_a_job_can_restore_one(tmp_path: Path) -> None:
+    (cronjob,) = [each for each in OVERLAYS["single"] if each["kind"] == "CronJob"]
+    assert cronjob["spec"]["suspend"]
+    (container,) = template(cronjob)["spec"]["containers"]
+    (tmp_path / "tutti").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "tutti").chmod(0o755)
+
+    def said(**variables: str) -> str:
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", **variables}
+        return subprocess.run(
+            container["command"], env=environment, capture_output=True, text=True, timeout=30, check=True
+        ).stdout.strip()
+
+    assert re.fullmatch(r"backup /backups/\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d", said())
+    assert said(ARCHIVE="restore /backups/monday") == "restore /backups/monday"
+
+
 def test_what_keeps_running_reports_its_health_and_may_be_evicted_one_at_a_time() -> None:
     budgets = {each["metadata"]["name"] for each in OVERLAYS["single"] if each["kind"] == "PodDisruptionBudget"}
     for name in {*installed_services(), "door", "agent"}:
@@ -189,6 +212,8 @@ def test_a_pod_reaches_what_it_calls_and_nothing_else() -> None:
         assert all(allowed("single", each, service, 7000) for each in ("door", "agent", "scheduler"))
         assert not allowed("single", service, "agent", 40000)
         assert not allowed("single", service, "kafka", 9094)
+        assert not allowed("single", "archive", service, 7000)
+    assert all(allowed("single", "archive", store, port) for store, port in stores.items())
     assert allowed("single", "agent", "agent", 40000)
     assert allowed("single", "agent", "s3", 7070)
     assert allowed("single", "roles", "postgres", 5432)

@@ -14,7 +14,7 @@ import yaml
 from tools.manifests.parts import Manifest
 from tools.manifests.policies import managed_policies, policies, single_policies
 from tools.manifests.stores import roles_job, stores
-from tools.manifests.workloads import agents, config, namespace, service
+from tools.manifests.workloads import agents, archive, config, namespace, service
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -34,6 +34,7 @@ def rendered() -> dict[str, str]:
         "services.yaml": [each for name in services for each in service(name, parts[name])],
         "door.yaml": service("door", parts["door"]),
         "agents.yaml": agents(parts[agent]),
+        "archive.yaml": archive(parts["archive"]),
         "policies.yaml": policies(),
     }
     single = {"stores.yaml": stores(parts), "policies.yaml": single_policies()}

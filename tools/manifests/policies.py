@@ -6,7 +6,11 @@ from tools.manifests.parts import METRICS, PAGES, PART_OF, RPC, Manifest, metada
 
 KAFKA, POSTGRES, S3, DNS, OTLP = 9092, 5432, 7070, 53, 4317
 STORES = {"kafka": KAFKA, "postgres": POSTGRES, "s3": S3}
-USERS = {"kafka": ("service",), "postgres": ("service", "init"), "s3": ("service", "agent", "init")}
+USERS = {
+    "kafka": ("service", "archive"),
+    "postgres": ("service", "init", "archive"),
+    "s3": ("service", "agent", "init", "archive"),
+}
 PRIVATE = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10"]
 
 

@@ -27,6 +27,8 @@ from tools.manifests.parts import (
 
 CHECK = ["keeper", "--check"]
 REPLICAS = 2  # of the agents
+# The variable holds other arguments of `tutti`, such as those of a restore.
+ARCHIVE = "exec tutti ${ARCHIVE:-backup /backups/$(date -u +%Y-%m-%dT%H-%M-%S)}"
 
 
 def namespace() -> Manifest:
@@ -107,6 +109,33 @@ def agents(part: Mapping[str, Any]) -> list[Manifest]:
         },
     }
     return [workload, address(name, name, container["ports"]), budget(name, name)]
+
+
+def archive(part: Mapping[str, Any]) -> list[Manifest]:
+    """Backups at 03:00 UTC into a claim, suspended until somebody wants them; a Job of it can restore one too."""
+    name = "archive"
+    container = main_container(name, part)
+    container["command"] = ["sh", "-c", ARCHIVE]
+    container["volumeMounts"].append({"name": "backups", "mountPath": "/backups"})
+    volumes: list[Manifest] = [
+        {"name": "data", "emptyDir": {}},
+        {"name": "backups", "persistentVolumeClaim": {"claimName": "backups"}},
+    ]
+    job = {"backoffLimit": 4, "template": pod(name, name, part, [container], volumes, once=True)}
+    cronjob = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": metadata(name, name),
+        "spec": {
+            "schedule": "0 3 * * *",
+            "timeZone": "Etc/UTC",
+            "suspend": True,
+            "concurrencyPolicy": "Forbid",
+            "jobTemplate": {"spec": job},
+        },
+    }
+    backups = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim("backups", "100Gi")}
+    return [backups | {"metadata": metadata("backups")}, cronjob]
 
 
 def main_container(name: str, part: Mapping[str, Any]) -> Manifest:
