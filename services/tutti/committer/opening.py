@@ -218,6 +218,7 @@ class Opening:
             response=answer.SerializeToString(deterministic=True),
         )
         self.records.put_epoch(unit, row)
+        self.records.put_placement(unit, job, request.epoch, request.placement)
         self.records.forget_sealed(unit, job, request.epoch)
         return answer
 
@@ -297,6 +298,11 @@ def _read(request: OpenEpochRequest) -> tuple[Training, Shape]:
         plan_of(training, shape)
     except SpecError as error:
         raise InvalidField("shape", seen=str(error), expected="a shape that this training can have") from error
+    if request.placement and len(request.placement) < shape.ranks:
+        expected = f"the nodes of {shape.ranks} ranks"
+        raise InvalidField("placement", seen=f"{len(request.placement)} nodes", expected=expected)
+    for node in request.placement:
+        check_name("nodes", node, field="placement")
     if request.shape.digest and request.shape.digest != shape.shape_digest:
         raise InvalidField("shape.digest", seen=request.shape.digest, expected=shape.shape_digest)
     return training, shape

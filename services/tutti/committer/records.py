@@ -5,7 +5,7 @@ Every function works inside a unit; a row that decides is checked against its di
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -114,6 +114,19 @@ class Records:
         table, values = self.tables.epochs, sealed(self.tables.epochs, asdict(row))
         if unit.tx.execute(update(table).where(table.c.job == row.job).values(values)).rowcount == 0:
             unit.insert_new(table, [values])
+
+    def placement(self, unit: Unit, job: str, epoch: int) -> tuple[str, ...]:
+        """The node of each rank of the epoch; empty if the scheduler named none. Raises CorruptRow."""
+        table = self.tables.placements
+        row = unit.tx.execute(_placement(table), {"wanted": job, "epoch": epoch}).first()
+        return () if row is None else tuple(checked(table, row).nodes.split())
+
+    def put_placement(self, unit: Unit, job: str, epoch: int, nodes: Sequence[str]) -> None:
+        """Replace the placement of the job's epoch before."""
+        table = self.tables.placements
+        unit.tx.execute(delete(table).where(table.c.job == job))
+        if nodes:
+            unit.insert_new(table, [sealed(table, {"job": job, "epoch": epoch, "nodes": " ".join(nodes)})])
 
     def jobs(self, unit: Unit) -> list[str]:
         return list(unit.tx.execute(select(self.tables.epochs.c.job).order_by(self.tables.epochs.c.job)).scalars())
@@ -261,7 +274,7 @@ class Records:
     def damaged(self, unit: Unit) -> list[str]:
         """List the damaged rows that decide, in words; reads every row."""
         found = []
-        for table in (self.tables.epochs, self.tables.decisions):
+        for table in (self.tables.epochs, self.tables.placements, self.tables.decisions):
             for row in unit.tx.execute(select(table)).all():
                 try:
                     checked(table, row)
@@ -284,6 +297,11 @@ class Records:
 def _epoch(epochs: Table, *, lock: bool) -> Select[Any]:
     query = select(epochs).where(epochs.c.job == bindparam("wanted"))
     return query.with_for_update() if lock else query
+
+
+@prepared
+def _placement(placements: Table) -> Select[Any]:
+    return select(placements).where(placements.c.job == bindparam("wanted"), placements.c.epoch == bindparam("epoch"))
 
 
 @prepared

@@ -6,7 +6,7 @@ the methods that gRPC would call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -149,7 +149,14 @@ class Rehearsal:
         return found
 
     def request(
-        self, epoch: int, dp: int, *, nodes: int = 1, transition: str = "", rewind_to: int | None = None
+        self,
+        epoch: int,
+        dp: int,
+        *,
+        nodes: int = 1,
+        transition: str = "",
+        rewind_to: int | None = None,
+        placement: Sequence[str] = (),
     ) -> OpenEpochRequest:
         return OpenEpochRequest(
             job="jobs/j",
@@ -163,6 +170,7 @@ class Rehearsal:
             rewind_to_step=rewind_to or 0,
             cause="" if rewind_to is None else f"back to {rewind_to}",
             nodes=nodes,
+            placement=placement,
         )
 
     def store(

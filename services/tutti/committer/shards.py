@@ -6,6 +6,7 @@ its shards can be claimed; a claim that lapses goes to another reader, at last t
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ declare(
     }
 )
 Wake = Callable[[str], None]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,13 @@ class Shards:
                 self.host.blobs, name.job, name.line, name.step, found_by="adoption", problems=[str(error)]
             )
             return
-        if report.report_key == name.report_key:
+        if report.report_key != name.report_key:
+            return
+        try:
             self.host.units.run(lambda unit: self._record(unit, report, bytes_digest(data)))
+        except (AlreadyExists, InvalidField, Refused) as problem:
+            # Any agent can put a report into the store, so a wrong one must not keep an epoch from being opened.
+            _log.warning("%s is ignored: %s", name.report_key, problem)
 
     def _record(self, unit: Unit, report: ShardReport, report_digest: str) -> Recorded:
         name, node = report.name, report.node
@@ -193,6 +200,7 @@ class Shards:
             raise AlreadyExists(f"the report of {name}", ours=known.report_digest, theirs=report_digest)
         if place.is_open:
             _require_epochs_own(report, place.epoch)
+            self._require_placed(unit, name, node)
         elif not place.decided:
             self.records.note_remains(unit, name.job)
         if known is None and place.decision is not None and not place.decided:
@@ -206,6 +214,8 @@ class Shards:
         place = self._place(unit, name)
         if place.is_open and name.rank >= place.epoch.ranks:
             raise InvalidField("rank", seen=name.rank, expected=f"one of the {place.epoch.ranks} of the open epoch")
+        if place.is_open:
+            self._require_placed(unit, name, node)
         if place.is_open and place.known is None and place.decision is None:
             self._add(unit, name, node, "", ShardState.FAILED, error=f"never stored: {error}"[: quarantine.MAX_REASON])
         return place.recorded
@@ -218,6 +228,12 @@ class Shards:
         unit.on_commit(lambda: self.wake(name.job))
         decision = self.records.decision(unit, checkpoint_name(name.job, name.line, name.step))
         return _Place(name, epoch, decision, self.records.shard(unit, str(name), lock=True))
+
+    def _require_placed(self, unit: Unit, name: ShardName, node: str) -> None:
+        """Raise InvalidField for the shard of a rank that the open epoch has on another node."""
+        placement = self.records.placement(unit, name.job, name.epoch)
+        if placement and placement[name.rank] != node:
+            raise InvalidField("node", seen=node, expected=f"{placement[name.rank]}, where rank {name.rank} is placed")
 
     def _add(
         self, unit: Unit, name: ShardName, node: str, report_digest: str, state: ShardState, error: str = ""

@@ -105,6 +105,44 @@ def test_shards_of_an_earlier_version_are_found_committed_and_removed_under_thei
     assert not keys & {stat.key for stat in world.blobs.list("trainer/")}
 
 
+def test_only_the_node_where_a_rank_is_placed_reports_its_shards(world: Rehearsal) -> None:
+    world.open_epoch(1, 2, nodes=2, placement=["nodes/a", "nodes/b"])
+    forged = world.store(5, dp=2, epoch=1, rank=1, node="nodes/a", seed=7)
+    with pytest.raises(InvalidField, match="nodes/b, where rank 1 is placed"):
+        world.tell(*forged)
+    lost = ReportShardRequest(job="jobs/j", step=5, epoch=1, rank=1, node="nodes/a", error="no reason")
+    with pytest.raises(InvalidField, match="nodes/b, where rank 1 is placed"):
+        world.api.ReportShard(lost, CALL)
+    world.snapshot(5, dp=2, epoch=1)
+    world.settle()
+    world.clock.advance(61)
+    world.settle()
+    keys = [each.key for each in world.manifest(5).blobs]
+    assert keys == ["trainer/shards/j.0.5.1.0=a", "trainer/shards/j.0.5.1.1=b"]
+    world.open_epoch(2, 2)  # by a scheduler of an earlier version, which names no placement
+    world.tell(*world.store(10, dp=2, epoch=2, rank=1, node="nodes/a"))
+
+
+def test_a_report_in_the_store_by_another_node_neither_counts_nor_stops_the_next_epoch(world: Rehearsal) -> None:
+    world.open_epoch(1, 2, nodes=2, placement=["nodes/a", "nodes/b"])
+    world.store(5, dp=2, epoch=1, rank=1, node="nodes/a", seed=7)
+    world.store(5, dp=3, epoch=1, rank=2, node="nodes/a")
+    for rank, node in enumerate(["nodes/a", "nodes/b"]):
+        world.store(5, dp=2, epoch=1, rank=rank, node=node)
+    for _ in range(3):
+        world.clock.advance(31)
+        world.settle()
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+    world.store(10, dp=2, epoch=1, rank=1, node="nodes/a", seed=7)
+    assert world.open_epoch(2, 2, placement=["nodes/a", "nodes/a"]).step == 5
+
+
+@pytest.mark.parametrize("placement", [["nodes/a"], ["nodes/a", "nodes/b c"]])
+def test_a_placement_that_names_no_node_for_a_rank_is_refused(world: Rehearsal, placement: list[str]) -> None:
+    with pytest.raises(InvalidField, match="placement"):
+        world.open_epoch(1, 2, placement=placement)
+
+
 def test_agents_read_back_what_others_wrote(world: Rehearsal) -> None:
     world.open_epoch(1, 2, nodes=2)
     world.snapshot(5, dp=2, epoch=1)

@@ -1,4 +1,4 @@
-"""The committer's rows: the open epoch of each job, reported shards, decisions, divergences.
+"""The committer's rows: the open epoch of each job and its placement, reported shards, decisions, divergences.
 
 Rows that decide carry a digest of themselves; a flipped byte is found when they are read.
 """
@@ -37,6 +37,14 @@ class Tables:
             Column("request_digest", NAME, nullable=False),
             Column("opened_at", BigInteger, nullable=False),
             Column("response", LargeBinary, nullable=False),
+            Column("digest", String, nullable=False),
+        )
+        self.placements = declare(
+            "placements",
+            metadata,
+            Column("job", NAME, primary_key=True),
+            Column("epoch", BigInteger, nullable=False),
+            Column("nodes", Text, nullable=False),
             Column("digest", String, nullable=False),
         )
         self.shards = declare(

@@ -201,7 +201,13 @@ class AgentCalls:
     def _progress(self, unit: Unit, request: ReportProgressRequest) -> None:
         job = self._current(unit, request.job, request.epoch)
         attempt = self.tables.attempt(unit, job)
-        if attempt is None or job.state not in jobs.PLACED or request.step < attempt.step:
+        if attempt is None or job.state not in jobs.PLACED:
+            return
+        if not self.tables.ranks_on(unit, job, request.node):
+            raise InvalidField("node", seen=request.node, expected=f"one that ranks of {job.name} are placed on")
+        if request.step > job.spec.steps:
+            raise InvalidField("step", seen=request.step, expected=f"at most {job.spec.steps}, the last of the job")
+        if request.step < attempt.step:
             return
         bits = request.bits_per_byte if request.HasField("bits_per_byte") else attempt.bits_per_byte
         # An agent whose ranks had no finite loss yet has none to tell.

@@ -25,7 +25,7 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import JOB_STATE_OPENING, JOB_STATE_RUNNING, Job
 from tutti.scheduler import gangs, jobs
-from tutti.scheduler.decisions import Again, Decisions, Finish, Look, Open, Rest
+from tutti.scheduler.decisions import Again, Decisions, Finish, Look, Next, Open, Rest
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
@@ -61,7 +61,7 @@ class Driver:
 
     def advance(self, name: str) -> bool | float | None:
         """One decision, and the call that it needs. Raises Problem when the committer cannot be reached."""
-        match self._host.units.run(lambda unit: self._decisions.decide(unit, name)):
+        match self._host.units.run(lambda unit: self._decide(unit, name)):
             case Rest(seconds):
                 return seconds
             case Again():
@@ -72,6 +72,15 @@ class Driver:
                 return self._look(look)
             case Finish() as finish:
                 return self._finish(finish)
+
+    def _decide(self, unit: Unit, name: str) -> Next:
+        """The next action; the committer is told where each rank would be."""
+        decided = self._decisions.decide(unit, name)
+        if isinstance(decided, Open):
+            seats = self._decisions.seats(unit, self._tables.jobs.get(unit, name))
+            assert not isinstance(seats, gangs.Short)
+            decided.request.placement.extend(seat.node for seat in seats)
+        return decided
 
     def _open(self, opening: Open) -> bool | float | None:
         request = opening.request
@@ -130,8 +139,8 @@ class Driver:
         if job is None:
             return
         seats = self._decisions.seats(unit, job)
-        # The committer was told how many nodes write; another number needs another epoch.
-        if isinstance(seats, gangs.Short) or len({seat.node for seat in seats}) != request.nodes:
+        # The committer was told which node writes which rank; another placement needs another epoch.
+        if isinstance(seats, gangs.Short) or [seat.node for seat in seats] != list(request.placement):
             self._tables.jobs.put(unit, jobs.requeued(job, "slots were taken while the epoch was opened"))
             return
         resume = jobs.ResumePoint(

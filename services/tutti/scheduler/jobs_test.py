@@ -30,6 +30,7 @@ from tutti.contracts.scheduler.v1 import (
     PolicyStop,
     PolicyStopped,
     RankLost,
+    RegisterNodeRequest,
 )
 from tutti.model.training import RoleModel, Training, WeightedDataset
 from tutti.scheduler.jobrows import placed
@@ -85,7 +86,8 @@ def test_a_gang_is_placed_whole_and_its_epoch_opened_first(world: World) -> None
     job = world.job()
     assert (job.state, job.epoch, job.topology_version, job.placement_version) == (JOB_STATE_STARTING, 1, 1, 1)
     assert [list(agent.assignments[0].ranks) for agent in (first, second)] == [[0, 1], [2]]
-    assert world.committer.opened[0].nodes == 2
+    opened = world.committer.opened[0]
+    assert (opened.nodes, list(opened.placement)) == (2, ["nodes/a", "nodes/a", "nodes/b"])
     assert EpochOpened.FromString(world.payloads("EpochOpened")[0]).topology == "topologies/a/1"
 
 
@@ -417,6 +419,19 @@ def test_an_epoch_that_the_committer_calls_stale_is_followed_by_a_higher_one(wor
     assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, 4)
 
 
+def test_progress_is_taken_from_a_node_of_the_gang_alone_and_not_beyond_the_last_step(world: World) -> None:
+    agent, other = Agent(world, "a"), Agent(world, "b")
+    world.create(steps=20)
+    agent.spawn()
+    agent.ready()
+    with pytest.raises(InvalidField, match="nodes/b"):
+        other.progress(19)
+    with pytest.raises(InvalidField, match="at most 20"):
+        agent.progress(21)
+    agent.progress(20)
+    assert world.job().step == 20
+
+
 def test_an_answer_that_was_lost_while_the_nodes_changed_costs_an_epoch_number(world: World) -> None:
     world.committer.forgets = Unavailable("the answer was lost")
     first = Agent(world, "a", slots=1)
@@ -427,6 +442,16 @@ def test_an_answer_that_was_lost_while_the_nodes_changed_costs_an_epoch_number(w
     world.committer.forgets = None
     world.pass_time(40)
     assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, 2)
+    assert first.assignments == []
+
+
+def test_ranks_are_placed_where_the_committer_was_told_or_the_next_epoch_is_opened(world: World) -> None:
+    first = Agent(world, "a", slots=3)
+    register = RegisterNodeRequest(name="nodes/b", incarnation="1", slots=2, devices=["cpu"])  # leaves no slot over
+    world.committer.meanwhile = lambda: world.api.RegisterNode(register, CALL)
+    world.create(ranks=2)
+    assert [each.placement[0] for each in world.committer.opened] == ["nodes/a", "nodes/b"]
+    assert (world.job().state, world.job().epoch, world.nodes()) == (JOB_STATE_STARTING, 2, {"nodes/b"})
     assert first.assignments == []
 
 

@@ -74,7 +74,7 @@ class Peer:
 @dataclass
 class Committer:
     """Opens epochs and holds checkpoints; `down` makes every call fail,
-    `forgets` the answer of OpenEpoch alone."""
+    `forgets` the answer of OpenEpoch alone; `meanwhile` is called before it answers."""
 
     opened: list[OpenEpochRequest] = field(default_factory=list)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
@@ -84,6 +84,7 @@ class Committer:
     stuck: bool = False
     down: Problem | None = None
     forgets: Problem | None = None
+    meanwhile: Callable[[], object] = lambda: None
 
     def OpenEpoch(self, request: OpenEpochRequest, call: Call) -> OpenEpochResponse:
         self._check()
@@ -94,6 +95,7 @@ class Committer:
         if same is not None and same != request:
             raise AlreadyExists(request.job, ours="a", theirs="b")
         self.opened.append(request)
+        self.meanwhile()
         if self.forgets is not None:
             raise self.forgets
         newest = self.newest(request.job)

@@ -94,6 +94,7 @@ class OpenEpochRequest(_message.Message):
     REWIND_TO_STEP_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
+    PLACEMENT_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the attempt."""
     epoch: _builtins.int
@@ -118,6 +119,12 @@ class OpenEpochRequest(_message.Message):
     def shape(self) -> _common_pb2.Shape:
         """shape of it."""
 
+    @_builtins.property
+    def placement(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """placement: the node of each rank, in the order of ranks; only this node may report shards of the rank. Empty from a
+        scheduler of an earlier version; then any node may.
+        """
+
     def __init__(
         self,
         *,
@@ -132,10 +139,11 @@ class OpenEpochRequest(_message.Message):
         rewind_to_step: _builtins.int = ...,
         cause: _builtins.str = ...,
         nodes: _builtins.int = ...,
+        placement: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "dataset_digest", b"dataset_digest", "epoch", b"epoch", "job", b"job", "nodes", b"nodes", "rewind", b"rewind", "rewind_to_step", b"rewind_to_step", "shape", b"shape", "training", b"training", "training_digest", b"training_digest", "transition", b"transition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "dataset_digest", b"dataset_digest", "epoch", b"epoch", "job", b"job", "nodes", b"nodes", "placement", b"placement", "rewind", b"rewind", "rewind_to_step", b"rewind_to_step", "shape", b"shape", "training", b"training", "training_digest", b"training_digest", "transition", b"transition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

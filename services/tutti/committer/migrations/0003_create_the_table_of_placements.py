@@ -1,0 +1,19 @@
+"""Create the table of placements."""
+
+import sqlalchemy as sa
+from alembic.operations import Operations
+
+revision = "0003"
+down_revision = "0002"
+NAME = sa.String().with_variant(sa.String(collation="C"), "postgresql")
+
+
+def upgrade(op: Operations) -> None:
+    op.create_table(
+        "placements",
+        sa.Column("job", NAME, nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("nodes", sa.Text(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("job"),
+    )
