@@ -2,7 +2,8 @@
 
 Promises: cold to healthy is timed; recipes/tiny.yaml gives the canonical state of the embedded platform, byte for byte;
 while runs go on, containers are killed, paused and cut off, one fault at a time, and every run ends with the same
-state; what was started is stopped. Exit codes: 0 passed, 1 failed, 77 no engine can be had here.
+state; every write that was acknowledged meanwhile is there; cold start, memory and image size meet their goals; what
+was started is stopped. Exit codes: 0 passed, 1 failed, 77 no engine can be had here.
 """
 
 import argparse
@@ -57,6 +58,8 @@ RUN_SECONDS = 600.0  # with the faults meanwhile, on a machine that is busy with
 REACH_SECONDS = 60.0
 NOT_REACHABLE = 3  # the exit code of the command
 DOCTOR_SECONDS = 15.0
+COLD_SECONDS, REST_MIB, CONTROL_MB = 40.0, 1.4 * 1024, 450.0
+"""Goals: from nothing to healthy, all containers at rest, and the image `control` over its base."""
 
 
 def trial(given: argparse.Namespace) -> int:
@@ -81,6 +84,8 @@ def trial(given: argparse.Namespace) -> int:
                 code = _carried_out(project, pages, given, figures)
                 if given.record:
                     figures.write(CONTAINERS)
+                if REPLICAS not in given.layer:  # which starts more containers
+                    figures.require_goals()
                 return code
             except TrialError:
                 evidence.keep_logs(project)
@@ -163,7 +168,8 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
                     promoted, whole = kill_primary(project)
                     print(f"killed the primary: promoted after {promoted:.1f} s, a standby after {whole:.1f} s, "
                           f"no write was acknowledged for {writes.longest_gap(began):.1f} s", flush=True)  # fmt: skip
-                print(f"{len(writes)} writes were acknowledged between the faults", flush=True)
+            writes.read_back()
+            print(f"{len(writes)} writes were acknowledged between the faults, and all are there", flush=True)
             if ("postgres", Fault.PAUSE) in faults:
                 cause(
                     project,
@@ -355,27 +361,42 @@ class Figures:
         cores, memory = os.cpu_count(), psutil.virtual_memory().total / 2**30
         images = "stand-ins for the public images, so their sizes are not those" if standins else "the public images"
         where = f"{_processor()}, {cores} cores, {memory:.0f} GiB, {platform.system()}"
-        self._lines = [f"On {where}, load {os.getloadavg()[0]:.1f} at the start;", f"{images}.", ""]
+        self._load, self._missed = f"load {os.getloadavg()[0]:.1f} at the start", list[str]()
+        self._lines = [f"On {where}, {self._load};", f"{images}.", ""]
 
     def sizes(self, found: dict[str, float]) -> None:
         self._tell("image", [(name, f"{size:,.0f} MB") for name, size in found.items()])
         for name in ("control", "compute"):
             over = found[f"tutti/{name}:latest"] - found[PYTHON]
             self._say(f"{name} is {over:,.0f} MB over its base.")
+            if name == "control":
+                self._compare("the image control over its base", over, CONTROL_MB, "MB")
 
     def cold(self, seconds: float, containers: int, processor: float | None) -> None:
         used = f", and {processor:.0f} s of CPU time in containers" if processor is not None else ""
         self._say(f"From nothing to {containers} healthy containers, images present: {seconds:.1f} s{used}.")
+        self._compare("from nothing to healthy", seconds, COLD_SECONDS, "s")
 
     def memory(self, found: dict[str, float]) -> None:
         ordered = sorted(found.items(), key=lambda each: -each[1])
-        rows = [(name, f"{used:,.0f} MiB") for name, used in [*ordered, ("all", sum(found.values()))]]
+        total = sum(found.values())
+        rows = [(name, f"{used:,.0f} MiB") for name, used in [*ordered, ("all", total)]]
         self._tell("container at rest, without page cache", rows)
+        self._compare("all containers at rest", total, REST_MIB, "MiB")
+
+    def require_goals(self) -> None:
+        """Raise TrialError, which names the goals that were missed."""
+        if self._missed:
+            raise TrialError(f"goals were missed ({self._load}): {'; '.join(self._missed)}")
 
     def write(self, page: Path) -> None:
         before, _, rest = page.read_text().partition(BEGIN)
         _, _, after = rest.partition(END)
         page.write_text(f"{before}{BEGIN}\n" + "\n".join(self._lines).strip() + f"\n{END}{after}")
+
+    def _compare(self, what: str, value: float, most: float, unit: str) -> None:
+        if value > most:
+            self._missed.append(f"{what}: {value:,.1f} {unit}, the goal is at most {most:,.1f} {unit}")
 
     def _tell(self, what: str, rows: Sequence[tuple[str, str]]) -> None:
         self._lines += [f"| {what} | |", "|---|--:|", *(f"| {name} | {value} |" for name, value in rows), ""]

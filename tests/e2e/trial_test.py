@@ -1,0 +1,72 @@
+"""The parts of the trial of docker-compose.yml that need no engine: writes that are read back, and its goals."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.e2e.command import platform
+from tests.faults.processes import until
+from tutti.chassis.config.datadir import tokens_in
+from tutti.chassis.identity.auth import Role
+
+TRIAL = Path(__file__).resolve().parents[2] / "deploy" / "docker"
+
+
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(TRIAL))
+    import trial
+
+    return trial
+
+
+def test_a_write_that_was_acknowledged_and_is_gone_is_found(trial: ModuleType, tmp_path: Path) -> None:
+    from engine import Engine
+
+    data_dir = tmp_path / "data"
+    with platform(data_dir, agents=0):
+        token = tokens_in(data_dir).of(Role.OPERATOR)
+        project = trial.Project(Engine("docker", (), {}, own=False), "trial", _port(data_dir), tmp_path, token=token)
+        with trial.Writes(project) as writes:
+            until(lambda: len(writes) > 1, seconds=30, what="two writes")
+        writes.read_back()
+    with closing(sqlite3.connect(data_dir / "db" / "access.db")) as database, database:
+        query = "DELETE FROM tokens WHERE digest = (SELECT min(digest) FROM tokens WHERE user = 'nodes/trial')"
+        assert database.execute(query).rowcount == 1
+    with platform(data_dir, agents=0):
+        project.port = _port(data_dir)
+        with pytest.raises(trial.TrialError, match="acknowledged writes 1 are missing"):
+            writes.read_back()
+
+
+@pytest.mark.parametrize(
+    ("measure", "goal"),
+    [
+        (lambda figures: figures.cold(40.1, 17, None), "from nothing to healthy: 40.1 s"),
+        (lambda figures: figures.memory({"kafka": 800.0, "postgres": 634.0}), "all containers at rest: 1,434.0 MiB"),
+        (lambda figures: figures.sizes(_sizes(651)), "the image control over its base: 451.0 MB"),
+    ],
+)
+def test_a_goal_that_was_missed_fails_the_trial(
+    trial: ModuleType, measure: Callable[[object], None], goal: str
+) -> None:
+    figures = trial.Figures([])
+    figures.cold(40.0, 17, 28.0)
+    figures.memory({"kafka": 800.0, "postgres": 633.0})
+    figures.sizes(_sizes(650))
+    figures.require_goals()
+    measure(figures)
+    with pytest.raises(trial.TrialError, match=rf"load .* at the start\): {goal}, the goal is at most"):
+        figures.require_goals()
+
+
+def _sizes(control: float) -> dict[str, float]:
+    return {"python:3.11-slim-bookworm": 200.0, "tutti/control:latest": control, "tutti/compute:latest": 6000.0}
+
+
+def _port(data_dir: Path) -> int:
+    return int((data_dir / "endpoint").read_text().strip().rpartition(":")[2])
