@@ -59,7 +59,7 @@ HOST_SECONDS = 2
 UPGRADE_SECONDS = 6 * 3600.0
 """For a statement of an upgrade, which may write each of tens of millions of rows, at some thousands a second."""
 CLIENT_CHECK = "10s"
-"""How often the server looks whether the client of an upgrade is there; for one that was killed it would go on."""
+"""The interval at which the server looks whether the client of an upgrade is there; it would go on for a killed one."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.1
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
