@@ -57,6 +57,10 @@ def test_every_row_of_the_campaigns_names_what_is_there() -> None:
         assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_every_row_of_the_campaigns_has_a_record_of_its_commands_or_is_due() -> None:
+    assert soak.due() == soak.DUE
+
+
 def test_every_campaign_that_has_a_full_number_is_in_a_row() -> None:
     """What nobody runs at its full number shows nothing at it."""
     rows = {part for row in soak.ROWS.values() for command in row.commands for part in command.arguments}
