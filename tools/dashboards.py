@@ -57,6 +57,9 @@ PLATFORM = [
         ("sum by (container, name) (rate(loop_failures_total[5m]))", "{{container}} {{name}}"),)),
     Panel("Loops that stood still", "ops", (
         ("sum by (container, name) (rate(loop_blocked_total[5m]))", "{{container}} {{name}}"),)),
+    Panel("Stores that do not answer", "short", (
+        ("sum by (store) (max by (service, store) (store_away))", "{{store}}"),),
+        "The number of services that a store does not answer."),
     Panel("Warnings and errors in logs", "ops", (
         ("topk(10, sum by (container, template) (rate(log_records_total[5m])))", "{{container}} {{template}}"),)),
     Panel("Memory", "bytes", (("max by (container) (process_resident_memory_bytes)", "{{container}}"),)),

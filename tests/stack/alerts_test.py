@@ -347,6 +347,13 @@ def test_a_disk_fills(stack: Path, prometheus: Asked) -> None:
     ends(prometheus, "DiskFills")
 
 
+def test_a_store_that_hangs_is_away(stack: Path, prometheus: Asked) -> None:
+    assert "StoreAway" not in firing(prometheus)
+    with hanging(server(stack, "s3")):
+        fires(prometheus, "StoreAway", shown=30)
+    ends(prometheus, "StoreAway")
+
+
 def test_shards_are_slow_to_be_stored_while_the_blob_store_hangs(stack: Path, pages: Path, prometheus: Asked) -> None:
     with training(stack, pages, "input.limit=14", "train.ranks=1", *ENDLESS, "train.checkpoint_every=500", step=1000):
         with hanging(server(stack, "s3")):

@@ -1,6 +1,7 @@
 """The examination: the checks of the doctor that need no long look, repeated while the host runs.
 
-Promises: what was last seen is returned at once; a dependency that hangs delays the next examination, and nothing else.
+Promises: what was last seen is returned at once, and a metric shows which store did not answer; a dependency that hangs
+delays the next examination, and nothing else.
 """
 
 import contextlib
@@ -11,7 +12,8 @@ from functools import partial
 from tutti.backbone import Blobs, EventLog, Isolation
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.delivery import outbox
-from tutti.chassis.runtime.looks import Looks, dependency
+from tutti.chassis.metrics import metrics
+from tutti.chassis.runtime.looks import STORES, Looks, dependency
 from tutti.chassis.runtime.loops import LoopThread
 from tutti.chassis.runtime.machinery import Machinery
 from tutti.chassis.runtime.probe import answer, look_at_log
@@ -40,6 +42,7 @@ class Examination:
     def __init__(self, services: Sequence[Administered], log: EventLog, why_not: Callable[[str], str]) -> None:
         self._services, self._log, self._why_not, self._looks = list(services), log, why_not, Looks()
         self._seen: dict[str, Sequence[Finding]] = {}
+        self._away = metrics.gauge("store_away", "1 while a store does not answer, else 0", labels=["service", "store"])
 
     @property
     def interval(self) -> float:
@@ -47,7 +50,13 @@ class Examination:
         return WELL_SECONDS if well else BAD_SECONDS
 
     def step(self) -> bool:
-        self._seen = {each.service.name: list(self.of(each)) for each in self._services}
+        seen: dict[str, Sequence[Finding]] = {}
+        for each in self._services:
+            name = each.service.name
+            seen[name] = findings = list(self.of(each))
+            for store in (finding for finding in findings if finding.check in STORES):
+                self._away.labels(name, store.check).set(0 if store.ok else 1)
+        self._seen = seen
         return False
 
     def seen(self, service: str) -> Sequence[Finding]:

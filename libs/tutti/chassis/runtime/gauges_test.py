@@ -1,8 +1,10 @@
 """Gauges of a service while its event log or its database hangs."""
 
 import dataclasses
+import re
 import threading
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import load
 from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import build, eventually
+from tutti.chassis.runtime.examination import Examination
 from tutti.chassis.runtime.host import HostProcess
+from tutti.chassis.runtime.parts import topics
 from tutti.chassis.service import Consumed, Host, Service
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import Ingest
@@ -78,3 +82,31 @@ def test_a_database_that_hangs_hides_no_number_of_the_log_or_the_process(
     finally:
         goes_on.set()
         host.stop()
+
+
+def test_a_store_that_does_not_answer_is_shown_until_it_does(tmp_path: Path) -> None:
+    host = HostProcess({"ingest": build}, DataDir(tmp_path), load(environment={}, services=["ingest"]))
+    host.start()
+    try:
+        with closing(EmbeddedEventLog(None)) as log:
+            log.ensure(topics(host.services[0].service))
+            examination = Examination(host.services, log, lambda name: "")
+            examination.step()
+            stores = {"database": 0, "event log": 0, "blobs": 0}
+            assert shown(tmp_path) == stores
+            (tmp_path / "blobs").rename(tmp_path / "away")
+            (tmp_path / "blobs").symlink_to("blobs")
+            examination.step()
+            assert shown(tmp_path) == stores | {"blobs": 1}
+            (tmp_path / "blobs").unlink()
+            (tmp_path / "away").rename(tmp_path / "blobs")
+            examination.step()
+            assert shown(tmp_path) == stores
+    finally:
+        host.stop()
+
+
+def shown(data_dir: Path) -> dict[str, float]:
+    """The gauge of each store of the service."""
+    found = re.findall(r'store_away{service="ingest",store="(.*)"} (.*)', scraped(data_dir))
+    return {store: float(value) for store, value in found}

@@ -11,6 +11,7 @@ from tutti.chassis.service import Finding
 
 LOOK_SECONDS = 5.0
 _SETTINGS = {"database": "database.url", "event log": "log.url", "blobs": "blobs.url"}
+STORES = tuple(_SETTINGS)
 
 
 def dependency(check: str, away: str) -> Finding:
