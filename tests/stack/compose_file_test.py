@@ -249,9 +249,10 @@ def test_only_what_is_named_is_sent_to_the_engine() -> None:
     assert all(source.startswith(tuple(roots)) for line in copied for source in line.split())
 
 
-def test_prometheus_scrapes_every_service_and_agent() -> None:
+def test_prometheus_scrapes_every_service_and_agent_and_the_door() -> None:
     folder = ROOT / "deploy" / "docker" / "prometheus"
-    job, beside = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
+    job, door, beside = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
+    assert door["static_configs"] == [{"targets": ["door:9464"], "labels": {"container": "door"}}]
     assert {beside["job_name"]} == SCRAPED_INSTEAD
     assert beside["static_configs"] == [{"targets": ["collector:8888"]}]
     (targets,) = job["dns_sd_configs"]

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -27,6 +28,7 @@ from grpc_status import rpc_status
 from tutti.chassis.config.datadir import DEFAULT, DataDir
 from tutti.chassis.config.settings import RpcSettings, Settings, SettingsError, installed_services, load
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
+from tutti.chassis.metrics import MetricsServer, count_logs
 from tutti.chassis.rpc.addresses import FORWARDED, address_of, signed
 from tutti.chassis.rpc.channel import CHANNEL_OPTIONS
 from tutti.chassis.rpc.kinds import owners
@@ -327,9 +329,12 @@ def main() -> int:
         if missing := sorted(set(installed_services()) - set(values.services)):
             raise SettingsError(f"the front door has no address of {', '.join(missing)}: set services.NAME=HOST:PORT")
         logs.configure("door", values.telemetry.level)
+        count_logs()
         pulse = leash.hold(lambda: os.kill(os.getpid(), signal.SIGTERM))
         health, tls = HealthFile(health_path(data_dir.path, "door")), tls_of(values.tls)
-        asyncio.run(serve(values, tls, health, pulse))
+        with closing(MetricsServer(values.telemetry.metrics_listen)) as scraped:
+            log.info("its metrics are at http://%s/metrics", scraped.address)
+            asyncio.run(serve(values, tls, health, pulse))
         return 0
 
     return guarded(work, troubles=(CannotListen,))

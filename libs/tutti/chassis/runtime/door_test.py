@@ -1,14 +1,19 @@
 """The front door: one address, whatever answers behind it."""
 
 import asyncio
+import re
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from tutti.chassis.config.settings import RpcSettings
+from tutti.chassis.config.settings import RpcSettings, installed_services
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
@@ -172,6 +177,19 @@ def test_a_service_records_the_address_of_the_door_s_caller_and_not_one_that_a_c
         assert recorded(address, Role.ENGINEER, claimed) == "127.0.0.2"
     with listening(demo) as front, another_machine(front) as address:  # a door without the secret cannot say it
         assert recorded(address, Role.OPERATOR, claimed) == "127.0.0.1"
+
+
+def test_the_process_of_the_door_is_measured(tmp_path: Path) -> None:
+    addresses = [word for name in installed_services() for word in ("--set", f"services.{name}={NOWHERE}")]
+    command = [sys.executable, "-m", "tutti.chassis.runtime.door", "--data-dir", str(tmp_path), *addresses]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stderr is not None
+            (address,) = next(filter(None, (re.findall(r"http://(\S+)/metrics", line) for line in child.stderr)))
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+                assert b"process_resident_memory_bytes" in answer.read()
+        finally:
+            child.terminate()
 
 
 def test_health_is_that_of_the_services(demo: Demo) -> None:
