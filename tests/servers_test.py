@@ -79,7 +79,8 @@ def test_a_server_that_recovers_for_longer_than_the_deadline_is_left_alone(
     folder = own_server("postgres").folder
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     servers = import_module("servers")
-    monkeypatch.setattr(servers, "READY_SECONDS", 0.05)
+    monkeypatch.setattr(servers, "READY_SECONDS", 2.0)
+    monkeypatch.setattr(servers, "LOOK_SECONDS", 0.1)
     stack, log = servers.Stack(folder), folder / "postgres" / "log"
     data = Path(psutil.Process(stack.process("postgres").pid).cwd())
     stack.down(["postgres"])
@@ -87,10 +88,14 @@ def test_a_server_that_recovers_for_longer_than_the_deadline_is_left_alone(
     (data / "standby.signal").touch()
     with open(data / "postgresql.auto.conf", "a") as configuration:
         configuration.write("hot_standby = off\n")
+    stack.launch("postgres")
+    process = stack.process("postgres")
+    settings = json.loads((folder / "postgres" / "server.json").read_text())
+    until(lambda: import_module("postgres").Postgres().recovers(settings), seconds=60, what="a server that recovers")
     starting = threading.Thread(target=stack.up, args=(["postgres"],), kwargs={"install": False})
     starting.start()
-    until(lambda: log.read_text().count("not accepting connections") >= 10, seconds=60, what="a server that recovers")
-    process = stack.process("postgres")
+    # Each question is 30 ms after the one before, so these take longer than the deadline.
+    until(lambda: log.read_text().count("not accepting connections") >= 100, seconds=60, what="100 refusals")
     (data / "promote").touch()
     os.kill(process.pid, signal.SIGUSR1)
     starting.join(60)

@@ -10,6 +10,7 @@ have to be kept alive here too, for two servers on one machine whose processes t
 
 import argparse
 import logging
+import math
 import signal
 import sys
 import threading
@@ -49,6 +50,7 @@ class Promoter:
         self._record = Record.read(folder)
         self._connection: BoundedConnection | None = None
         self._answered = self._streamed = time.monotonic()
+        self._said_starts: dict[str, float] = {}
         self._making: threading.Thread | None = None
         self._make_after, self._backoff = 0.0, AGAIN_SECONDS
 
@@ -114,7 +116,10 @@ class Promoter:
         )
 
     def _starts(self, name: str) -> bool:
-        return self._pair[name].recovers(self._pair[name].settings({}))
+        """Whether it said lately that it is not ready yet; a busy machine may let one question go unanswered."""
+        if self._pair[name].recovers(self._pair[name].settings({})):
+            self._said_starts[name] = time.monotonic()
+        return time.monotonic() - self._said_starts.get(name, -math.inf) < PATIENCE.silent
 
     def _carry_out(self, act: Act) -> None:
         """Raises ServerError, psycopg.Error, OSError."""

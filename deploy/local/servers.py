@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -26,12 +27,13 @@ from broker import Broker
 from gateway import Gateway
 from layout import BROKERS, DATABASES, Layout, replicate
 from postgres import Postgres
-from processes import Process, ServerError, tell, wait_until, write_secret
+from processes import Process, ServerError, wait_until, write_secret
 from promoted import Promoter
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "servers"
 READY_SECONDS = 60.0
+LOOK_SECONDS = 1.0
 PORT_SECONDS = 10.0
 ATTEMPTS = 4
 
@@ -187,14 +189,18 @@ class Stack:
         return process
 
     def _settle(self, name: str, process: Process) -> None:
-        """Wait until it answers, as long as it recovers; a port that was lost, or remains of a killed server, are worth
-        another attempt."""
+        """Wait until it answers, at most READY_SECONDS after it last said that it recovers; a port that was lost, or
+        remains of a killed server, are worth another attempt."""
         server = self._servers[name]
         for _ in range(ATTEMPTS):
             settings = self._settings(name)
             settled = partial(_has_settled, server, settings, process)
-            while not wait_until(settled, READY_SECONDS) and server.recovers(settings):
-                tell(f"{name} recovers")
+            deadline = time.monotonic() + READY_SECONDS
+            while not wait_until(settled, LOOK_SECONDS):
+                if server.recovers(settings):
+                    deadline = time.monotonic() + READY_SECONDS
+                elif time.monotonic() > deadline:
+                    break
             if process.is_alive() and server.is_ready(settings):
                 return
             wait_until(lambda: False, 0.5)
