@@ -98,11 +98,11 @@ class Promoter:
                 self._answered = time.monotonic()
                 if streams:
                     self._streamed, self._backoff = self._answered, AGAIN_SECONDS
-        now = time.monotonic()  # a server that hangs lets these questions wait, so they are asked when it matters
+        # A server that hangs lets these questions wait for a second, so they are asked only when it matters.
         replaced = record.eligible and lives[record.standby]
-        if lives[record.primary] and not replaced and now - self._answered > PATIENCE.silent:
+        if lives[record.primary] and not answers and not replaced:
             primary_starts = self._starts(record.primary)
-        if lives[record.standby] and now - self._streamed > PATIENCE.lost:
+        if lives[record.standby] and time.monotonic() - self._streamed > PATIENCE.lost:
             standby_starts = self._starts(record.standby)
         return Seen(
             primary_lives=lives[record.primary],
