@@ -43,6 +43,7 @@ DIGEST = "sha256:"
 VERIFIES = "ed25519:"
 """The prefix of the public key, in hexadecimal digits, that verifies the tokens of nodes."""
 _PURPOSE = "tutti node"
+_SIGNATURE = re.compile(r"[0-9a-f]{128}")
 _KNOWN_NODES = 4096
 
 
@@ -114,9 +115,8 @@ class Tokens:
     def node_of(self, token: str) -> str | None:
         """The node that a token was made for by `for_node`."""
         node, _, signature = token.removeprefix(NODE_TOKEN).rpartition(".")
-        if not token.startswith(NODE_TOKEN) or NODE.fullmatch(node) is None or Role.AGENT not in self._tokens:
-            return None
-        return node if self._verified(node, signature) else None
+        shaped = token.startswith(NODE_TOKEN) and NODE.fullmatch(node) and _SIGNATURE.fullmatch(signature)
+        return node if shaped and Role.AGENT in self._tokens and self._verified(node, signature) else None
 
     def _verify(self, node: str, signature: str) -> bool:
         known = self._tokens[Role.AGENT]
