@@ -52,12 +52,8 @@ CONNECTIONS = 4  # of each process to Postgres, at most; each costs the server 2
 RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views, topics and blobs
 MADE = "made.json"  # every secret, in a folder of its own
-LASTING = (
-    "postgres",
-    "standby",
-    "s3_access",
-    "s3_secret",
-)  # of administrators: fixed at the first start
+# Those of the servers' administrators, which are fixed when the servers first start.
+LASTING = ("postgres", "standby", "s3_access", "s3_secret")
 NODES = "nodes.json"  # those whose agents have a key of the blob store
 AGENT = agent("")  # how the names of agents begin
 TOPICS, BLOBS = (Path(__file__).with_name(f"{name}.json") for name in ("topics", "blobs"))

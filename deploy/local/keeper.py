@@ -77,7 +77,8 @@ def children(
     logs_of = users(urls["kafka"], services, servers / "users.json")
     nodes = [chr(ord("a") + index) for index in range(agents)]
     blobs_of = keys(urls["s3"], servers / "s3", servers / "keys.json", nodes)
-    tokens_of, of_services = tokens(data_dir.tokens(), nodes, servers), verifying(data_dir.tokens(), servers)
+    every = data_dir.tokens()
+    tokens_of, of_services = tokens(every, nodes, servers), verifying(every, servers)
     connections = (
         {} if copies == 1 else {"TUTTI_DATABASE__CONNECTIONS": str(MOST_CONNECTIONS // len(replicas(copies, copied)))}
     )

@@ -184,11 +184,11 @@ class Postgres:
             raise ServerError(f"a process of {self.name} in {data} does not stop, not even by SIGKILL")
 
     def is_ready(self, settings: dict[str, str]) -> bool:
-        """Whether the server asks for a password; while it recovers it refuses."""
+        """Return true if the server asks for a password; while it recovers it refuses."""
         return _reply(settings).startswith(b"R")
 
     def recovers(self, settings: dict[str, str]) -> bool:
-        """Whether the server refuses because it starts or recovers, with SQLSTATE 57P03; so does one that stops."""
+        """Return true if the server refuses with SQLSTATE 57P03 because it starts or recovers, not because it stops."""
         reply = _reply(settings)
         return reply.startswith(b"E") and CANNOT_CONNECT_NOW in reply and SHUTTING_DOWN not in reply
 

@@ -116,7 +116,7 @@ class Promoter:
         )
 
     def _starts(self, name: str) -> bool:
-        """Whether it said lately that it is not ready yet; a busy machine may let one question go unanswered."""
+        """Return true if the server said in the last seconds that it recovers; a busy one may leave a question open."""
         if self._pair[name].recovers(self._pair[name].settings({})):
             self._said_starts[name] = time.monotonic()
         return time.monotonic() - self._said_starts.get(name, -math.inf) < PATIENCE.silent

@@ -157,7 +157,7 @@ def test_a_promoter_without_a_record_loses_rows(pair: ModuleType) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """What the promoter sees, `silent` seconds after the primary answered and `apart` after the standby streamed."""
+    """State of a pair `silent` seconds after the primary answered, and `apart` seconds after the standby streamed."""
 
     eligible: bool = False
     primary_starts: bool = False

@@ -74,7 +74,7 @@ class Driver:
                 return self._finish(finish)
 
     def _decide(self, unit: Unit, name: str) -> Next:
-        """The next action; the committer is told where each rank would be."""
+        """Return the next action; one that opens an epoch has the node of each rank for the committer."""
         decided = self._decisions.decide(unit, name)
         if isinstance(decided, Open):
             seats = self._decisions.seats(unit, self._tables.jobs.get(unit, name))
