@@ -1,9 +1,9 @@
 """How the suite is spread over workers, and what it says at its end.
 
-Promises: the tests of a module run on one worker in their order, but for campaigns that are cut in parts; the summary
-shows the scale of every campaign, what tests recorded as `said`, and the outcome of the contract suites on every
-adapter, whichever worker ran them. How long each module took is recorded for `make check`. How long an example takes is
-no reason to fail: the machine may be busy.
+Guarantees: the tests of a module run on one worker in their order, but for campaigns that are cut in parts, and the
+longest modules run first. The summary shows the scale of every campaign, what tests recorded as `said`, the outcome of
+the contract suites on every adapter, whichever worker ran them, and where the time went. How long each module took is
+recorded for the next run and for `make check`. A slow example does not fail: the machine may be busy.
 """
 
 import os
@@ -12,9 +12,9 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.durations import record
-from tests.spreading import ByModule
-from tests.summary import adapters, adapters_table, scales, scales_table
+from tests.durations import expected, known, merged, record
+from tests.spreading import ByModule, unit
+from tests.summary import adapters, adapters_table, longest_table, scales, scales_table
 
 from tutti.chassis.runtime.garbage import kept
 
@@ -38,6 +38,13 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the longest units begin first, so that the workers end together."""
+    record = known()
+    units = {name: expected(name, record) for name in map(unit, (item.nodeid for item in items))}
+    items.sort(key=lambda item: -units[unit(item.nodeid)])
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule | None:
     return ByModule(config, log) if config.getvalue("dist") == "loadscope" else None
@@ -45,16 +52,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [
-        each for outcome in ("passed", "failed", "error", "skipped") for each in _reports(terminalreporter, outcome)
-    ]
+        each for outcome in ("passed", "failed", "error", "skipped", "") for each in _reports(terminalreporter, outcome)
+    ]  # pytest keeps setups and teardowns that passed under no outcome
     for title, lines in (
         ("scales", scales_table(scales(reports))),
         ("contract suites", adapters_table(adapters(reports))),
+        ("longest units", longest_table({name: seconds for name, (_, seconds) in merged({}, reports).items()})),
     ):
         if lines:
             terminalreporter.section(title)
             terminalreporter.write_line("\n".join(lines))
-    record(reports)
+    record(reports, terminalreporter.config.rootpath)
     for report in reports:
         for name, text in report.user_properties:
             if name == "said" and report.when == "call":

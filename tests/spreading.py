@@ -1,7 +1,9 @@
 """How the tests of the suite are assigned to workers, in units, and reassigned when a worker dies.
 
-Units come from the names of tests alone: marks of groups no longer reach the master with pytest 9.2 and pytest-xdist
-3.8.
+Guarantees: the tests of a unit run on one worker in their order, the longest units first. The last of three or more
+workers prefers units that mostly wait for servers, leases and deadlines; the others prefer those that compute.
+Units come from the names of tests alone: marks of groups no longer reach the controller with pytest 9.2 and
+pytest-xdist 3.8.
 """
 
 import re
@@ -10,6 +12,21 @@ from typing import Any
 from xdist.scheduler import LoadScopeScheduling
 
 _PART = re.compile(r"[\[-](part\d+)[\]-]")
+WAITING = (
+    "tests/stack/",
+    "tests/faults/",
+    "tests/contract/hung_test.py",
+    "tests/contract/leadership_test.py",
+    "tests/contract/network_test.py",
+    "tests/e2e/access_test.py",
+    "tests/e2e/agents_test.py",
+    "tests/e2e/fulldisk_test.py",
+    "tests/e2e/interrupt_test.py",
+    "tests/e2e/operations_test.py",
+    "tests/e2e/secured_test.py",
+    "tests/e2e/telemetry_test.py",
+)
+"""Prefixes of the units that leave a processor idle for most of their time."""
 
 
 def unit(nodeid: str) -> str:
@@ -17,6 +34,11 @@ def unit(nodeid: str) -> str:
     module, _, test = nodeid.partition("::")
     part = _PART.search(test)
     return f"{module}[{part[1]}]" if part else module
+
+
+def preferred(units: list[str], *, waiting: bool) -> str:
+    """Return the first unit that waits, or the first that computes; the first of all if there is none."""
+    return next((name for name in units if name.startswith(WAITING) == waiting), units[0])
 
 
 class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
@@ -28,6 +50,11 @@ class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        waiting = len(self.nodes) > 2 and node is self.nodes[-1]
+        self.workqueue.move_to_end(preferred(list(self.workqueue), waiting=waiting), last=False)
+        super()._assign_work_unit(node)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         super().mark_test_complete(node, item_index, duration)

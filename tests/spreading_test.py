@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spreading import unit
+from tests.spreading import WAITING, preferred, unit
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITE = """
@@ -44,6 +44,18 @@ def test_a_module_is_a_unit_and_so_is_a_part_of_a_campaign() -> None:
     assert unit("tests/a_test.py::test_partner[partial]") == "tests/a_test.py"
 
 
+def test_a_worker_prefers_units_that_compute_or_those_that_wait_and_takes_the_others_at_the_end() -> None:
+    waits, computes = f"{WAITING[0]}a_test.py", "tests/numerics/a_test.py"
+    assert preferred([computes, waits], waiting=True) == waits
+    assert preferred([waits, computes], waiting=False) == computes
+    assert preferred([waits], waiting=False) == waits
+    assert preferred([computes], waiting=True) == computes
+
+
+def test_every_unit_that_waits_exists() -> None:
+    assert all((ROOT / name).exists() for name in WAITING)
+
+
 def test_pytest_keeps_a_module_together_and_spreads_parts(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / f"{name}_test.py").write_text(SUITE)
@@ -57,7 +69,7 @@ def test_pytest_keeps_a_module_together_and_spreads_parts(tmp_path: Path) -> Non
     assert len(workers) == 10
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_a_run_in_which_a_worker_dies_names_the_test_and_ends(tmp_path: Path, workers: int) -> None:
     passes = "def test_first(): pass\ndef test_second(): pass\ndef test_third(): pass\n"
     for number in range(6):

@@ -1,4 +1,4 @@
-"""What the suite says at its end: the scale of every campaign, the contract suites on every adapter."""
+"""What the suite says at its end: the scale of every campaign, the contract suites on every adapter, the time."""
 
 import re
 from collections import Counter, defaultdict
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 ADAPTERS = ("embedded", "kafka", "postgres", "s3", "cached")
+LONGEST = 15
 SCALE = re.compile(r"^scale: (\d+) \(make test (\d+), make soak (\d+)\)$", re.MULTILINE)
 
 Scales = Mapping[str, tuple[str, ...]]
@@ -54,3 +55,13 @@ def adapters_table(found: Outcomes) -> list[str]:
         if counts:
             lines.append(f"{adapter}: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in sorted(counts)))
     return lines
+
+
+def longest_table(seconds: Mapping[str, float]) -> list[str]:
+    """Lines with the longest units and the time of all, in seconds of a worker."""
+    rows = sorted(seconds.items(), key=lambda row: -row[1])
+    if len(rows) <= LONGEST:
+        return []
+    rest = sum(second for _, second in rows[LONGEST:])
+    lines = [f"{second:8.1f} s  {name}" for name, second in rows[:LONGEST]]
+    return [*lines, f"{rest:8.1f} s  {len(rows) - LONGEST} others", f"{sum(seconds.values()):8.1f} s  together"]

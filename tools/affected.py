@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tests.durations import expected
+from tests.durations import expected_of_module, known
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("libs", "services", "tests", "tools", "benchmarks", "deploy", "examples")
@@ -133,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     texts, changed = sources(), changes(options.since)
     far = distances(starting(changed, texts), graph(texts, entry_points()))
-    seconds = {path: expected(path) for path in far if (ROOT / path).exists()}
+    record = known()
+    seconds = {path: expected_of_module(path, record) for path in far if (ROOT / path).exists()}
     tests = chosen({path: far[path] for path in seconds}, seconds, options.seconds * WORKERS)
     left = sorted(seconds.keys() - set(tests), key=lambda path: (far[path], path))
     print(

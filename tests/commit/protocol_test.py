@@ -9,7 +9,7 @@ import pytest
 
 import tutti.committer.garbage
 import tutti.committer.service
-from tests.scale import parts, scale
+from tests.scale import parts, rotated, scale
 from tutti.backbone.recording import Operation
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints import CheckpointBody
@@ -50,7 +50,7 @@ def test_killed_after_every_change_of_a_port_nothing_wrong_is_promoted_and_nothi
 ) -> None:
     whole = tell(memory / "whole")
     assert not whole.violations
-    points = [point for point in range(len(whole.points)) if point % PARTS == part]
+    points = rotated(range(part, len(whole.points), PARTS), test=12)
     outcomes = {point: tell(memory / str(point), crash_at=point) for point in points}
     killed = Counter(whole.points[point] for point in points)
     print(
@@ -67,7 +67,7 @@ def test_killed_at_every_file_operation_with_what_was_not_synced_lost_nothing_wr
 ) -> None:
     whole = tell(memory / "whole", file_crash_at=BEYOND)
     assert not whole.violations
-    operations = [each.number for each in whole.operations if each.number % PARTS == part]
+    operations = rotated([each.number for each in whole.operations if each.number % PARTS == part], test=16)
     seeds = scale(test=1, soak=20)
     for seed in range(seeds):
         outcomes = {number: tell(memory / f"{seed}.{number}", file_crash_at=number, seed=seed) for number in operations}
@@ -81,7 +81,7 @@ def test_killed_at_every_file_operation_with_what_was_not_synced_lost_nothing_wr
 
 def test_killed_again_and_again_the_state_is_that_of_an_undisturbed_life(memory: Path) -> None:
     whole = tell(memory / "whole")
-    stories = scale(test=10, soak=1_000)
+    stories = scale(test=4, soak=1_000)
     for seed in range(stories):
         chance = random.Random(seed)
         first, *later = (chance.randrange(len(whole.points)) for _ in range(chance.randint(2, 5)))

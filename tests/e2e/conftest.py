@@ -28,9 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a platform that is up, on which every run of a module is made."""
-    folder = tmp_path_factory.mktemp("module") / "data"
-    with platform(folder):
-        yield folder
+@pytest.fixture(scope="session")
+def data_dir(served: Path) -> Path:
+    """The same, for the runs of a module: its newest run is the newest of all until the module ends."""
+    return served

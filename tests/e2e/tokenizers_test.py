@@ -101,8 +101,11 @@ def test_what_cannot_be_compared_is_refused_in_a_line(data_dir: Path, run: Any, 
     assert_one_line(compared(data_dir, home, "--dataset", "runs/none"), 1, "runs/none does not exist")
 
 
-def test_a_dataset_whose_texts_are_gone_says_so(data_dir: Path, run: Any, home: Path) -> None:
-    """The last test: the texts stay gone."""
-    shutil.rmtree(data_dir / "blobs" / "ingest" / "document-shards")
-    gone = compared(data_dir, home, "--dataset", run["dataset"]["name"])
+def test_a_dataset_whose_texts_are_gone_says_so(data_dir: Path, run: Any, home: Path, tmp_path: Path) -> None:
+    shards = data_dir / "blobs" / "ingest" / "document-shards"
+    shutil.move(shards, tmp_path / "away")
+    try:
+        gone = compared(data_dir, home, "--dataset", run["dataset"]["name"])
+    finally:
+        shutil.move(tmp_path / "away", shards)
     assert_one_line(gone, 1, "ingest/document-shards/", "is gone; run its recipe again", "SOURCES_GONE")
