@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tools import reference
 
+from tutti.model.schedule import learning_rate
+from tutti.model.training import PROGRAMS, Training
 from tutti.pipeline import graph
 
 
@@ -22,6 +24,21 @@ def test_every_published_recipe_is_in_the_reference() -> None:
     assert published <= recorded.keys()
     stages = {stage["stage"] for entry in recorded.values() for stage in entry.get("stages", ())}
     assert stages >= {*graph.ORDER, "anneal", "sample-anneal"}
+
+
+def test_every_step_of_every_recipe_moves_the_parameters() -> None:
+    recorded = json.loads(reference.FILE.read_text())
+    stages = [stage for entry in recorded.values() for stage in entry.get("stages", ())]
+    requests = [stage["request"] for stage in stages if "training" in stage["request"]]
+    trainings = [Training.from_json(request["training"]) for request in requests]
+    assert {training.program for training in trainings} == set(PROGRAMS)
+    still = [
+        (training.program, step)
+        for training in trainings
+        for step in range(1, training.steps + 1)
+        if learning_rate(training.optimizer, step) == 0
+    ]
+    assert still == []
 
 
 def test_one_key_is_the_crowd_of_every_stage_of_the_assistant() -> None:

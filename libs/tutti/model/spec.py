@@ -143,6 +143,8 @@ class OptimizerSpec(Recorded):
     epsilon: float = 1e-8
     weight_decay: float = 0.1
     clip_norm: float = 1.0
+    decay_end: int = later(0, since="0.3")
+    """The step at which the rate is min_rate; 0 for the last one, which moves nothing where min_rate is 0."""
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -159,6 +161,7 @@ class OptimizerSpec(Recorded):
             epsilon=(self.epsilon > 0, "a positive number"),
             weight_decay=(self.weight_decay >= 0, "0 or more"),
             clip_norm=(self.clip_norm > 0, "a positive number"),
+            decay_end=(self.decay_end == 0 or self.decay_end > self.steps, f"0, or a step after steps ({self.steps})"),
         )
 
 

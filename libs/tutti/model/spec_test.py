@@ -19,6 +19,13 @@ def test_a_spec_comes_back_from_its_record(spec: Recorded) -> None:
     assert type(spec).from_dict(spec.to_dict()) == spec
 
 
+def test_the_end_of_the_decay_is_a_later_field_so_that_earlier_trainings_keep_their_digests() -> None:
+    assert "decay_end" not in OPTIMIZER.to_dict()
+    after = replace(OPTIMIZER, decay_end=11)
+    assert OptimizerSpec.from_dict(after.to_dict()) == after
+    assert after.digest() != OPTIMIZER.digest()
+
+
 def test_an_unknown_field_is_named() -> None:
     with pytest.raises(SpecError, match="no field widht"):
         ModelSpec.from_dict(MODEL.to_dict() | {"widht": 3})
@@ -46,6 +53,7 @@ def test_a_missing_field_is_named_even_when_it_has_a_default() -> None:
         (OPTIMIZER, {"warmup_steps": 11}, "expected 0 … steps"),
         (OPTIMIZER, {"clip_norm": math.inf}, "clip_norm is inf; expected a finite number"),
         (OPTIMIZER, {"beta2": 1.0}, "beta2 < 1"),
+        (OPTIMIZER, {"decay_end": 10}, "expected 0, or a step after steps"),
         (StepSpec(), {"leaves": 0}, "StepSpec.leaves is 0"),
         (StepSpec(), {"seed": 2**53}, "seed"),
     ],

@@ -67,7 +67,7 @@ class JobSection(Part):
     seed: Seed = Field(default=0, description="seed of the order of samples")
     threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")
     learning_rate: Real = Field(default=3e-4, gt=0, description="peak learning rate")
-    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate at the last step")
+    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate one step after the last")
     warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
     weight_decay: Real = Field(default=0.0, ge=0, description="weight decay of matrices; norm gains do not decay")
     clip_norm: Real = Field(
@@ -250,6 +250,7 @@ class FinetuningStage(TrainingStage):
                     warmup_steps=min(steps, steps // 20 if section.warmup is None else section.warmup),
                     weight_decay=section.weight_decay,
                     clip_norm=section.clip_norm,
+                    decay_end=steps + 1,
                 ),
                 step=StepSpec(
                     leaves=section.microbatches,

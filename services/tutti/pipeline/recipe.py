@@ -297,7 +297,7 @@ class TrainPart(Part):
     seed: Seed = Field(default=0, description="seed of the initial parameters and of the order of sequences")
     threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")
     learning_rate: Real = Field(default=3e-3, gt=0, description="peak learning rate")
-    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate at the last step")
+    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate one step after the last")
     warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
     schedule: Literal["cosine", "wsd"] = Field(
         default="cosine", description="learning rate schedule after warmup; wsd: constant, then decay"
@@ -527,6 +527,7 @@ class Recipe(Part):
                 decay_fraction=train.decay_fraction,
                 weight_decay=train.weight_decay,
                 clip_norm=train.clip_norm,
+                decay_end=train.steps + 1,
             ),
             step=StepSpec(leaves=train.microbatches, rows=train.rows, threads=train.threads, seed=train.seed),
             dataset=dataset,

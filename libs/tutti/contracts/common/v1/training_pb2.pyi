@@ -372,6 +372,7 @@ class OptimizerSpec(_message.Message):
     EPSILON_FIELD_NUMBER: _builtins.int
     WEIGHT_DECAY_FIELD_NUMBER: _builtins.int
     CLIP_NORM_FIELD_NUMBER: _builtins.int
+    DECAY_END_FIELD_NUMBER: _builtins.int
     peak_rate: _builtins.float
     """peak_rate of learning."""
     steps: _builtins.int
@@ -379,7 +380,7 @@ class OptimizerSpec(_message.Message):
     update: _builtins.str
     """update function by name."""
     min_rate: _builtins.float
-    """min_rate: the learning rate at the end."""
+    """min_rate: the learning rate at the step decay_end."""
     warmup_steps: _builtins.int
     """warmup_steps from 0 to the peak rate."""
     schedule: _builtins.str
@@ -396,6 +397,10 @@ class OptimizerSpec(_message.Message):
     """weight_decay of matrices."""
     clip_norm: _builtins.float
     """clip_norm of the gradient."""
+    decay_end: _builtins.int
+    """decay_end: the step at which the learning rate is min_rate; the default is the last one. With one more, every step
+    has a rate above min_rate.
+    """
     def __init__(
         self,
         *,
@@ -411,10 +416,11 @@ class OptimizerSpec(_message.Message):
         epsilon: _builtins.float | None = ...,
         weight_decay: _builtins.float | None = ...,
         clip_norm: _builtins.float | None = ...,
+        decay_end: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_beta1", b"_beta1", "_beta2", b"_beta2", "_clip_norm", b"_clip_norm", "_decay_fraction", b"_decay_fraction", "_epsilon", b"_epsilon", "_min_rate", b"_min_rate", "_schedule", b"_schedule", "_update", b"_update", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "beta1", b"beta1", "beta2", b"beta2", "clip_norm", b"clip_norm", "decay_fraction", b"decay_fraction", "epsilon", b"epsilon", "min_rate", b"min_rate", "schedule", b"schedule", "update", b"update", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_beta1", b"_beta1", "_beta2", b"_beta2", "_clip_norm", b"_clip_norm", "_decay_end", b"_decay_end", "_decay_fraction", b"_decay_fraction", "_epsilon", b"_epsilon", "_min_rate", b"_min_rate", "_schedule", b"_schedule", "_update", b"_update", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "beta1", b"beta1", "beta2", b"beta2", "clip_norm", b"clip_norm", "decay_end", b"decay_end", "decay_fraction", b"decay_fraction", "epsilon", b"epsilon", "min_rate", b"min_rate", "schedule", b"schedule", "update", b"update", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beta1", b"_beta1", "_beta2", b"_beta2", "_clip_norm", b"_clip_norm", "_decay_fraction", b"_decay_fraction", "_epsilon", b"_epsilon", "_min_rate", b"_min_rate", "_schedule", b"_schedule", "_update", b"_update", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "beta1", b"beta1", "beta2", b"beta2", "clip_norm", b"clip_norm", "decay_fraction", b"decay_fraction", "epsilon", b"epsilon", "min_rate", b"min_rate", "peak_rate", b"peak_rate", "schedule", b"schedule", "steps", b"steps", "update", b"update", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beta1", b"_beta1", "_beta2", b"_beta2", "_clip_norm", b"_clip_norm", "_decay_end", b"_decay_end", "_decay_fraction", b"_decay_fraction", "_epsilon", b"_epsilon", "_min_rate", b"_min_rate", "_schedule", b"_schedule", "_update", b"_update", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "beta1", b"beta1", "beta2", b"beta2", "clip_norm", b"clip_norm", "decay_end", b"decay_end", "decay_fraction", b"decay_fraction", "epsilon", b"epsilon", "min_rate", b"min_rate", "peak_rate", b"peak_rate", "schedule", b"schedule", "steps", b"steps", "update", b"update", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__beta1: _TypeAlias = _typing.Literal["beta1"]  # noqa: Y015
     _WhichOneofArgType__beta1: _TypeAlias = _typing.Literal["_beta1", b"_beta1"]  # noqa: Y015
@@ -422,6 +428,8 @@ class OptimizerSpec(_message.Message):
     _WhichOneofArgType__beta2: _TypeAlias = _typing.Literal["_beta2", b"_beta2"]  # noqa: Y015
     _WhichOneofReturnType__clip_norm: _TypeAlias = _typing.Literal["clip_norm"]  # noqa: Y015
     _WhichOneofArgType__clip_norm: _TypeAlias = _typing.Literal["_clip_norm", b"_clip_norm"]  # noqa: Y015
+    _WhichOneofReturnType__decay_end: _TypeAlias = _typing.Literal["decay_end"]  # noqa: Y015
+    _WhichOneofArgType__decay_end: _TypeAlias = _typing.Literal["_decay_end", b"_decay_end"]  # noqa: Y015
     _WhichOneofReturnType__decay_fraction: _TypeAlias = _typing.Literal["decay_fraction"]  # noqa: Y015
     _WhichOneofArgType__decay_fraction: _TypeAlias = _typing.Literal["_decay_fraction", b"_decay_fraction"]  # noqa: Y015
     _WhichOneofReturnType__epsilon: _TypeAlias = _typing.Literal["epsilon"]  # noqa: Y015
@@ -442,6 +450,8 @@ class OptimizerSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__beta2) -> _WhichOneofReturnType__beta2 | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clip_norm) -> _WhichOneofReturnType__clip_norm | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__decay_end) -> _WhichOneofReturnType__decay_end | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__decay_fraction) -> _WhichOneofReturnType__decay_fraction | None: ...
     @_typing.overload
