@@ -91,7 +91,8 @@ def test_a_full_disk_at_any_operation_writes_nothing_and_the_put_can_be_repeated
     for number in range(first, len(recording.operations)):
         if recording.operations[number].kind == "unlink":
             continue  # a full disk does not refuse to free space
-        blobs = EmbeddedBlobs(tmp_path / f"store{number}", files=RecordingFiles(RealFiles(), full_at=number))
+        files = RecordingFiles(RealFiles(), full=lambda operation, number=number: operation.number == number)
+        blobs = EmbeddedBlobs(tmp_path / f"store{number}", files=files)
         with pytest.raises(StoreFull, match="owner/kind/b"):
             blobs.put_if_absent("owner/kind/b", BLOBS["owner/kind/b"])
         for stat in blobs.list(""):

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,9 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
+from tests.trainer.agent_test import in_process
 
 from tutti.chassis.runtime.processes import process_id
-from tutti.contracts.scheduler.v1 import RANK_EVENT_DISTURBED, RANK_EVENT_FINISHED, RANK_EVENT_LISTENING
+from tutti.contracts.scheduler.v1 import (
+    RANK_EVENT_DISTURBED,
+    RANK_EVENT_FINISHED,
+    RANK_EVENT_LISTENING,
+    RANK_EVENT_READY,
+)
 from tutti.trainer.buffers import buffer_folder, remove
 from tutti.trainer.forkclient import ForkClient
 
@@ -131,6 +139,23 @@ def test_a_killed_io_child_loses_neither_the_attempt_nor_a_snapshot(stage: Any, 
     told = [each.cause for each in stage.plane.events(RANK_EVENT_DISTURBED)]
     assert len(told) == 3
     assert all(each.endswith("ended (SIGKILL): another took over") for each in told)
+
+
+def test_an_io_child_that_cannot_write_waits_and_the_same_one_stores_the_undisturbed_states(
+    stage: Any, wait: Wait, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    agent = stage.agent()
+    training = stage.training(steps=10)
+    stage.plane.assign("a", stage.assignment(training))
+    wait(lambda: stage.plane.events(RANK_EVENT_READY))
+    child = agent.io._child.pid
+    soft, hard = resource.prlimit(child, resource.RLIMIT_FSIZE)
+    resource.prlimit(child, resource.RLIMIT_FSIZE, (0, hard))
+    wait(lambda: "the snapshot of tiny.0." in caplog.text or agent.io.restarts)
+    resource.prlimit(child, resource.RLIMIT_FSIZE, (soft, hard))
+    wait(lambda: len(stage.plane.shards) == 5)
+    assert (agent.io._child.pid, agent.io.restarts) == (child, 0)
+    assert stage.plane.digests(1) == in_process(stage, training, tmp_path / "cache")
 
 
 def test_a_stopped_io_child_is_replaced(stage: Any, wait: Wait) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.backbone import ManualClock
 from tutti.backbone.files import RealFiles
+from tutti.backbone.recording import Operation, RecordingFiles
 from tutti.checkpoints.curve import Curve
 from tutti.checkpoints.keys import ShardName
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
@@ -22,13 +23,20 @@ from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher
 class Node:
     """A simulated node."""
 
-    def __init__(self, stage: Any, name: str, gangs: Gangs, clock: ManualClock, incarnation: str) -> None:
+    def __init__(
+        self,
+        stage: Any,
+        name: str,
+        gangs: Gangs,
+        clock: ManualClock,
+        incarnation: str,
+        full: Callable[[Operation], bool] = lambda operation: False,
+    ) -> None:
         state = stage.folder / f"sim {name}"
         state.mkdir(exist_ok=True)
         self.launcher = SimulatedLauncher(gangs, clock)
-        self.io = SimulatedIoLink(
-            lambda: stage.blobs, RealFiles(), clock, node=name, state=state, buffers=state / "buffers"
-        )
+        files = RecordingFiles(RealFiles(), full=full)
+        self.io = SimulatedIoLink(lambda: stage.blobs, files, clock, node=name, state=state, buffers=state / "buffers")
         self.agent = Agent(
             AgentSettings(node=name, slots=4, devices=("cpu",)),
             incarnation=incarnation,
@@ -53,10 +61,17 @@ def drive(clock: ManualClock, nodes: list[Node], done: Callable[[], object], ste
     raise AssertionError("not done in time")
 
 
-def train(stage: Any, dp: int, epoch: int, *, crash_child_at: frozenset[int] = frozenset()) -> dict[int, Any]:
-    """The digests of an attempt over two nodes."""
+def train(
+    stage: Any,
+    dp: int,
+    epoch: int,
+    *,
+    crash_child_at: frozenset[int] = frozenset(),
+    full: Callable[[Operation], bool] = lambda operation: False,
+) -> dict[int, Any]:
+    """The digests of an attempt over two nodes; there is no room for the operations `full` of their I/O children."""
     clock, gangs = ManualClock(), Gangs()
-    nodes = [Node(stage, name, gangs, clock, f"{name}{epoch}") for name in "ab"]
+    nodes = [Node(stage, name, gangs, clock, f"{name}{epoch}", full) for name in "ab"]
     drive(clock, nodes, lambda: all(node.agent.state is AgentState.SERVING for node in nodes))
     training = stage.training()
     split = (dp + 1) // 2
@@ -177,3 +192,13 @@ def test_io_children_that_crash_anywhere_lose_no_snapshot(
 ) -> None:
     stage = make_stage(tmp_path_factory.mktemp("stage"))
     assert sorted(train(stage, 2, 1, crash_child_at=crashes)) == [2, 4, 6]
+
+
+def test_a_run_whose_disk_is_full_for_a_while_waits_and_stores_the_same_states(stage: Any) -> None:
+    refused = iter(range(20))
+
+    def full(operation: Operation) -> bool:
+        return operation.kind == "write" and next(refused, None) is not None
+
+    assert train(stage, 2, 2, full=full) == train(stage, 2, 1)
+    assert next(refused, None) is None

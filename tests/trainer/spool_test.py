@@ -7,16 +7,18 @@ import pytest
 
 from tutti.backbone import ManualClock
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.backbone.files import RealFiles
+from tutti.backbone.files import Files, RealFiles
+from tutti.backbone.recording import RecordingFiles
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of
-from tutti.contracts.trainer.v1 import IoMessage, Release
+from tutti.contracts.trainer.v1 import IoMessage, Release, StoreRequest
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
 from tutti.model.results import Scalars
+from tutti.model.shapes import to_wire
 from tutti.records.canonical import bytes_digest
 from tutti.trainer.iochild import IoChild
 from tutti.trainer.spool import Spool
@@ -184,13 +186,90 @@ def test_a_snapshot_whose_name_was_stored_with_other_bytes_holds_up_no_other(rep
     ]
 
 
-def _child(folder: Path) -> tuple[IoChild, list[IoMessage]]:
+def test_a_full_disk_at_any_operation_is_waited_for_by_the_same_child_which_stores_the_snapshot(
+    report: Any, stage: Any, tmp_path: Path
+) -> None:
+    expected, data = report(2)
+    request = _request(stage, expected, data, tmp_path / "buffer")
+    undisturbed, first, last = _undisturbed(tmp_path / "undisturbed", request)
+    for number in range(first, last):
+        folder, clock = tmp_path / str(number), ManualClock()
+        child, said = _child(folder, _full(range(number, number + 2)), clock)
+        _until_idle(child, request, clock)
+        assert [each.spooled.step for each in said if each.HasField("spooled")] == [2]
+        assert [each.stored.report_digest for each in said if each.HasField("stored")] == [undisturbed]
+        assert [each.trouble.message for each in said if each.HasField("trouble")]
+        assert (folder / "spool" / "x.0.2.1.0.stored").exists()
+        assert list((folder / "spool").glob("*.bin")) == []
+
+
+def test_a_snapshot_that_waits_for_room_names_itself_the_disk_and_the_bytes(
+    report: Any, stage: Any, tmp_path: Path
+) -> None:
+    expected, data = report(2)
+    request = _request(stage, expected, data, tmp_path / "buffer")
+    _, first, last = _undisturbed(tmp_path / "undisturbed", request)
+    clock = ManualClock()
+    child, said = _child(tmp_path, _full(range(first, 100 * last)), clock)
+    _until_idle(child, request, clock)
+    [trouble] = [each.trouble.message for each in said if each.HasField("trouble")]
+    for word in ("x.0.2.1.0", str(data.nbytes), str(tmp_path / "spool"), "free some space"):
+        assert word in trouble
+
+
+def _full(numbers: range) -> RecordingFiles:
+    """Files on a disk without room for these operations."""
+    return RecordingFiles(RealFiles(), full=lambda operation: operation.number in numbers)
+
+
+def _undisturbed(folder: Path, request: StoreRequest) -> tuple[str, int, int]:
+    """The digest of what a child with room stores, and its operations on files: the first one and their end."""
+    files, clock = RecordingFiles(RealFiles()), ManualClock()
+    child, said = _child(folder, files, clock)
+    first = len(files.operations)
+    _until_idle(child, request, clock)
+    (digest,) = [each.stored.report_digest for each in said if each.HasField("stored")]
+    return digest, first, len(files.operations)
+
+
+def _request(stage: Any, report: ShardReport, data: memoryview, buffer: Path) -> StoreRequest:
+    """What an agent sends for a snapshot that a rank wrote into `buffer`."""
+    buffer.write_bytes(data)
+    name = report.name
+    return StoreRequest(
+        job=f"jobs/{name.job}",
+        line=name.line,
+        step=name.step,
+        epoch=name.epoch,
+        rank=name.rank,
+        shape=to_wire(report.shape),
+        training=stage.training().to_json(),
+        buffer=str(buffer),
+        scalars=report.scalars.to_json(),
+        node=report.node,
+        loss=report.loss or 0.0,
+        kernel="{}",
+    )
+
+
+def _until_idle(child: IoChild, request: StoreRequest, clock: ManualClock) -> None:
+    """Hand a snapshot over, and step the lanes until none did anything for a minute."""
+    child.take(IoMessage(store=request))
+    idle = 0
+    while idle < 60:
+        idle = 0 if any([lane() for lane in child.lanes]) else idle + 1
+        clock.advance(1.0)
+
+
+def _child(
+    folder: Path, files: Files | None = None, clock: ManualClock | None = None
+) -> tuple[IoChild, list[IoMessage]]:
     """An I/O child on this folder, and what it says."""
     said: list[IoMessage] = []
     child = IoChild(
         EmbeddedBlobs(folder / "blobs"),
-        RealFiles(),
-        ManualClock(),
+        files or RealFiles(),
+        clock or ManualClock(),
         node="a",
         state=folder,
         buffers=folder / "buffers",

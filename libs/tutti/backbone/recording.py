@@ -29,18 +29,18 @@ class Operation:
 
 
 class RecordingFiles:
-    """`crash_at` and `full_at` name the operation before which it happens; `skipped` those that are left out."""
+    """`crash_at` names the operation before which it happens, `full` those without room; `skipped` are left out."""
 
     def __init__(
         self,
         inner: Files,
         *,
         crash_at: int | None = None,
-        full_at: int | None = None,
+        full: Callable[[Operation], bool] = lambda operation: False,
         skipped: Callable[[Operation], bool] = lambda operation: False,
     ) -> None:
         self._inner = inner
-        self._crash_at, self._full_at, self._skipped = crash_at, full_at, skipped
+        self._crash_at, self._full, self._skipped = crash_at, full, skipped
         self.operations: list[Operation] = []
 
     def create(self, path: Path) -> Handle:
@@ -84,7 +84,7 @@ class RecordingFiles:
         if self._crash_at is not None and operation.number >= self._crash_at:
             raise Crashed(f"before operation {operation.number}: {kind} {path}")
         self.operations.append(operation)
-        if operation.number == self._full_at:
+        if self._full(operation):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return operation
 

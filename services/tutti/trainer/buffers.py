@@ -26,14 +26,17 @@ class SharedBuffer:
 
     def __init__(self, path: Path, size: int) -> None:
         with open(path, "r+b") as file:
-            self._map = mmap.mmap(file.fileno(), max(size, 1))
-        self._whole = memoryview(self._map)
+            self._whole = memoryview(mmap.mmap(file.fileno(), max(size, 1)))
         self.view = self._whole[:size]
 
     def close(self) -> None:
-        self.view.release()
-        self._whole.release()
-        self._map.close()
+        """Release the memory, or leave that to the last one who holds a view of it.
+
+        While an error is handled its frames hold views: closing the map would raise BufferError in its place.
+        """
+        for view in (self.view, self._whole):
+            with contextlib.suppress(BufferError):
+                view.release()
 
     def __enter__(self) -> Self:
         return self

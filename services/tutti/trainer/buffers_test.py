@@ -1,12 +1,14 @@
 """Folders of snapshot buffers: whose they are, and when anybody may remove them."""
 
+import errno
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tutti.backbone.files import RealFiles
-from tutti.trainer.buffers import BufferPool, buffer_folder, own, sweep
+from tutti.trainer.buffers import BufferPool, SharedBuffer, buffer_folder, own, sweep
 
 FILES = RealFiles()
 
@@ -31,6 +33,29 @@ def agent(tmp_path: Path, shared: Path, name: str, *, alive: bool, state_is_ther
     if not state_is_there:
         shutil.rmtree(state)
     return folder
+
+
+def test_an_error_while_a_buffer_is_written_to_disk_is_the_one_that_is_raised(tmp_path: Path) -> None:
+    (path,) = BufferPool(tmp_path).make("jobs/x", 1, 0, size=64, count=1)
+    with (
+        pytest.raises(OSError, match="space") as raised,
+        SharedBuffer(path, 64) as buffer,
+        FILES.append(Path("/dev/full")) as full,
+    ):
+        full.write(buffer.view[:32])
+    assert raised.value.errno == errno.ENOSPC
+    with pytest.raises(ValueError, match="released"):
+        buffer.view[0]
+
+
+def test_a_buffer_that_an_array_still_reads_is_unmapped_with_the_array(tmp_path: Path) -> None:
+    (path,) = BufferPool(tmp_path).make("jobs/x", 1, 0, size=64, count=1)
+    path.write_bytes(bytes(range(64)))
+    with SharedBuffer(path, 64) as buffer:
+        array = np.frombuffer(buffer.view, np.uint8)
+    assert array[63] == 63
+    del array, buffer
+    assert str(path) not in Path("/proc/self/maps").read_text()
 
 
 def test_what_a_dead_agent_left_is_removed_once_its_state_folder_is_gone(tmp_path: Path, shared: Path) -> None:

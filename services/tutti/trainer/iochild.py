@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from tutti.backbone.blobs import BlobError, BlobExists, Blobs
+from tutti.backbone.blobs import BlobError, BlobExists, Blobs, StoreFull
 from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.connect import open_blobs
 from tutti.backbone.files import Files, RealFiles
 from tutti.backbone.owned import OwnedBlobs, agent_rights
+from tutti.chassis.config.room import is_full, wanted
 from tutti.checkpoints.errors import CheckpointError, in_words
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
@@ -53,6 +54,7 @@ from tutti.trainer.iosettings import OWNER, READS, IoSettings
 from tutti.trainer.spool import Entry, Spool
 from tutti.trainer.staging import Cache, StagingError
 
+CACHE, SPOOL, EXPERIENCES = "cache", "spool", "experiences"
 _BACKOFF = (0.2, 5.0)
 _IDLE = 0.2
 
@@ -85,13 +87,15 @@ class IoChild:
     ) -> None:
         self._blobs, self._clock, self._node, self._say = blobs, clock, node, say
         self._pool = BufferPool(buffers)
-        self._cache = Cache(state / "cache", blobs, files)
-        self._spool = Spool(state / "spool", files, limit=spool, trouble=self._tell, lost=self._tell_lost)
-        self._experiences = ExperienceSpool(state / "experiences", files)
+        self._state = state
+        self._cache = Cache(state / CACHE, blobs, files)
+        self._spool = Spool(state / SPOOL, files, limit=spool, trouble=self._tell, lost=self._tell_lost)
+        self._experiences = ExperienceSpool(state / EXPERIENCES, files)
         self._rolled_out: deque[StoreExperience] = deque()
         self._fetches: deque[StageRequest | VerifyRequest] = deque()
         self._snapshots: deque[tuple[StoreRequest | Release, float]] = deque()
         self._since: dict[ShardName, float] = {}
+        self._stored: Entry | None = None  # in the blob store, but its receipt is not durable
         self._retries = {lane: Retry(clock) for lane in ("fetch", "spool", "upload")}
         self._troubles: dict[str, str] = {}
         for report in self._spool.receipts():
@@ -131,7 +135,9 @@ class IoChild:
         try:
             answer = self._stage(request) if isinstance(request, StageRequest) else self._verify(request)
         except (BlobError, OSError) as error:
-            self._wait("fetch", f"staging and verification wait for the blob store: {error}")
+            full = isinstance(error, StoreFull) or is_full(error)
+            missing = f"room on the disk of {self._state / CACHE}" if full else "the blob store"
+            self._wait("fetch", f"staging and verification wait for {missing}: {error}")
             return False
         self._fetches.popleft()
         self._worked("fetch")
@@ -145,37 +151,18 @@ class IoChild:
         if not self._snapshots or not self._retries["spool"].due:
             return False
         request, since = self._snapshots[0]
-        if isinstance(request, Release):
-            self._pool.release(request.job, request.epoch)
-            self._spool.forget(_job_id(request.job), request.epoch)
-            self._snapshots.popleft()
-            return True
-        name = ShardName(_job_id(request.job), request.line, request.step, request.epoch, request.rank, self._node)
-        if not self._spool.holds(name):
-            if not self._spool.has_room_for(name):
-                self._trouble("spool", f"the spool is full: step {name.step} waits until an older one is stored")
-                return False
-            try:
-                self._digest(name, request)
-            except (OSError, CheckpointError) as error:
-                self._wait("spool", f"the snapshot of {name} cannot be spooled: {error}")
-                return False
-        self._since[name] = since
-        self._snapshots.popleft()
-        self._worked("spool")
-        self._say(IoMessage(spooled=Spooled(buffer=request.buffer, step=request.step)))
-        return True
+        return self._release(request) if isinstance(request, Release) else self._take(request, since)
 
     def upload(self) -> bool:
         """Store one spooled snapshot; where there is none, one experience."""
         if not self._retries["upload"].due:
             return False
-        entry, waiting = None, 0
+        entry, waiting = self._stored, 0
         try:
             entries = self._spool.waiting()
-            if not entries:
+            entry, waiting = entry or next(iter(entries), None), len(entries)
+            if entry is None:
                 return self._store_experience()
-            entry, waiting = entries[0], len(entries)
             self._store(entry)
         except BlobExists as error:
             # Written once is written for ever: no later try could store it.
@@ -188,11 +175,42 @@ class IoChild:
         self._worked("upload")
         return True
 
+    def _release(self, request: Release) -> bool:
+        try:
+            self._pool.release(request.job, request.epoch)
+            self._spool.forget(_job_id(request.job), request.epoch)
+        except OSError as error:
+            self._wait("spool", f"what is left of {request.job}, epoch {request.epoch} cannot be removed: {error}")
+            return False
+        self._snapshots.popleft()
+        self._worked("spool")
+        return True
+
+    def _take(self, request: StoreRequest, since: float) -> bool:
+        """Take a snapshot out of its buffer, unless an earlier child did."""
+        name = ShardName(_job_id(request.job), request.line, request.step, request.epoch, request.rank, self._node)
+        try:
+            if not self._spool.holds(name):
+                if not self._spool.has_room_for(name):
+                    self._trouble("spool", f"the spool is full: step {name.step} waits until an older one is stored")
+                    return False
+                self._digest(name, request)
+        except (OSError, CheckpointError) as error:
+            size = os.stat(request.buffer).st_size if os.path.exists(request.buffer) else 0
+            self._wait_for_disk(f"the snapshot of {name}", self._state / SPOOL, size, error)
+            return False
+        self._since[name] = since
+        self._snapshots.popleft()
+        self._worked("spool")
+        self._say(IoMessage(spooled=Spooled(buffer=request.buffer, step=request.step)))
+        return True
+
     def _keep(self, experience: StoreExperience) -> bool:
         try:
             self._experiences.put(experience)
         except OSError as error:
-            self._wait("spool", f"an experience of {experience.name.job} cannot be kept: {error}")
+            what = f"an experience of {experience.name.job}"
+            self._wait_for_disk(what, self._state / EXPERIENCES, experience.ByteSize(), error)
             return False
         self._rolled_out.popleft()
         self._worked("spool")
@@ -226,9 +244,12 @@ class IoChild:
 
     def _store(self, entry: Entry) -> None:
         began = self._clock.monotonic()
-        store(self._blobs, entry.report, entry.data)
+        if entry is not self._stored:
+            store(self._blobs, entry.report, entry.data)
         writing = self._clock.monotonic() - began
+        self._stored = entry
         self._spool.stored(entry.name)
+        self._stored = None
         since = self._since.pop(entry.name, None)
         seconds = 0.0 if since is None else self._clock.monotonic() - since
         self._tell_stored(entry.report, seconds=seconds, writing_seconds=writing)
@@ -321,6 +342,11 @@ class IoChild:
             error = f"{request.report_key}: the claim names no training that this agent knows: {problem}"
         return IoMessage(verified=Verified(verification=request.verification, claim=request.claim, error=error))
 
+    def _wait_for_disk(self, what: str, folder: Path, size: int, error: Exception) -> None:
+        """The spool lane tries again; a full disk is named with the bytes that it lacks."""
+        full = is_full(error)
+        self._wait("spool", f"{what} waits for {wanted(folder, size)}" if full else f"{what} cannot be kept: {error}")
+
     def _wait(self, lane: str, words: str) -> None:
         self._retries[lane].failed()
         self._trouble(lane, words)
@@ -357,7 +383,7 @@ def main() -> None:
         state=Path(settings.state),
         buffers=Path(settings.buffers),
         spool=settings.spool,
-        say=channel.send,
+        say=lambda message: _say(channel, message),
     )
     wakes = [threading.Event() for _ in child.lanes]
     for lane, wake in zip(child.lanes, wakes, strict=True):
@@ -371,6 +397,14 @@ def main() -> None:
         os._exit(0)
 
 
+def _say(channel: BlockingChannel[IoMessage], message: IoMessage) -> None:
+    """Tell the agent; the end of the child if it is gone."""
+    try:
+        channel.send(message)
+    except OSError:
+        os._exit(0)
+
+
 def _drive(lane: Callable[[], bool], wake: threading.Event, others: list[threading.Event]) -> None:
     """Step one lane for ever; what it did may be work for the others."""
     try:
@@ -381,8 +415,6 @@ def _drive(lane: Callable[[], bool], wake: threading.Event, others: list[threadi
             else:
                 wake.wait(_IDLE)
                 wake.clear()
-    except OSError:
-        os._exit(0)
     except BaseException:
         # Half a child is worse than none: the agent starts another, which goes on with the spool.
         logging.exception("the I/O child broke")

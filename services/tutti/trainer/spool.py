@@ -112,11 +112,12 @@ class Spool:
         self._set_aside(name, _REPORT, why)
 
     def stored(self, name: ShardName) -> None:
-        """Keep the receipt, drop the bytes."""
-        self._files.replace(self._path(name, _REPORT), self._path(name, _RECEIPT))
+        """Keep the receipt, drop the bytes. Raises OSError; a second call goes on where the first one failed."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.replace(self._path(name, _REPORT), self._path(name, _RECEIPT))
         self._files.fsync_folder(self._folder)
-        self._remove(self._path(name, _DATA))
         self._keep_newest(_RECEIPT)
+        self._remove(self._path(name, _DATA))
 
     def forget(self, job: str, epoch: int) -> None:
         """Drop the receipts of an attempt, and what was set aside of it and of those before it."""
@@ -177,13 +178,13 @@ class Spool:
         path = self._path(name, suffix)
         aside = path.with_name(path.name + _DAMAGED)
         self._files.replace(path, aside)
+        self._trouble(f"{path} was set aside as {aside.name}, the others go on: {why}")
+        if suffix == _REPORT:
+            self._lost(name, why)
         self._files.fsync_folder(self._folder)
         if suffix == _REPORT:
             self._remove(self._path(name, _DATA))
         self._keep_newest(suffix + _DAMAGED)
-        self._trouble(f"{path} was set aside as {aside.name}, the others go on: {why}")
-        if suffix == _REPORT:
-            self._lost(name, why)
 
     def _path(self, name: ShardName, suffix: str) -> Path:
         return self._folder / f"{name}{suffix}"

@@ -12,6 +12,11 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def wanted(path: Path, count: int) -> str:
+    """In words, what a write of `count` bytes waits for, and what to do."""
+    return f"{count} bytes on the disk of {path}, which is full: free some space"
+
+
 def little_left(path: Path) -> str:
     """In words, that the disk of a folder is full or nearly so, and what to do; empty when there is room."""
     try:
