@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
 BROKEN = ("handshake", "verification", "Socket closed", "reset by peer", "Broken pipe", "GOAWAY")
+SEVERAL = "all addresses"
 HTTP2 = "h2"
 Stamp = tuple[tuple[int, int], ...]
 
@@ -108,15 +109,21 @@ def expiries(tls: Tls) -> list[tuple[str, datetime]]:
 def explained(address: str, tls: Tls | None, details: str) -> str:
     """Return why the connection failed, if TLS is the reason, and what to do; "" for any other failure.
 
-    `details` are gRPC's, which name no cause where the other side refuses: the handshake is tried again for it.
+    `details` are gRPC's, which name no cause where the other side refuses: the handshake is tried again for it. Of a
+    name with several addresses they have the last error alone, which need not be that of the handshake.
     """
-    if not any(word in details for word in BROKEN):
-        return ""
     host, _, port = address.rpartition(":")
+    host = host.strip("[]")
     try:
-        return _tried(host.strip("[]"), int(port), address, tls)
+        if any(word in details for word in BROKEN) or (SEVERAL in details and _has_several_addresses(host, int(port))):
+            return _tried(host, int(port), address, tls)
     except (OSError, ValueError):
-        return ""
+        pass
+    return ""
+
+
+def _has_several_addresses(host: str, port: int) -> bool:
+    return len(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)) > 1
 
 
 def _tried(host: str, port: int, address: str, tls: Tls | None) -> str:

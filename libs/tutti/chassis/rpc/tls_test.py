@@ -1,6 +1,7 @@
 """TLS and mutual TLS between a client and a host that serves: what is accepted, and what an error says."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -73,6 +74,18 @@ def test_a_client_that_trusts_the_authority_of_the_stack_is_answered_over_tls(tm
         assert demo.host.channel("ingest").tls is not None
         with pytest.raises(Untrusted, match=r"speaks TLS: name the authority .* tls.ca"):
             call(demo, None)
+
+
+def test_the_reason_is_found_for_a_name_of_which_another_address_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC has the last error of several addresses alone."""
+    with serving(tmp_path, Files(tmp_path / "ours").settings()) as demo:
+        port = int(demo.host.address.rpartition(":")[2])
+        told = f"failed to connect to all addresses; last error: ipv4:127.0.0.2:{port}: Connection refused"
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("127.0.0.2", "127.0.0.1")]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert "tls.ca" in explained(f"two.example:{port}", None, told)
 
 
 def test_the_certificate_of_a_server_that_cannot_be_trusted_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, st
 class PrivateAddress(OSError):
     """A connection to an address that is not of the public web."""
 
+    def __init__(self, address: str) -> None:
+        super().__init__(f"{address} is a private address: set input.crawl.allow_private=true")
+
 
 class Named(str):
     """The address of a host of which was said that it lies there: that host, and no other, may be asked there."""
@@ -44,7 +47,7 @@ def socket_factory(*, allow_private: bool) -> Callable[[AddressInfo], socket.soc
     def make(info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, (address, *_) = info
         if not (allow_private or isinstance(address, Named) or is_public(str(address))):
-            raise PrivateAddress(f"{address} is a private address: set input.crawl.allow_private=true")
+            raise PrivateAddress(str(address))
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)
         return made

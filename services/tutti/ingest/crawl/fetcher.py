@@ -54,7 +54,7 @@ class Fetcher:
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
             limit=self._connections,
-            resolver=Connect(self._connect),
+            resolver=Connect(self._connect, allow_private=self._allow_private),
             socket_factory=socket_factory(allow_private=self._allow_private),
         )
         self._room = _Room(HELD_BYTES)
@@ -199,7 +199,11 @@ def _detail(failure: Failure, error: BaseException, url: URL) -> str:
         if any(isinstance(each, ConnectionRefusedError) for each in causes):
             return f"connection refused by {host}"
         number = next((each.errno for each in causes if isinstance(each, OSError) and each.errno), 0)
-        return f"no connection to {host}: {os.strerror(number)}" if number else f"{host} closed the connection"
+        if number:
+            return f"no connection to {host}: {os.strerror(number)}"
+        if isinstance(error, aiohttp.ClientConnectorError):  # of several addresses, each with another error
+            return f"no connection to {host}: none of its addresses can be reached"
+        return f"{host} closed the connection"
     if failure is Failure.CERTIFICATE:
         said = next((each for each in causes if isinstance(each, ssl.SSLError)), error)
         return f"no TLS with {host}: {getattr(said, 'verify_message', '') or getattr(said, 'reason', '') or said}"[:300]

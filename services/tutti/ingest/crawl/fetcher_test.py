@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import zlib
 from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ import pytest
 
 from tutti.ingest.crawl.fetcher import UNWANTED_BYTES, Fetcher
 from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Limits, decoded
+from tutti.ingest.crawl.resolver_test import knowing
 from tutti.ingest.failures import Failure, FetchFailed
 from tutti.ingest.reading.encodings import MAX_MEMBERS
 
@@ -212,6 +214,45 @@ def test_addresses_inside_are_refused_when_the_socket_is_made(host: str) -> None
     with pytest.raises(FetchFailed) as error:
         asyncio.run(run())
     assert error.value.failure is Failure.PRIVATE
+
+
+def unreached(url: str, **options: Any) -> FetchFailed:
+    async def run() -> None:
+        async with Fetcher("t", QUICK, **options) as fetcher:
+            await fetcher.fetch(url)
+
+    with pytest.raises(FetchFailed) as error:
+        asyncio.run(run())
+    return error.value
+
+
+@pytest.mark.parametrize(
+    "addresses", [("::1", "127.0.0.1"), ("127.0.0.1", "::1"), ("10.0.0.1", "127.0.0.1", "fc00::1")]
+)
+def test_a_name_whose_addresses_are_all_inside_is_refused_as_private(
+    addresses: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", knowing(*addresses))
+    assert unreached("http://several.example:1/").failure is Failure.PRIVATE
+
+
+def test_addresses_that_fail_for_different_reasons_are_no_closed_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody_listens, needs_a_permission = "::1", "255.255.255.255"
+    monkeypatch.setattr(socket, "getaddrinfo", knowing(nobody_listens, needs_a_permission))
+    error = unreached("http://several.example:1/", allow_private=True)
+    assert (error.failure, "closed" in error.detail) == (Failure.CONNECTION, False)
+
+
+def test_a_name_is_reached_by_any_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> int:
+        async with (
+            server(saying(OK + b"Content-Length: 0\r\n\r\n")) as url,
+            Fetcher("t", QUICK, allow_private=True) as fetcher,
+        ):
+            monkeypatch.setattr(socket, "getaddrinfo", knowing("127.0.0.2", "::1", "127.0.0.1"))
+            return (await fetcher.fetch(url.replace("127.0.0.1", "several.example"))).status
+
+    assert asyncio.run(run()) == 200
 
 
 @pytest.mark.parametrize("name", ["site.example", "site.example:{port}"])

@@ -1,4 +1,8 @@
-"""The resolver of a client: where hosts lie, as was said, or as a name server says."""
+"""The resolver of a client: where hosts lie, as was said, or as a name server says.
+
+Promises: of a name with several addresses only the public ones are tried, and one without any is refused as such. Were
+it left to the sockets, an error of several addresses would not say that they are private.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,31 @@ from collections.abc import Mapping
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-from tutti.ingest.crawl.addresses import Named, address_of
+from tutti.ingest.crawl.addresses import Named, PrivateAddress, address_of
+from tutti.ingest.ranges import is_public
 
 
 class Connect(AbstractResolver):
     """Says of some hosts where they lie, Named, and asks the name server of the others.
 
-    `where` has `address:port`, an IP address, by host or by `host:port`.
+    `where` has `address:port`, an IP address, by host or by `host:port`. Raises PrivateAddress for a name without a
+    public address, unless `allow_private` is given.
     """
 
-    def __init__(self, where: Mapping[str, str]) -> None:
+    def __init__(self, where: Mapping[str, str], *, allow_private: bool) -> None:
         self._where, self._others = where, ThreadedResolver()
+        self._allow_private = allow_private
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         there = self._where.get(f"{host}:{port}") or self._where.get(host)
         if there is None:
-            return await self._others.resolve(host, port, family)
+            found = await self._others.resolve(host, port, family)
+            allowed = [each for each in found if self._allow_private or is_public(each["host"])]
+            if found and not allowed:
+                raise PrivateAddress(found[0]["host"])
+            return allowed
         address, number = address_of(there)
         version = socket.AF_INET6 if ":" in address else socket.AF_INET
         return [
