@@ -1,9 +1,11 @@
 """A disk that fills up: it is said in words, and what waits for room goes on once there is some."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from tests.e2e.command import ROOT, TINY, TUTTI, checkpoints, environment, tiny, tutti
 from tests.faults.processes import family, until
 from tests.smalldisk import full, mountable, said, started
+from tutti.client import Client, connect
+from tutti.contracts.common.v1 import ListRequest
 
 pytestmark = pytest.mark.timeout(300)
 SIZE = "256m"  # a model of languages alone is unpacked into 65 MiB of scratch
@@ -68,22 +72,41 @@ def beside(folder: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[by
         process.wait(60)
 
 
-def for_want_of_room(command: Sequence[str | Path]) -> None:
-    """It is refused in one line that says so.
+@dataclass(frozen=True)
+class Asked:
+    """How a command ended that was given while the disk was full."""
 
-    What is asked for before the database has used the room in its own log is accepted, and waits; then it is asked
-    for again.
+    code: int
+    out: str
+    err: str
+
+
+def without_room(seen: Path, client: Client, folder: Path, command: Sequence[str | Path]) -> Asked:
+    """Give a command while the disk is full, until it is refused or accepted, and make room then.
+
+    Whether it is refused depends on the room that is left in the log of the database, which nobody can fill.
     """
-    for _ in range(3):
-        with suppress(subprocess.TimeoutExpired):
-            refused = tutti(*command, seconds=60)
-            break
-    else:
-        pytest.fail(f"{command[0]} waits instead of being refused, three times")
-    assert refused.code != 0
-    assert (refused.out, refused.err.count("\n")) == ("", 1), refused.err
-    assert "the disk is full" in refused.err
-    assert "free some space, and try again" in refused.err or "free some space and try again" in refused.err
+
+    def accepted() -> int:
+        return len(client.sampling.ListSamples(ListRequest()).samples) + len(
+            client.sampling.ListExports(ListRequest()).exports
+        )
+
+    before = accepted()
+    with ExitStack() as stack:
+        with full(seen):
+            process = stack.enter_context(beside(folder, *command))
+            until(lambda: process.poll() is not None or accepted() > before, seconds=60, what=f"word of {command[0]}")
+        code = process.wait(120)
+    return Asked(code, (folder / "out").read_text(), (folder / "err").read_text())
+
+
+def assert_refused_for_want_of_room(asked: Asked) -> None:
+    """It is refused in one line that says so."""
+    assert asked.code != 0
+    assert (asked.out, asked.err.count("\n")) == ("", 1), asked.err
+    assert "the disk is full" in asked.err
+    assert "free some space" in asked.err
 
 
 def test_training_and_exports_stop_where_there_is_no_room_and_go_on_to_the_same(
@@ -95,8 +118,8 @@ def test_training_and_exports_stop_where_there_is_no_room_and_go_on_to_the_same(
         long = f"train.steps={STEPS}"  # it must not be done before the disk is full
         calm = tutti(*tiny(data, pages, long, f"train.checkpoint_every={STEPS}"))
         assert calm.code == 0, calm.err
-        asked = tiny(data, pages, long, f"train.checkpoint_every={STEPS // 4}", output=())
-        with beside(tmp_path / "run", *asked) as again:
+        often = tiny(data, pages, long, f"train.checkpoint_every={STEPS // 4}", output=())
+        with beside(tmp_path / "run", *often) as again:
             until(lambda: "epoch 1: 2 ranks" in err.read_text(), seconds=60, what="its ranks")
             with full(seen):
                 until(lambda: WAITS in err.read_text(), seconds=60, what="the word that the disk is full")
@@ -104,21 +127,27 @@ def test_training_and_exports_stop_where_there_is_no_room_and_go_on_to_the_same(
                     until(lambda: f"step {STEPS}/{STEPS}" in err.read_text(), seconds=3, what="the end of training")
             assert again.wait(120) == 0, err.read_text()
         assert "Traceback" not in err.read_text()
-        made = tutti(*asked, "-o", "json").json()
+        made = tutti(*often, "-o", "json").json()
         assert sorted(checkpoints(made)) == [STEPS * part // 4 for part in (1, 2, 3, 4)]
         assert checkpoints(made)[STEPS] == checkpoints(calm.json())[STEPS]
 
         last = next(each["name"] for each in made["checkpoints"] if each["step"] == STEPS)
-        sample = ("sample", last, "--prompt", "The module", "--tokens", "8", "--data-dir", data, "-o", "json")
-        with full(seen):
-            for_want_of_room(sample)
-        assert tutti(*sample).json()["state"] == "done"
-        for export in (("checkpoints", "export", last), ("datasets", "export", made["run"]["name"])):
-            to = seen / export[0]
-            with full(seen):
-                for_want_of_room((*export, "--to", to, "--data-dir", data))
-                assert sorted(path.name for path in seen.iterdir()) == ["ballast", "data"]
-            done = tutti(*export, "--to", to, "--data-dir", data)
-            assert done.code == 0, done.err
-            assert any(to.iterdir())
-            shutil.rmtree(to)
+        with connect(data_dir=data) as client:
+            sample = ("sample", last, "--prompt", "The module", "--tokens", "8", "--data-dir", data, "-o", "json")
+            asked = without_room(seen, client, tmp_path / "sample", sample)
+            if asked.code:
+                assert_refused_for_want_of_room(asked)
+                assert tutti(*sample).json()["state"] == "done"
+            else:
+                assert json.loads(asked.out)["state"] == "done"
+            for export in (("checkpoints", "export", last), ("datasets", "export", made["run"]["name"])):
+                to = seen / export[0]
+                command = (*export, "--to", to, "--data-dir", data)
+                asked = without_room(seen, client, tmp_path / export[0], command)
+                if asked.code:
+                    assert_refused_for_want_of_room(asked)
+                    assert [path.name for path in seen.iterdir()] == ["data"]
+                    done = tutti(*command)
+                    assert done.code == 0, done.err
+                assert any(to.iterdir())
+                shutil.rmtree(to)
