@@ -28,6 +28,7 @@ from tutti.client import connect
 from tutti.contracts.annotation.v1 import CreatePreferencesRequest, JudgedCampaign, Preferences, PreferencesSpec
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest, ListRequest
+from tutti.contracts.evaluation.v1 import STANDING_ACTIVE, STANDING_REFUSED
 from tutti.contracts.sampling.v1 import ReadSampleRequest
 from tutti.corpus.conversations import to_lines
 from tutti.corpus.experience import Experience
@@ -240,6 +241,30 @@ def test_a_policy_is_traced_through_its_experiences_to_the_reward_model_and_down
     assert rebuilt.code == 0, rebuilt.err
     assert edges(served, sample) == up
     assert edges(served, resources["preferences"], "--down") == down
+
+
+@pytest.mark.parametrize("policy", ["grpo", "ppo", "dpo"])
+def test_the_decision_of_a_gate_follows_from_the_stored_comparison_and_its_rules(
+    policy: str, resources: dict[str, str], served: Path
+) -> None:
+    """Whatever a training has learned: no win rate is expected."""
+    with connect(served) as client:
+        compared = client.comparisons.GetComparison(GetRequest(name=resources[f"{policy}-compared"]))
+        release = client.releases.GetRelease(GetRequest(name=resources[f"{policy}-release"]))
+    wins, spec = compared.wins, release.spec
+    gap = abs(compared.promised - wins.mean)
+    assert [(each.rule, each.seen, each.limit, each.passed) for each in release.findings] == [
+        ("gap", pytest.approx(gap), spec.gap, gap <= spec.gap),
+        ("kl", pytest.approx(compared.divergence), spec.kl, compared.divergence <= spec.kl),
+        ("win", pytest.approx(wins.low), spec.win, wins.low > spec.win),
+    ]
+    passed = all(each.passed for each in release.findings)
+    assert release.standing == (STANDING_ACTIVE if passed else STANDING_REFUSED)
+    assert bool(release.signature) == passed
+    assert resources["judged"] in {each.resource for each in release.evidence}
+    assert {each.comparison for each in release.findings} == {compared.name}
+    assert 0 <= wins.low <= wins.mean <= wins.high <= 1
+    assert compared.judgements >= compared.pairs > 0
 
 
 def test_a_release_is_signed_traced_refused_by_its_rules_and_stale_after_a_retraction(
