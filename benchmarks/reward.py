@@ -22,6 +22,7 @@ import numpy.typing as npt
 import yaml
 
 from benchmarks.assistant import FOLDER, ROOT, asked, recipe
+from benchmarks.program import machine
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.work import linefiles
 from tutti.checkpoints.reader import stage
@@ -51,6 +52,7 @@ def main() -> None:
     given = parser.parse_args()
     subprocess.run([sys.executable, "-m", "tools.letters"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     FOLDER.mkdir(parents=True, exist_ok=True)
+    print(machine())
     print(f"{'seed':4} {'pairs':>6} {'accuracy':>9} {'ceiling':>8} {'points':>7} {'ECE':>6} {'CPU s':>6}")
     found = []
     for seed in range(given.seeds):

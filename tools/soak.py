@@ -1,14 +1,14 @@
 """Run a row of the campaigns at its full number, and record what came of it in soak/.
 
-Promises: the record names the row, the commands, the commit and the digest of the source, seeds and counts as they were
-printed, and the outcome; a row that fails is recorded too. A row stops at its first command that fails.
+Promises: the record names the row, the commands, the commit and the digest of the source, the processor, seeds and
+counts as they were printed, and the outcome; a row that fails is recorded too. A row stops at its first command that
+fails.
 """
 
 import argparse
 import hashlib
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
@@ -16,6 +16,10 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.program import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 WRONG_LINES = 200
@@ -198,7 +202,7 @@ def wrong(output: str) -> list[str]:
 
 def run(number: int, row: Row) -> int:
     """Carry a row out and record it; the exit code of the command that failed, else 0."""
-    began, code, printed = time.monotonic(), 0, list[str]()
+    began, code, printed, on = time.monotonic(), 0, list[str](), str(machine())
     commit, source = git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed() else ""), source_digest()
     for command in row.commands:
         code, output = carry_out(command, seconds=LIMIT_SECONDS - (time.monotonic() - began))
@@ -214,7 +218,7 @@ def run(number: int, row: Row) -> int:
         "commands": row.lines,
         "commit": commit,
         "source": source,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": on,
         "seconds": round(time.monotonic() - began, 1),
         "exit_code": code,
         "printed": printed,
