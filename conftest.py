@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests.durations import expected, known, merged, record
 from tests.spreading import ByModule, unit
 from tests.summary import adapters, adapters_table, longest_table, scales, scales_table
+from tests.training import mark
 
 from tutti.chassis.runtime.garbage import kept
 
@@ -38,8 +39,11 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the longest units begin first, so that the workers end together."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that train if they are asked for, and let the longest units begin first."""
+    if "trains" in config.option.markexpr:
+        mark(items)
     record = known()
     units = {name: expected(name, record) for name in map(unit, (item.nodeid for item in items))}
     items.sort(key=lambda item: -units[unit(item.nodeid)])

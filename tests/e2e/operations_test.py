@@ -16,6 +16,7 @@ from tests.e2e.command import ROOT, TUTTI, environment
 from tests.scale import SOAK
 
 pytestmark = [
+    pytest.mark.trains,  # by commands of the pages
     pytest.mark.timeout(900),
     pytest.mark.skipif(not SOAK, reason="a soak row; tests/contracts/docs_test.py looks every command up"),
 ]
