@@ -552,7 +552,7 @@ def question(prompt: str) -> int:
 def test_nothing_is_lost_or_doubled_over_interruptions(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
-    """The server is killed and stopped, the page is loaded again, the browser is offline, the session ends."""
+    """The server is killed, suspended, stopped; the page is loaded again, the browser is offline, the session ends."""
     interruptions = scale(test=10, soak=200)
     server.campaign("torn", "ada", pairs=pair_lines(6 * interruptions))
     ada = annotate("ada", "torn")
@@ -580,14 +580,14 @@ def test_nothing_is_lost_or_doubled_over_interruptions(
             ada.page.keyboard.press("Enter")
         ada.shown()
 
-    kinds = ("kill", "stop", "reload", "offline", "session", "kill", "reload", "stop", "session", "offline")
+    kinds = ("kill", "suspend", "reload", "offline", "session", "down", "reload", "suspend", "session", "offline")
     for kind in itertools.islice(itertools.cycle(kinds), interruptions):
         press(2)
-        if kind == "kill":
-            server.kill()
+        if kind in ("kill", "down"):
+            (server.kill if kind == "kill" else server.stop)()
             press(2)
             server.start()
-        elif kind == "stop":
+        elif kind == "suspend":
             server.suspend()
             press(2)
             server.resume()

@@ -1,7 +1,7 @@
 """A campaign in a process of its own, for tests that stop and kill it while somebody judges in a browser.
 
-Promises: services, databases, sessions and the HTTP server are the real ones, and the address stays the same when the
-process is started again on the same data directory.
+Promises: services, databases, sessions, the HTTP server and the settings are those of a platform that nobody has
+configured.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -62,23 +61,29 @@ def pair_lines(count: int, *, first: int = 0) -> str:
 
 @dataclass
 class CampaignServer:
-    """A process that serves annotation; `port` of its pages stays the same."""
+    """A process that serves annotation."""
 
     data_dir: Path
-    port: int
     process: subprocess.Popen[str] | None = None
     users: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        found = pages_in(self.data_dir, "annotation")
+        assert found is not None
+        return found
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.browser.campaign", str(self.data_dir), str(self.port)]
+        command = [sys.executable, "-m", "tests.browser.campaign", str(self.data_dir)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == STARTED
-        assert pages_in(self.data_dir, "annotation") == self.url
+
+    def stop(self) -> None:
+        """Drain it, as `tutti down` does, and await its end."""
+        assert self.process is not None
+        self.process.terminate()
+        assert self.process.wait(WAIT_SECONDS) == 0
 
     def kill(self) -> None:
         """SIGKILL, and its end is awaited."""
@@ -146,9 +151,7 @@ class CampaignServer:
 
 @contextlib.contextmanager
 def campaign_server(data_dir: Path) -> Iterator[CampaignServer]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = CampaignServer(data_dir, port)
+    server = CampaignServer(data_dir)
     server.start()
     try:
         yield server
@@ -158,8 +161,8 @@ def campaign_server(data_dir: Path) -> Iterator[CampaignServer]:
 
 
 def main() -> None:
-    path, port = sys.argv[1:]
-    with hosted(Path(path), f"web.listen=127.0.0.1:{port}", builds={"annotation": build}):
+    signal.signal(signal.SIGTERM, lambda number, frame: None)  # it ends the pause
+    with hosted(Path(sys.argv[1]), builds={"annotation": build}):
         print(STARTED, flush=True)
         signal.pause()
 

@@ -129,7 +129,7 @@ def test_what_is_judged_while_event_log_and_blob_store_hang_is_published_once(
         hosted(folder, *stores, "annotation.undo_seconds=0.2", builds={"annotation": build}) as platform,
         connect(folder) as client,
     ):
-        owner = CampaignServer(folder, 0)
+        owner = CampaignServer(folder)
         owner.campaign("hung", "ada", pairs=pair_lines(6))
         ada = Annotator(Visitor(platform.url), campaign="hung")
         ada.visitor.post("/login", {"token": owner.link("ada"), "next": "/annotation"})

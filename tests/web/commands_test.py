@@ -1,8 +1,11 @@
 """The commands of pages, users and the audit trail."""
 
 import json
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +17,7 @@ from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.app import build
 from tutti.client import connect
 from tutti.contracts.access.v1 import IssueLinkRequest
+from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.contracts.common.v1 import ListRequest
 
 
@@ -48,6 +52,33 @@ def test_open_prints_a_link_to_the_page_of_a_run(served: Hosted) -> None:
     assert url.endswith(f"?next=/{run}")
     assert "opened" in followed(served, url).get(f"/{run}").text
     assert tutti(served, "open", "--no-browser")["url"].endswith("?next=/runs")
+
+
+def test_pages_keep_their_address_and_open_names_one_that_another_program_has_taken(tmp_path: Path) -> None:
+    with hosted(tmp_path) as found:
+        first, visitor = found.url, Visitor(found.url)
+        visitor.log_in(found.link())
+    with hosted(tmp_path) as found:
+        assert found.url == first
+        assert visitor.get("/runs").status == 200
+    address = urlsplit(first)
+    with socket.create_server((address.hostname, address.port)), hosted(tmp_path) as found:
+        moved = found.url
+        assert moved != first
+        command = ["open", "--no-browser", "--data-dir", str(tmp_path)]
+        opened = CliRunner().invoke(build(), command, standalone_mode=False, catch_exceptions=False)
+        assert opened.stdout.startswith(f"{moved}/login/")
+        assert first in opened.stderr
+        visitor.url = moved
+        assert visitor.get("/runs").status == 200
+    with hosted(tmp_path) as found:
+        assert found.url == moved
+        visitor.url = first
+        assert visitor.get("/runs").status == 200
+        with found.client() as client:
+            assert [each.former_pages for each in client.admin.Describe(DescribeRequest()).services if each.pages] == [
+                []
+            ]
 
 
 def test_a_user_is_added_listed_invited_again_and_disabled(served: Hosted) -> None:

@@ -163,7 +163,7 @@ def test_behind_a_proxy_the_cookie_is_sent_over_tls_only(tmp_path: Path) -> None
         assert found.url == "https://a.example"
         front = found.host._front
         assert front is not None
-        port = front._socket.getsockname()[1]  # type: ignore[attr-defined]
+        port = front._listening.ports[0]  # type: ignore[attr-defined]
         visitor = Visitor(f"http://127.0.0.1:{port}")
         answer = visitor.post("/login", {"token": found.link()}, host="a.example")
         cookie = answer.headers["set-cookie"]

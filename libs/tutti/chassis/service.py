@@ -89,11 +89,22 @@ class Remakes(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class PagesAt:
+    """The `url` of the pages, and the `former` ones, where they are not any more. `ports` are kept for the next start,
+    the newest first.
+    """
+
+    url: str = ""
+    former: Sequence[str] = ()
+    ports: Sequence[int] = ()
+
+
 class Front(Protocol):
     """The server of all pages of one host: threads of its own, and never the event loop of the gRPC server."""
 
-    def start(self) -> str:
-        """Listen; returns the URL. Raises CannotListen."""
+    def start(self) -> PagesAt:
+        """Listen. Raises CannotListen."""
         ...
 
     def drain(self, seconds: float) -> list[str]:
@@ -106,13 +117,14 @@ class Front(Protocol):
 @dataclass(frozen=True)
 class FrontHost:
     """The host of a front. `secret` is known only to the hosts of the platform; `reasons` gives for each service of
-    this host the reason why it does not serve, empty if it serves.
+    this host the reason why it does not serve, empty if it serves; `ports` are those of earlier starts.
     """
 
     settings: WebSettings
     secret: bytes
     channel: Callable[[str], grpc.Channel]
     reasons: Callable[[], Mapping[str, str]]
+    ports: Sequence[int] = ()
 
 
 class Pages(Protocol):

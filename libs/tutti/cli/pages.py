@@ -44,6 +44,13 @@ def pages_of(client: Client, service: str) -> str:
     )
 
 
+def say_moved(client: Client) -> None:
+    """Name the addresses at which the pages were before, if they are not there any more."""
+    services = client.admin.Describe(DescribeRequest()).services
+    for url, former in sorted({(each.pages, ", ".join(each.former_pages)) for each in services if each.former_pages}):
+        say(f"the pages are at {url} now, and no longer at {former}; tabs there can save unsent judgements to a file")
+
+
 @click.command("open", short_help="Open the page of a run, or of all runs, in a browser.")
 @click.argument("run", default="")
 @click.option("--browser/--no-browser", default=None, help="Start a browser (default: if there is a display).")
@@ -57,6 +64,7 @@ def open_(run: str, browser: bool | None, output: str, **where: Any) -> None:
     with connected(**where) as client:
         path = f"/{resolved(client, 'runs', run)}" if run else "/runs"
         url = new_link(client, pages_of(client, "pipeline"), path).url
+        say_moved(client)
     if output == JSON:
         print_json({"url": url})
         return

@@ -23,6 +23,7 @@ from tutti.cli.failures import FAILED, Failure
 from tutti.cli.guests import Door, guest
 from tutti.cli.handover import await_others, needs, unfinished
 from tutti.cli.output import patiently, say
+from tutti.cli.pages import say_moved
 from tutti.cli.record import owner_of, restarts, stopping
 from tutti.cli.turns import turn
 from tutti.client import Client, Unreachable, connect
@@ -98,6 +99,7 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
         interrupt.handle(lambda number, _frame: told.append(number))
         way = f"`{typed('tutti down', data_dir)}`" if detach else "Ctrl-C"
         say(f"the platform of {data_dir.absolute()} is up at {client.address('pipeline')}; {way} stops it")
+        say_moved(client)
         client.close()
         while not (told or detach) and process.poll() is None:
             time.sleep(LOOK_SECONDS)

@@ -39,7 +39,7 @@ from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
 from tutti.web.simulators import Credentials
 from tutti.web.streams import Streams
-from tutti.web.tokens import FIELD, HEADER, form_token, same
+from tutti.web.tokens import FIELD, HEADER, PLATFORM, form_token, platform_id, same
 from tutti.web.visitors import NO_SESSION, Session, Visitors
 
 T = TypeVar("T")
@@ -54,7 +54,9 @@ class BadSite(Exception):
 
 
 class Application:
-    """`draining` ends the streams; set it in the loop that the application runs in."""
+    """`draining` ends the streams; set it in the loop that the application runs in. `former` has the URLs at which the
+    pages were before, and are not any more.
+    """
 
     def __init__(self, sites: Sequence[Site], host: FrontHost, simulators: Credentials) -> None:
         self._settings: WebSettings = host.settings
@@ -64,9 +66,12 @@ class Application:
         self._visitors = Visitors(host, simulators)
         self._threads = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="page")
         self.draining = asyncio.Event()
+        self.former: Sequence[str] = ()
         self._streams = Streams(self.draining, self._settings.streams)
         self._inside: dict[asyncio.Task[object], str] = {}
-        self._headers = [(name.encode(), value.encode()) for name, value in policy_headers(host.settings).items()]
+        self._platform = platform_id(host.secret)
+        headers = {**policy_headers(host.settings), PLATFORM: self._platform}
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         self._seconds = metrics.histogram(
             "http_server_seconds", "Time to answer a request", "seconds", ["route", "status"]
         )
@@ -149,6 +154,8 @@ class Application:
                     "live": None if version is None else {"version": version, "path": f"{request.url.path}.events"},
                     "here": request.url.path,
                     "form_token": form_token(session.token),
+                    "platform": self._platform,
+                    "former": self.former,
                 }
                 return self._templates.page(site.name, get.answer(visit), session, values)
 

@@ -7,6 +7,7 @@ Promises: drained means that nothing new is let in, streams end at once, and wha
 """
 
 import asyncio
+import logging
 import socket
 import threading
 import time
@@ -16,19 +17,21 @@ from ipaddress import ip_address
 import uvicorn
 
 from tutti.chassis.rpc.server import CannotListen
-from tutti.chassis.service import FrontHost
+from tutti.chassis.service import FrontHost, PagesAt
 from tutti.web.application import Application
 from tutti.web.pages import Site
+from tutti.web.ports import Listening, listen
 from tutti.web.simulators import Credentials, Simulators
 
 START_SECONDS = 10.0
+log = logging.getLogger(__name__)
 
 
 class WebFront:
     """Serves `sites` from `start` to `close`."""
 
     def __init__(self, sites: Sequence[Site], host: FrontHost) -> None:
-        self._settings, self._sites = host.settings, sites
+        self._settings, self._sites, self._ports = host.settings, sites, host.ports
         self._credentials = Credentials()
         self._application = Application(sites, host, self._credentials)
         self._server = uvicorn.Server(
@@ -45,24 +48,30 @@ class WebFront:
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
-        self._socket: socket.socket | None = None
+        self._listening: Listening | None = None
         self._simulators: Simulators | None = None
 
-    def start(self) -> str:
-        """Listen; returns the URL. Raises CannotListen."""
-        self._socket = listening(self._settings.listen)
+    def start(self) -> PagesAt:
+        """Listen. Raises CannotListen."""
+        self._listening = listen(self._settings.listen, self._ports)
         self._thread.start()
         deadline = time.monotonic() + START_SECONDS
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 raise CannotListen(f"the server of pages did not start at {self._settings.listen}; look into the log")
             time.sleep(0.01)
-        self._simulators = Simulators(self._credentials, *_reachable(self._socket), self._settings.deadline_seconds)
+        reachable = _reachable(self._listening.sockets[0])
+        self._simulators = Simulators(self._credentials, *reachable, self._settings.deadline_seconds)
         for site in self._sites:
             site.server.post = self._simulators.post
         if self._settings.public_url:
-            return self._settings.public_url.rstrip("/")
-        return f"http://{self._settings.listen.rpartition(':')[0]}:{self._socket.getsockname()[1]}"
+            return PagesAt(self._settings.public_url.rstrip("/"), ports=self._listening.ports)
+        base = f"http://{self._settings.listen.rpartition(':')[0]}"
+        url, former = f"{base}:{self._listening.ports[0]}", [f"{base}:{each}" for each in self._listening.lost]
+        if former:
+            log.warning("the pages are at %s, and not at %s any more", url, ", ".join(former))
+        self._application.former = former
+        return PagesAt(url, former, self._listening.ports)
 
     def drain(self, seconds: float) -> list[str]:
         """Let nothing new in and wait for what is inside; the requests that had not ended by then."""
@@ -80,14 +89,14 @@ class WebFront:
             self._thread.join(1.0)
         if self._simulators is not None:
             self._simulators.close()
-        if self._socket is not None:
-            self._socket.close()
+        if self._listening is not None:
+            self._listening.close()
         self._application.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        assert self._socket is not None
-        self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
+        assert self._listening is not None
+        self._loop.run_until_complete(self._server.serve(sockets=[*self._listening.sockets]))
 
 
 def _reachable(listening: socket.socket) -> tuple[str, int]:
@@ -96,23 +105,3 @@ def _reachable(listening: socket.socket) -> tuple[str, int]:
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
     return host, port
-
-
-def listening(listen: str) -> socket.socket:
-    """A socket at HOST:PORT. Raises CannotListen.
-
-    Its connections send at once: asyncio sees to that only where the protocol of the socket was named, and otherwise
-    the body of an answer waits 40 ms for the client to acknowledge the head.
-    """
-    name, _, port = listen.rpartition(":")
-    name = name.strip("[]")
-    try:
-        found = socket.create_server(
-            (name, int(port)), family=socket.AF_INET6 if ":" in name else socket.AF_INET, backlog=128
-        )
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return found
-    except (OSError, ValueError) as error:
-        raise CannotListen(
-            f"cannot listen at {listen} for pages: {error}; set web.listen to another address (port 0: any free one)"
-        ) from None

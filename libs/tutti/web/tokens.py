@@ -11,6 +11,9 @@ ID_DIGITS = 16
 """The first hexadecimal digits of a digest, which name a token where it is listed."""
 FIELD, HEADER = "form_token", "x-form-token"
 """The field of forms, and the header of calls, with the token of their session."""
+PLATFORM = "tutti-platform"
+"""The header of every answer with the id of the platform: a page whose address another program has taken since does not
+mistake the answers of that program for ours."""
 
 
 def new_token() -> str:
@@ -34,5 +37,10 @@ def same(one: str, other: str) -> bool:
 
 def cookie_name(secret: bytes, *, secure: bool) -> str:
     """One name a platform: cookies do not distinguish ports, and a machine may have several platforms."""
-    name = "tutti-" + hmac.new(secret, b"cookie name", hashlib.sha256).hexdigest()[:8]
+    name = f"tutti-{platform_id(secret)}"
     return f"__Host-{name}" if secure else name
+
+
+def platform_id(secret: bytes) -> str:
+    """The id by which browsers distinguish platforms."""
+    return hmac.new(secret, b"cookie name", hashlib.sha256).hexdigest()[:8]

@@ -8,10 +8,11 @@ all.
 import contextlib
 import json
 import os
+import re
 import shutil
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,6 +150,27 @@ class DataDir:
 
     def withdraw_pages(self, service: str | None = None) -> None:
         self.remove(_pages_file(service))
+
+    def ports(self, service: str | None = None) -> list[int]:
+        """The ports of the pages of the platform (or of one service that runs alone), the newest first; empty before
+        its first start. Raises NotUsable.
+        """
+        path = self.path / _ports_file(service)
+        if not path.exists():
+            return []
+        with self._named("read the ports of"):
+            found = path.read_bytes().splitlines()
+        if not found or not all(re.fullmatch(rb"[1-9][0-9]{0,4}", each) and int(each) < 1 << 16 for each in found):
+            seen = b"\n".join(found)[:40]
+            raise NotUsable(
+                f"{path} holds {seen!r}; expected one port of the pages per line, the newest first: correct it, or "
+                f"remove it to have a new port chosen, which tabs that are open do not know"
+            )
+        return [int(each) for each in found]
+
+    def keep_ports(self, ports: Sequence[int], service: str | None = None) -> None:
+        """Remember the ports of the pages for the next start."""
+        self.write(_ports_file(service), "".join(f"{each}\n" for each in ports).encode())
 
     def write(self, name: str, content: bytes) -> None:
         """A file that others read: `processes.json`, `metrics`."""
@@ -301,6 +323,10 @@ def _holder(path: Path) -> Holder | None:
 
 def _pages_file(service: str | None) -> str:
     return "pages" if service is None else f"endpoints/{service}.pages"
+
+
+def _ports_file(service: str | None) -> str:
+    return "pages.ports" if service is None else f"{service}.pages.ports"
 
 
 def _quoted(path: Path) -> str:

@@ -74,6 +74,23 @@ def test_a_part_of_a_directory_keeps_a_name_that_no_other_has(tmp_path: Path) ->
     assert len({first.instance("scheduler"), *others}) == 3
 
 
+def test_ports_of_the_pages_are_kept(tmp_path: Path) -> None:
+    first = DataDir(tmp_path)
+    assert (first.ports(), first.ports("annotation")) == ([], [])
+    first.keep_ports([20_001, 20_002])
+    first.keep_ports([20_003], "annotation")
+    again = DataDir(tmp_path)
+    assert (again.ports(), again.ports("annotation")) == ([20_001, 20_002], [20_003])
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"0\n", b"65536\n", b"20001 \n", b"\xff\xb2", b"-1", b"1\n\n2"])
+def test_ports_that_are_none_are_refused_by_the_name_of_their_file(tmp_path: Path, content: bytes) -> None:
+    data_dir = DataDir(tmp_path)
+    (tmp_path / "pages.ports").write_bytes(content)
+    with pytest.raises(NotUsable, match=r"pages\.ports holds .* remove it"):
+        data_dir.ports()
+
+
 def test_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("99\n")
     with pytest.raises(NewerVersion, match="version 99"):

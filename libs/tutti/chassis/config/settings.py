@@ -211,7 +211,9 @@ class SupervisorSettings(Section):
 class WebSettings(Section):
     """Pages."""
 
-    listen: str = Field(default="127.0.0.1:0", description="address of the web pages; port 0: any free port")
+    listen: str = Field(
+        default="127.0.0.1:0", description="address of the web pages; port 0: a free port, chosen once and kept"
+    )
     public_url: str = Field(
         default="", description="URL at which browsers reach the pages, if it differs; https for other machines"
     )

@@ -32,7 +32,7 @@ from tutti.chassis.runtime import scrubber as scrubbing
 from tutti.chassis.runtime.examination import Administered, Examination
 from tutti.chassis.runtime.looks import dependency
 from tutti.chassis.runtime.machinery import process_name
-from tutti.chassis.service import Finding, Service
+from tutti.chassis.service import Finding, PagesAt, Service
 from tutti.chassis.store import audit, auditseals, scrubs
 from tutti.chassis.store.canonical import render
 from tutti.chassis.store.resources import Resource
@@ -95,7 +95,7 @@ class AdminApi:
         services: Sequence[Administered],
         standing: Callable[[str], Standing],
         examination: Examination,
-        pages: Callable[[], str],
+        pages: Callable[[], PagesAt],
         copies: Callable[[], str],
         preflight: Callable[[], Sequence[Finding]],
         scrubber: scrubbing.Scrubber,
@@ -114,12 +114,14 @@ class AdminApi:
 
     def _described(self, each: Administered) -> DescribeResponse.ServiceInfo:
         name, leader = each.service.name, _leader(each)
+        pages = self._pages() if each.service.pages is not None else PagesAt()
         standing = self._standing(name)
         told = DescribeResponse.ServiceInfo(
             name=name,
             ready=not standing.reason,
             reason=standing.reason,
-            pages=self._pages() if each.service.pages is not None else "",
+            pages=pages.url,
+            former_pages=pages.former,
             leader=leader.who,
             term=leader.term,
             process=self._process,

@@ -56,7 +56,7 @@ from tutti.chassis.runtime.scrubber import Scrubber
 from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.runtime.signals import Stop
 from tutti.chassis.runtime.upgrades import await_upgrade, older
-from tutti.chassis.service import Build, Front, FrontHost, Served
+from tutti.chassis.service import Build, Front, FrontHost, PagesAt, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
 from tutti.chassis.store.unit import Units
@@ -96,7 +96,7 @@ class HostProcess:
         self._lock = threading.Lock()
         self._serving = self._ready = False
         self._front: Front | None = None
-        self._pages = ""
+        self._pages = PagesAt()
         self.address = ""
 
     @property
@@ -206,7 +206,7 @@ class HostProcess:
         if self._front is None:
             self._serve_pages()
         if self._front is not None:
-            data_dir.announce_pages(self._pages, self._part)
+            data_dir.announce_pages(self._pages.url, self._part)
         for each in self._running:
             self._health.set(each.service.name)
         self._examination.start()
@@ -364,13 +364,17 @@ class HostProcess:
         def reasons() -> dict[str, str]:
             return {name: self._health.reason(name) for name in names}
 
+        ports = self._data_dir.ports(self._part)
         try:
-            self._front = pages[0].front(pages, FrontHost(self._loaded.values.web, secret, self.channel, reasons))
+            host = FrontHost(self._loaded.values.web, secret, self.channel, reasons, ports)
+            self._front = pages[0].front(pages, host)
         except ImportError as error:
             log.warning("pages are not served: %s; install them with pip install 'tutti[web]'", error)
             return
         self._opened(self._front)
         self._pages = self._front.start()
+        if list(self._pages.ports) != ports:
+            self._data_dir.keep_ports(self._pages.ports, self._part)
 
     def _drain_front(self, seconds: float) -> list[str]:
         if self._front is None:

@@ -58,6 +58,7 @@ class DescribeResponse(_message.Message):
         SINCE_FIELD_NUMBER: _builtins.int
         PROCESS_FIELD_NUMBER: _builtins.int
         FINDINGS_FIELD_NUMBER: _builtins.int
+        FORMER_PAGES_FIELD_NUMBER: _builtins.int
         name: _builtins.str
         """name of the service."""
         ready: _builtins.bool
@@ -82,6 +83,10 @@ class DescribeResponse(_message.Message):
             outbox, leader and dead letters.
             """
 
+        @_builtins.property
+        def former_pages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+            """former_pages: URLs at which the pages were before, if nothing of this platform answers there now."""
+
         def __init__(
             self,
             *,
@@ -94,10 +99,11 @@ class DescribeResponse(_message.Message):
             since: _timestamp_pb2.Timestamp | None = ...,
             process: _builtins.str = ...,
             findings: _abc.Iterable[Global___DoctorResponse.Finding] | None = ...,
+            former_pages: _abc.Iterable[_builtins.str] | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings", "leader", b"leader", "name", b"name", "pages", b"pages", "process", b"process", "ready", b"ready", "reason", b"reason", "since", b"since", "term", b"term"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings", "former_pages", b"former_pages", "leader", b"leader", "name", b"name", "pages", b"pages", "process", b"process", "ready", b"ready", "reason", b"reason", "since", b"since", "term", b"term"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
