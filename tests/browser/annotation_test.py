@@ -9,9 +9,12 @@ import re
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
@@ -905,6 +908,108 @@ def test_the_desk_opens_without_the_server_and_what_is_judged_then_arrives_once(
         ada.saved()
         kept = judgements(server, "offline")
         assert len({each["pair"] for each in kept}) == len(kept) == len(set(judged)) == 3
+        assert [each for each in ada.tab.heard if "Failed to load resource" not in each] == []
+        ada.close()
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Another program, which is content with whatever it is sent."""
+
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        self.wfile.write(b'{"accepted": [], "refused": []}')
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def stranger(url: str) -> Iterator[None]:
+    """Another program that answers at this address."""
+    place = urlsplit(url)
+    with ThreadingHTTPServer((str(place.hostname), place.port or 0), Stranger) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield
+        server.shutdown()
+
+
+def take(page: Page, content: bytes) -> list[str]:
+    """What became of each judgement of a file that the page was given; the reason alone where it took none."""
+    page.get_by_role("button", name="Take judgements from a file").press("Enter")
+    file: Any = {"name": "judgements.json", "mimeType": "application/json", "buffer": content}
+    page.locator("#dialog input").set_input_files(file)
+    page.locator("#dialog-ok").press("Enter")
+    told = page.locator("#dialog [data-reason]")
+    expect(told.first).to_be_visible()
+    found = told.evaluate_all("all => all.map(({ dataset }) => `${dataset.outcome ?? ''} ${dataset.reason}`.trim())")
+    page.keyboard.press("Escape")
+    return list(map(str, found))
+
+
+def test_judgements_move_in_a_file_when_another_program_has_the_address(tmp_path: Path, browser: Browser) -> None:
+    with campaign_server(tmp_path / "platform") as server:
+        server.campaign("moved", "ada", pairs=pair_lines(8))
+        ada = Annotator(browser, server, "ada", "moved", width=NARROW)
+        ada.begin()
+        judged = [ada.judge("1")]
+        ada.saved()
+        ada.page.wait_for_function(KEPT, arg="/annotation/moved")
+        former = server.url
+        server.stop()
+        with stranger(former):
+            server.start()
+            judged.append(ada.judge("2"))
+            ada.page.reload()
+            judged.append(ada.judge("3"))
+            expect(ada.page.locator("#saved")).to_have_text("offline, 2 waiting")
+            assert ada.tab.violations() == []
+            with ada.page.expect_download() as download:
+                ada.page.get_by_role("button", name="Save to a file").press("Enter")
+            saved = Path(download.value.path()).read_bytes()
+            assert b"Question" not in saved
+            content = json.loads(saved)
+            first, second = content["judgements"]
+
+            ada.tab.page = new = ada.tab.context.new_page()
+            new.goto(f"{server.url}/annotation/moved")
+            expect(new.locator("#moved-words")).to_contain_text(former)
+            expect(new.locator("#pair")).to_be_visible()
+            assert ada.tab.violations() == []
+            assert new.evaluate("document.documentElement.scrollWidth") == NARROW
+
+            def changed(**fields: object) -> bytes:
+                return json.dumps(content | fields).encode()
+
+            assert take(new, b" " * ((8 << 20) + 1)) == ["fileTooLarge"]
+            assert take(new, b'"\xff"') == take(new, b"[" * 100_000) == ["fileNoJson"]
+            assert take(new, changed(version=2)) == ["fileOtherVersion"]
+            assert take(new, changed(campaign="another")) == ["fileOtherCampaign"]
+            assert take(new, changed(user="users/bob")) == take(new, changed(annotator="bob")) == ["fileOtherAnnotator"]
+            for shape in (
+                b"null",
+                b"[]",
+                changed(more=1),
+                *(changed(judgements=each) for each in ({}, [], [None], [first, first], [first | {"id": "1"}])),
+                changed(judgements=[{"id": f"{each:08x}-0000-4000-8000-000000000000"} for each in range(1001)]),
+            ):
+                assert take(new, shape) == ["fileNoOutbox"]
+            other = second | {"answers": {"helpful": 2}}
+            assert take(new, changed(judgements=[first, other | {"answers": {}}])) == ["stored", "refused MISSING_AXIS"]
+            assert take(new, saved) == ["known", "stored"]
+            assert take(new, changed(judgements=[first, other])) == ["known", "refused ID_REUSED"]
+            expect(new.locator("#progress")).to_have_text("3 of 8")
+            assert new.evaluate(TEXTS) not in judged
+            new.get_by_role("button", name="Close", exact=True).click()
+            new.reload()
+            expect(new.locator("#pair")).to_be_visible()
+            expect(new.locator("#moved")).to_be_hidden()
+        found = judgements(server, "moved")
+        assert len({each["pair"] for each in found}) == len(found) == len(set(judged)) == 3
         assert [each for each in ada.tab.heard if "Failed to load resource" not in each] == []
         ada.close()
 

@@ -43,7 +43,7 @@ from tutti.sampling.results import answers_manifest
 from tutti.sampling.service import build as build_sampling
 from tutti.web.pages import Call, Post, Site
 from tutti.web.simulators import SCHEME, Credentials
-from tutti.web.tokens import form_token
+from tutti.web.tokens import PLATFORM, form_token
 
 LEASES, JUDGEMENTS = "/annotation/api/leases", "/annotation/api/judgements"
 WITHDRAW = "/annotation/api/withdraw"
@@ -355,7 +355,8 @@ def transcript(path: Path, checkpoints: Mapping[str, Written], **options: Any) -
         def note(answer: Answer) -> Answer:
             kept = {name: value for name, value in answer.headers.items() if name not in CHANGING}
             is_json = answer.headers["content-type"] == "application/json"
-            body = answer.json if is_json else answer.text.replace(found.token, "token of the session")
+            drawn = (found.token, answer.headers[PLATFORM], r"users/\w+")
+            body = answer.json if is_json else re.sub("|".join(drawn), "drawn", answer.text)
             said.append((answer.status, kept, body))
             return answer
 
@@ -380,7 +381,7 @@ def transcript(path: Path, checkpoints: Mapping[str, Written], **options: Any) -
 
 
 DESK = f"/annotation/{CAMPAIGN}"
-CHANGING = ("x-form-token", "date", "set-cookie")
+CHANGING = ("x-form-token", "date", "set-cookie", PLATFORM)
 DRAWN = ("code", "completion_code", "user", "received_at")
 """Fields with the time and with what is drawn for an annotator."""
 

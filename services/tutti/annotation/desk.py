@@ -84,13 +84,16 @@ class Explained:
 
 @dataclass(frozen=True)
 class Receipt:
-    """`done` pairs of the annotator, and `answered` messages to the owner."""
+    """`known` are the accepted ids that were accepted before; `done` pairs of the annotator, and `answered` messages to
+    the owner.
+    """
 
     accepted: Sequence[str]
     refused: Sequence[RefusedId]
     explained: Sequence[Explained]
     done: int
     answered: int = 0
+    known: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -201,13 +204,15 @@ class Desk:
 
     def deliver(self, unit: Unit, campaign: Campaign, annotator: Annotator, sent: Sequence[object]) -> Receipt:
         """Accept or refuse each judgement by itself."""
-        accepted, refused, explained = list[str](), list[RefusedId](), list[Explained]()
+        accepted, known, refused, explained = list[str](), list[str](), list[RefusedId](), list[Explained]()
         axes, fresh = [axis.name for axis in campaign.spec.axes], dict[str, str]()
         for each in sent:
             try:
                 judgement = read(each, axes)
                 told = None
-                if not self._is_known(unit, campaign, annotator, judgement):
+                if self._is_known(unit, campaign, annotator, judgement):
+                    known.append(judgement.id)
+                else:
                     told = self._accept(unit, campaign, annotator, judgement)
                     fresh[judgement.id] = judgement.said
             except RefusedJudgement as refusal:
@@ -220,7 +225,7 @@ class Desk:
         if fresh:
             unit.fact_of_rows(campaign, facts.accepted(campaign, fresh))
         done, answered = self.rows.answered(unit, annotator), messages.answered(self.rows.tables, unit, annotator)
-        return Receipt(accepted, refused, explained, done, answered)
+        return Receipt(accepted, refused, explained, done, answered, known)
 
     def _begin(self, unit: Unit, campaign: Campaign, annotator: Annotator) -> Annotator:
         state = QUALIFYING if campaign.spec.qualification.pairs else ACTIVE

@@ -71,10 +71,11 @@ class CampaignsView:
 
 @dataclass(frozen=True)
 class DeskView:
-    """`campaign` is the id that the page's script uses in its calls, `annotator` the key of who judges there."""
+    """`campaign` is the id that the page's script uses in its calls; `user` judges there, under the key `annotator`."""
 
     campaign: str
     annotator: str
+    user: str
 
 
 class AnnotationPages:
@@ -142,7 +143,7 @@ class AnnotationPages:
                 raise
 
         annotator = self._units.run(look)
-        return Page("desk.html", "Compare answers", DeskView(visit.path["campaign"], annotator.key))
+        return Page("desk.html", "Compare answers", DeskView(visit.path["campaign"], annotator.key, annotator.user))
 
     def state(self, visit: Visit) -> object:
         name = f"campaigns/{visit.path['campaign']}"
@@ -329,6 +330,8 @@ def _receipt(receipt: Receipt) -> dict[str, object]:
         "refused": [{"id": each.id, "reason": each.reason, "words": each.words} for each in receipt.refused],
         "done": receipt.done,
     }
+    if receipt.known:
+        found["known"] = list(receipt.known)
     if receipt.answered:
         found["answered"] = receipt.answered
     if receipt.explained:

@@ -4,6 +4,7 @@
 export const OFFLINE = "offline";
 export const SIGNED_OUT = "signed_out";
 export const REFUSED = "refused";
+const PLATFORM = "tutti-platform"; // the header with the id of the platform
 const MILLISECONDS = 8000;
 
 export class CallFailed extends Error {
@@ -15,10 +16,11 @@ export class CallFailed extends Error {
 }
 
 export class Calls {
-  constructor(campaign, annotator, token) {
+  constructor(campaign, annotator, token, platform) {
     this.campaign = campaign;
     this.annotator = annotator;
     this.token = token;
+    this.platform = platform;
     this.isReplaced = false; // whether another annotator has signed in in this browser
   }
 
@@ -56,6 +58,8 @@ export class Calls {
     } catch {
       throw new CallFailed(OFFLINE);
     }
+    // Another program has the address of this page now: its answers, a good one too, say nothing of our judgements.
+    if (response.headers.get(PLATFORM) !== this.platform) throw new CallFailed(OFFLINE);
     let answer = {};
     try {
       answer = JSON.parse(text);

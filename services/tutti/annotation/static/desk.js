@@ -2,7 +2,7 @@
 // browser before the next pair is shown; the outbox is sent behind it. Nothing here knows who wrote an answer.
 
 import { CallFailed, Calls, OFFLINE, SIGNED_OUT } from "./calls.js";
-import { ask, askReason, askWords, show } from "./dialogs.js";
+import { ask, askFile, askReason, askWords, show } from "./dialogs.js";
 import { Drafts } from "./drafts.js";
 import { Keymap, keysTable, listenToKeys } from "./keys.js";
 import { element } from "./markdown.js";
@@ -13,6 +13,7 @@ import { scrollTogether } from "./scrolling.js";
 import { Sender } from "./sender.js";
 import { Shelf, keepPage } from "./shelf.js";
 import { showDifferences, showPrompt, showText } from "./textview.js";
+import { BadFile, deliver, read, report, save } from "./transfer.js";
 import { BREAK_MINUTES, Watch } from "./watch.js";
 import { LANGUAGES, chosenLanguage, direction, say, speak } from "./words.js";
 
@@ -22,6 +23,7 @@ const UNDONE = 10;
 const LONGEST_ANSWER = 8000;
 const LONGEST_MESSAGE = 2000;
 const SEEN = "tutti/annotation/answers"; // in localStorage: how many answers of the owner were looked at
+const SETTLED = "tutti/annotation/moved"; // in localStorage: the former addresses that need not be named any more
 const MESSAGE = "message"; // the draft that belongs to no pair
 const LOOK_MILLISECONDS = 30_000;
 const WAITING = ["no_pairs", "paused"]; // states that end without the annotator
@@ -33,8 +35,10 @@ const answers = (standing) => (standing?.messages ?? []).filter(({ answer }) => 
 
 class Desk {
   constructor() {
-    const { campaign, annotator, formToken } = $("desk").dataset;
-    this.calls = new Calls(campaign, annotator, formToken);
+    const { campaign, annotator, user, formToken, platform, former } = $("desk").dataset;
+    this.owner = { campaign, annotator, user };
+    this.former = former;
+    this.calls = new Calls(campaign, annotator, formToken, platform);
     this.outbox = new Outbox(campaign, annotator);
     this.drafts = new Drafts(campaign, annotator);
     this.sender = new Sender(this.calls, this.outbox, { received: (...all) => this.received(...all), changed: () => this.changed() });
@@ -62,6 +66,7 @@ class Desk {
     await Promise.all([this.outbox.refresh(), this.drafts.open()]);
     this.judged = new Set(this.outbox.all().map((each) => each.pair));
     this.queue = this.undone;
+    $("moved").hidden = !this.former || localStorage.getItem(SETTLED) === this.former;
     this.listen();
     this.line();
     if (this.outbox.foreign) this.notice(say("foreign", { count: this.outbox.foreign }));
@@ -97,6 +102,7 @@ class Desk {
     $("desk").dir = direction();
     for (const each of document.querySelectorAll("[data-word]")) each.textContent = say(each.dataset.word);
     for (const each of document.querySelectorAll("[data-label]")) each.setAttribute("aria-label", say(each.dataset.label));
+    $("moved-words").textContent = say("moved", { addresses: this.former });
     if (this.standing) this.scores.show(this.standing.axes);
     if (this.pair) this.showPair();
     this.showKeys();
@@ -416,6 +422,7 @@ class Desk {
     const saved = count ? (texts[trouble] ?? (trouble ? say("refused", { words }) : say("saving", { count }))) : none;
     if ($("saved").textContent !== saved) $("saved").textContent = saved;
     $("saved").dataset.waiting = `${count}`;
+    $("save").hidden = !count || !trouble || this.calls.isReplaced;
   }
 
   // ---- what the annotator does
@@ -445,6 +452,9 @@ class Desk {
     else if (what === "own") this.own();
     else if (what === "undo") this.undo();
     else if (what === "pause") this.pause();
+    else if (what === "save") this.save();
+    else if (what === "take") this.take();
+    else if (what === "settled") this.settle();
     else if (!this.pair) return false;
     else if (what === "differences") this.compare(!this.compares);
     else if (what === "comment") this.askComment();
@@ -644,13 +654,59 @@ class Desk {
 
   // What is stored of the annotator, and the way out.
   async own() {
-    let leaves = false;
-    const leave = () => {
-      leaves = true;
+    let next = null;
+    const close = (then) => () => {
+      next = then;
       $("dialog-form").requestSubmit();
     };
-    await show(say("own"), ownData(this.calls.campaign, this.standing ?? {}, leave));
-    if (leaves) await this.withdraw();
+    const then = [close(() => this.take()), close(() => this.withdraw())];
+    await show(say("own"), ownData(this.calls.campaign, this.standing ?? {}, ...then));
+    await next?.();
+  }
+
+  // Saves the unsent judgements to a file; they stay in the outbox.
+  save() {
+    save(this.owner, this.outbox.all());
+    this.notice(say("fileSaved", { count: this.outbox.size, key: this.keymap.keyOf("own") }));
+  }
+
+  // Delivers the judgements of a file that this page saved at another address, and shows what became of each.
+  async take() {
+    if ($("dialog").open) return;
+    const file = await askFile(say("take"), say("takeWords"), say("take"));
+    if (!file) return;
+    let body;
+    try {
+      const judgements = await read(file, this.owner);
+      body = report(await deliver(this.calls, judgements, (...all) => this.taken(...all)));
+    } catch (failure) {
+      if (!(failure instanceof BadFile)) throw failure;
+      body = element("p", { dir: "auto", "data-reason": failure.reason }, say(failure.reason));
+    }
+    await show(say("take"), body);
+  }
+
+  // The server has these judgements, which no tab of this browser sent.
+  taken(judgements, receipt) {
+    for (const each of judgements) {
+      this.outbox.announce(each);
+      this.judgedElsewhere(each);
+    }
+    if (this.standing) this.standing.done = receipt.done;
+    this.line();
+    if (!judgements.length || this.asksToRead) return;
+    if (this.standing?.state === "qualifying") this.again();
+    else this.look();
+  }
+
+  // Names the former addresses no more in this browser.
+  settle() {
+    $("moved").hidden = true;
+    try {
+      localStorage.setItem(SETTLED, this.former);
+    } catch {
+      return; // it is hidden as long as the page
+    }
   }
 
   async withdraw() {

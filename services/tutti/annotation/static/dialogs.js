@@ -58,6 +58,13 @@ export function askWords(title, about, written, { longest = 4000, typed, confirm
   return open(title, element("div", {}, told, text), confirm, () => text.value, text);
 }
 
+// Asks for a file.
+export function askFile(title, about, confirm) {
+  const input = element("input", { type: "file", accept: ".json,application/json", "aria-label": title, required: "" });
+  const body = element("div", {}, element("p", { class: "soft", dir: "auto" }, about), input);
+  return open(title, body, confirm, () => input.files[0], input);
+}
+
 // Asks for one of `reasons`, with words where there are any.
 export function askReason(title, reasons) {
   const chosen = reasons.map((reason) => {

@@ -57,8 +57,13 @@ export class Outbox {
       return false;
     }
     this.storing.delete(entry.id);
-    this.channel.postMessage({ judgement });
+    this.announce(judgement);
     return true;
+  }
+
+  // Tells other tabs that there is a judgement of its pair.
+  announce(judgement) {
+    this.channel.postMessage({ judgement });
   }
 
   // Forgets judgements that the server has answered.

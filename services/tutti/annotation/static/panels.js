@@ -82,15 +82,17 @@ export function waiting({ state, reason, done, agreement, code, weight, fast }, 
   return body;
 }
 
-// What is stored of the annotator; `leave` is called by its button.
-export function ownData(campaign, { code, weight, fast }, leave) {
+// What is stored of the annotator; `take` and `leave` are called by their buttons.
+export function ownData(campaign, { code, weight, fast }, take, leave) {
   const data = element("a", { href: `/annotation/${encodeURIComponent(campaign)}/own.json`, download: "own.json" }, say("ownData"));
   const body = element("div", {}, paragraph(say("ownWords")), element("p", {}, data));
   if (code) body.append(paragraph(say("code", { code })));
   if (weight) body.append(paragraph(say("weighed", weight)));
   if (fast) body.append(paragraph(say("fast", { count: fast })));
-  const withdraw = element("button", { type: "button" }, say("withdraw"));
-  withdraw.addEventListener("click", leave);
-  body.append(element("p", {}, withdraw));
+  for (const [word, then] of [["take", take], ["withdraw", leave]]) {
+    const button = element("button", { type: "button" }, say(word));
+    button.addEventListener("click", then);
+    body.append(element("p", {}, button));
+  }
   return body;
 }

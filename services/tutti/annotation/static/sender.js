@@ -7,6 +7,12 @@ const MOST_CHARACTERS = 200_000; // of a call, whose bytes the server limits
 const FIRST_SECONDS = 0.5;
 const LAST_SECONDS = 15;
 
+// The first of these judgements, as many as one call takes.
+export function batchOf(judgements) {
+  let left = MOST_CHARACTERS;
+  return judgements.slice(0, MOST).filter((each, at) => (left -= JSON.stringify(each).length) > 0 || at === 0);
+}
+
 export class Sender {
   // `told.received(receipt)` is called with each answer, `told.changed()` whenever the standing below has changed.
   constructor(calls, outbox, told) {
@@ -53,11 +59,10 @@ export class Sender {
     this.#stand("");
   }
 
-  // The first judgements, as many as one call takes, also those of other tabs.
+  // Also judgements of other tabs.
   async #batch() {
     await this.outbox.refresh();
-    let left = MOST_CHARACTERS;
-    return this.outbox.all().slice(0, MOST).filter((each, at) => (left -= JSON.stringify(each).length) > 0 || at === 0);
+    return batchOf(this.outbox.all());
   }
 
   // Nothing is left of a batch that the server has answered: each is accepted or refused.

@@ -3,6 +3,7 @@
 
 const CACHE = "tutti/annotation";
 const STATIC = "/static/";
+const PLATFORM = "tutti-platform"; // the header with the id of the platform
 const DESK = /^\/annotation\/[^/.]+$/;
 const MILLISECONDS = 5000; // a server that hangs is one that cannot be reached
 
@@ -48,10 +49,17 @@ async function desk(request, path) {
   } catch {
     response = null;
   }
-  if (!response || response.status >= 500) return (await cache.match(path)) ?? response ?? Response.error();
+  const kept = await cache.match(path);
+  if (!response || response.status >= 500 || isForeign(response, kept)) return kept ?? response ?? Response.error();
   if (response.ok && !response.redirected) await cache.put(path, response.clone());
   else await cache.delete(path); // the session has ended, or nobody was invited
   return response;
+}
+
+// Whether another program answers at the address of the page that was kept.
+function isForeign(response, kept) {
+  const platform = kept?.headers.get(PLATFORM);
+  return Boolean(platform) && response.headers.get(PLATFORM) !== platform;
 }
 
 function late() {
