@@ -40,7 +40,7 @@ from tutti.ingest.quality import lexicon
 from tutti.ingest.quality.learning import Example, Lesson, learn
 from tutti.judgements.intervals import wilson
 
-DOCUMENTS = 10_000
+DOCUMENTS, PARAGRAPHS = 10_000, 9
 RECALL, FALSE, FALSE_REAL = at_least(90), at_most(3), at_most(0.5)
 """Standard deviations on each side of a 95 % interval."""
 
@@ -58,6 +58,7 @@ def measure(quick: bool) -> list[Row]:
         *confusion("harm held out by the classifier", _pairs(lesson)),
         *_by_category_and_language(held, found),
         *_unseen(lesson),
+        *_inside(lesson),
         _real(lesson, read, DOCUMENTS // (10 if quick else 1)),
         _whole(lesson, read),
         *_quality(read),
@@ -92,6 +93,26 @@ def _unseen(lesson: Lesson) -> list[Row]:
     texts = carried(UNSEEN)
     found = verdicts(lesson.classifier, [each.text for each in texts])
     return [*_told("unseen", texts, found), *_by_category_and_language(texts, found)]
+
+
+def _inside(lesson: Lesson) -> list[Row]:
+    """Harmful texts that the classifier never saw, alone and as the middle paragraph of a page of harmless ones."""
+    english = [each for each in carried(UNSEEN) if each.language == "en"]
+    harmful = [each.text for each in english if each.label != KEEPS]
+    others = [each.text for each in english if each.label == KEEPS]
+    rows = []
+    for paragraphs in (1, 3, PARAGRAPHS):
+        pages = []
+        for at, text in enumerate(harmful):
+            around = [others[(at * (PARAGRAPHS - 1) + place) % len(others)] for place in range(paragraphs - 1)]
+            middle = len(around) // 2
+            pages.append("\n\n".join([*around[:middle], text, *around[middle:]]))
+        found = verdicts(lesson.classifier, pages)
+        words = f"{median([float(len(page.split())) for page in pages]):.0f} words"
+        what = "alone" if paragraphs == 1 else f"as one of {paragraphs} paragraphs"
+        for way, rejected in (("classifier", found.classifier > 0), ("lexicon", found.lexicon)):
+            rows.append(_share(f"harm unseen, English, {what}: recall, {way}", rejected, None, words))
+    return rows
 
 
 def _by_category_and_language(texts: Sequence[Carried], found: Verdicts) -> list[Row]:
@@ -161,7 +182,7 @@ def _speed(lesson: Lesson, read: Sequence[str], turns: int) -> list[Row]:
 def _share(what: str, found: np.ndarray, goal: Goal | None, note: str = "") -> Row:
     number, total = int(np.count_nonzero(found)), len(found)
     low, high = wilson(number / total, total)
-    told = f"{number} of {total}, 95 %: {100 * low:.1f} to {100 * high:.1f}"
+    told = f"{number} of {total}, 95 %: {100 * max(0.0, low):.1f} to {100 * high:.1f}"
     return Row(what, "%", 100 * number / total, goal=goal, note=f"{told}{'; ' if note else ''}{note}")
 
 
