@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import psutil
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from tutti.backbone.direct import fetch
 from tutti.chassis.errors import NotFound, Unavailable
 from tutti.client import Client, Unreachable, connect
 from tutti.contracts.common.v1 import GetRequest
@@ -48,7 +48,7 @@ class Platform:
     def counter(self, name: str) -> float:
         """The sum of a metric of the agent over its labels; 0 before it was first counted."""
         address = (self.data_dir / "endpoints" / "agent-a.metrics").read_text().strip()
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        with fetch(f"http://{address}/metrics", seconds=10) as answer:
             text = answer.read().decode()
         return sum(float(value) for value in re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", text, re.M))
 

@@ -158,6 +158,14 @@ class Network:
         return head + answer.replace(host + self._port.to_bytes(4, "big"), host + ours.to_bytes(4, "big"))
 
 
+PROXIES = {
+    **{name: "http://127.0.0.1:1" for name in ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")},
+    **{name: "http://127.0.0.1:1" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GRPC_PROXY")},
+    **{name: "" for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy")},
+}
+"""An environment with proxies that lead nowhere."""
+
+
 @contextmanager
 def dead_address() -> Iterator[str]:
     """An address of this machine whose packets are dropped: whoever connects to it gets no answer, not a refusal.

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import psutil
 import yaml
@@ -17,6 +16,7 @@ import yaml
 from tests import packages
 from tests.faults.processes import until
 from tests.lacking import lacking
+from tutti.backbone.direct import fetch
 
 Asked = Callable[[str], Any]
 
@@ -91,7 +91,7 @@ def scraping(
 
         def ready() -> bool:
             try:
-                with urlopen(f"http://127.0.0.1:{port[0]}/-/ready", timeout=10) as answer:
+                with fetch(f"http://127.0.0.1:{port[0]}/-/ready", seconds=10) as answer:
                     return bool(answer.status == HTTPStatus.OK)
             except HTTPError:  # 503 while it loads
                 return False
@@ -100,7 +100,7 @@ def scraping(
         until(ready, seconds=30.0, what="Prometheus to be ready")
 
         def asked(path: str) -> Any:
-            with urlopen(f"http://127.0.0.1:{port[0]}/api/v1/{path}", timeout=10) as answer:
+            with fetch(f"http://127.0.0.1:{port[0]}/api/v1/{path}", seconds=10) as answer:
                 return json.load(answer)["data"]
 
         yield asked

@@ -6,6 +6,7 @@ nothing is left running; where no engine can be had, NoEngine says why.
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 START_SECONDS = 30.0
@@ -22,6 +23,7 @@ STOP_SECONDS = 60.0
 PACKAGES = ("docker.io", "debootstrap", "iptables")
 COMPOSE_MODULE = "github.com/docker/compose/v2"
 COMPOSE_VERSION = "v2.40.3"
+NOWHERE = "http://127.0.0.1:1"
 
 
 class NoEngine(Exception):
@@ -90,6 +92,18 @@ def engine(cache: Path) -> Iterator[Engine]:
     compose = _compose(docker, cache)
     with _started(cache, docker) as environment:
         yield Engine(docker, compose, environment, own=True)
+
+
+def proxied(found: Engine, folder: Path) -> Engine:
+    """The same engine with a client, configured in `folder`, that gives every container a proxy which leads nowhere."""
+    own = Path(os.environ.get("DOCKER_CONFIG", Path.home() / ".docker"))
+    if own.is_dir():  # it has the plugins
+        shutil.copytree(own, folder, dirs_exist_ok=True, symlinks=True)
+    config = folder / "config.json"
+    values = json.loads(config.read_text()) if config.exists() else {}
+    proxies = {"default": dict.fromkeys(("httpProxy", "httpsProxy", "allProxy"), NOWHERE)}
+    config.write_text(json.dumps({**values, "proxies": proxies}))
+    return replace(found, environment={**found.environment, "DOCKER_CONFIG": str(folder)})
 
 
 def processor_seconds() -> float | None:

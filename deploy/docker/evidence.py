@@ -49,8 +49,8 @@ SELECT format('SELECT group_name, id, type, subject, error FROM %I.dead_letters'
 """
 # The program that the entry point started writes the stacks of its threads to its log; its metrics are printed.
 EXAMINE = (
-    'kill -USR1 $(cat /proc/1/task/1/children); python -c "from urllib.request import urlopen; '
-    "print(urlopen('http://localhost:9464/metrics', timeout=10).read().decode())\""
+    'kill -USR1 $(cat /proc/1/task/1/children); python -c "from tutti.backbone.direct import fetch; '
+    "print(fetch('http://localhost:9464/metrics', seconds=10).read().decode())\""
 )
 
 

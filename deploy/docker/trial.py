@@ -1,9 +1,10 @@
 """The trial of docker-compose.yml on a real engine: `make compose-test`.
 
-Promises: cold to healthy is timed; recipes/tiny.yaml gives the canonical state of the embedded platform, byte for byte;
-while runs go on, containers are killed, paused and cut off, one fault at a time, and every run ends with the same
-state; every write that was acknowledged meanwhile is there; cold start, memory and image size meet their goals; what
-was started is stopped. Exit codes: 0 passed, 1 failed, 77 no engine can be had here.
+Promises: cold to healthy is timed; every container has a proxy in its environment that leads nowhere;
+recipes/tiny.yaml gives the canonical state of the embedded platform, byte for byte; while runs go on, containers are
+killed, paused and cut off, one fault at a time, and every run ends with the same state; every write that was
+acknowledged meanwhile is there; cold start, memory and image size meet their goals; what was started is stopped. Exit
+codes: 0 passed, 1 failed, 77 no engine can be had here.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from typing import Any
 
 import evidence
 import psutil
-from engine import NoEngine, TrialError, command, engine, processor_seconds, tell
+from engine import NOWHERE, NoEngine, TrialError, command, engine, processor_seconds, proxied, tell
 from faults import HEAL_SECONDS, Fault, cause, kill_primary
 from firstlight import first_light
 from images import PYTHON, prepare, sizes
@@ -65,7 +66,7 @@ COLD_SECONDS, REST_MIB, CONTROL_MB = 40.0, 1.4 * 1024, 450.0
 def trial(given: argparse.Namespace) -> int:
     CACHE.mkdir(parents=True, exist_ok=True)
     pages = Path(command([sys.executable, ROOT / "tools/exhibit.py"], seconds=300, folder=ROOT).split()[-1])
-    with engine(CACHE) as found:
+    with engine(CACHE) as found, tempfile.TemporaryDirectory(prefix="tutti-docker-") as configuration:
         standins = prepare(found, CACHE, replicated=REPLICAS in given.layer)
         if standins:
             tell(
@@ -74,7 +75,8 @@ def trial(given: argparse.Namespace) -> int:
             tell("This trial proves the compose file and our images, not the public images.")
         figures = Figures(standins)
         figures.sizes(sizes(found))
-        project = Project(found, "tutti-trial", given.port, pages.parent, tuple(given.layer), tuple(given.single))
+        client = proxied(found, Path(configuration))  # builds are over, which need the network
+        project = Project(client, "tutti-trial", given.port, pages.parent, tuple(given.layer), tuple(given.single))
         project.down()
         evidence.forget()
         # A container gives the folder another owner, who is not the one that runs the trial.
@@ -99,6 +101,7 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     took, after = project.up(), processor_seconds()
     figures.cold(took, len(project.services()), after - before if after and before is not None else None)
     time.sleep(REST_SECONDS)
+    _proxies(project)
     figures.memory(project.memory())
     limits = [20]
     _run(project, limits[0])
@@ -129,6 +132,14 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
         _observed(project)
     print(f"{len(limits)} runs: the canonical state is the embedded platform's, {len(mine):,} bytes")
     return 0
+
+
+def _proxies(project: Project) -> None:
+    """The proxy that leads nowhere is in the environment of the front door. Raises TrialError."""
+    found = project.engine.run("exec", project.container("door"), "printenv", "http_proxy").strip()
+    if found != NOWHERE:
+        raise TrialError(f"the front door has http_proxy={found!r}, and its client was configured with {NOWHERE}")
+    print("all containers are healthy with a proxy in their environment that leads nowhere")
 
 
 def _faults(given: argparse.Namespace) -> list[tuple[str, Fault]]:

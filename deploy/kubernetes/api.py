@@ -7,12 +7,14 @@ import http.client
 import json
 import ssl
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.request import Request
 
 from engine import TrialError
+
+from tutti.backbone.direct import fetch
 
 CALL_SECONDS = 20.0
 MERGE = "application/merge-patch+json"
@@ -55,14 +57,14 @@ class Api:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = "application/json"
     ) -> Manifest:
         """Raises ApiError."""
-        request = urllib.request.Request(
+        request = Request(
             f"https://{self._address}{path}",
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": kind, "Accept": "application/json"},
             method=method,
         )
         try:
-            with urllib.request.urlopen(request, timeout=CALL_SECONDS, context=self._context) as answer:  # noqa: S310
+            with fetch(request, seconds=CALL_SECONDS, context=self._context) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as error:
             raise ApiError(error.code, f"{method} {path}: {_message(error)}") from None

@@ -10,10 +10,11 @@ import shutil
 import signal
 import subprocess
 import urllib.error
-import urllib.request
 from pathlib import Path
 
 from processes import Process, ServerError, free_port, is_free, start, tell
+
+from tutti.backbone.direct import fetch
 
 VERSION = "v1.8.0"
 IAM = "iam"
@@ -67,7 +68,7 @@ class Gateway:
 
     def is_ready(self, settings: dict[str, str]) -> bool:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{settings['port']}/", timeout=1)
+            fetch(f"http://127.0.0.1:{settings['port']}/", seconds=1)
         except urllib.error.HTTPError:
             return True  # it refuses the anonymous, so it is there
         except OSError:

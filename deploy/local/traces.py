@@ -18,7 +18,6 @@ import sys
 import time
 import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,8 @@ from typing import Any
 
 import yaml
 from processes import Process, ServerError, free_port, run, start, tell, wait_until
+
+from tutti.backbone.direct import fetch
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE, FOLDER = ROOT / "build" / "observe", ROOT / "build" / "traces"
@@ -229,14 +230,14 @@ def _receives(port: int) -> dict[str, Any]:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - on loopback
+        with fetch(url, seconds=2):
             return True
     except (urllib.error.URLError, OSError):
         return False
 
 
 def _asked(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - on loopback
+    with fetch(url, seconds=10) as answer:
         return json.loads(answer.read())
 
 

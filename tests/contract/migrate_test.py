@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tools import migration
 from tutti.backbone import migrations
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import Contention, DatabaseUnavailable
+from tutti.backbone.direct import fetch
 from tutti.backbone.postgres.database import PostgresDatabase
 from tutti.backbone.postgres.roles import ensure_member, ensure_roles
 from tutti.chassis.config.datadir import DataDir
@@ -213,7 +213,7 @@ def host(place: Place, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 def healthz(port: int) -> tuple[int, dict[str, str]]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+        with fetch(f"http://127.0.0.1:{port}/healthz", seconds=5) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

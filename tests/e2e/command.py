@@ -120,9 +120,11 @@ def start(*arguments: str | Path, extra: Mapping[str, str] | None = None) -> sub
 
 
 @contextlib.contextmanager
-def platform(data_dir: Path, *, agents: int = 1) -> Iterator[subprocess.Popen[str]]:
+def platform(
+    data_dir: Path, *, agents: int = 1, extra: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """A platform that is up and stopped at the end; who only looks needs no agent."""
-    process = start("up", "--agents", str(agents), "--data-dir", data_dir)
+    process = start("up", "--agents", str(agents), "--data-dir", data_dir, extra=extra)
     try:
         deadline = time.monotonic() + 60
         while not (data_dir / "endpoint").exists():

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -21,10 +20,13 @@ from tools.dashboards import expressions
 
 from tests.e2e.collector import Collector
 from tests.e2e.command import start, tiny, tutti
+from tests.network import PROXIES
 from tests.promtool import alerts, rules, scraping
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "deploy" / "local"))
 from traces import HOPS
+
+from tutti.backbone.direct import fetch
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 18.0  # less than after which the supervisor kills what is late
@@ -49,10 +51,10 @@ class Observed:
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Iterator[Observed]:
-    """A platform whose collector hangs from the start."""
+    """A platform whose collector hangs from the start, and whose environment has proxies that lead nowhere."""
     data_dir = tmp_path_factory.mktemp("observed") / "data"
     collector = Collector()
-    extra = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    extra = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}", "OTEL_BSP_SCHEDULE_DELAY": "200", **PROXIES}
     process = start("up", "--agents", "1", "--data-dir", data_dir, extra=extra)
     try:
         awaited((data_dir / "endpoint").exists, 60.0)
@@ -108,7 +110,7 @@ def test_the_names_in_an_expression_are_its_metrics_alone() -> None:
 def test_every_metric_of_dashboards_and_rules_is_shown_by_the_platform(observed: Observed) -> None:
     shown = {"up"}
     for address in observed.addresses().values():
-        with urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        with fetch(f"http://{address}/metrics", seconds=10) as answer:
             text = answer.read().decode()
         for name, kind in re.findall(r"^# TYPE (\S+) (\w+)$", text, re.MULTILINE):
             shown |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}

@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.e2e.command import ROOT, checkpoints, environment, platform, tiny, tutti
+from tests.network import PROXIES
 
 SECRET = {"PLANTED_SECRET": "correct-horse-battery-staple-7719"}  # planted in the environment, to be looked for
 WORD = "quagga-wardrobe-meridian-4821"  # planted in a page, to be found
@@ -193,13 +194,14 @@ def test_a_stage_whose_blob_is_gone_runs_again(first: dict, data_dir: Path, page
     assert checkpoints(again) == checkpoints(first)
 
 
-def test_another_data_directory_and_another_number_of_ranks_give_the_same_states(
+def test_another_data_directory_another_number_of_ranks_and_proxies_that_lead_nowhere_give_the_same_states(
     first: dict,  # type: ignore[type-arg]
     data_dir: Path,
     pages: Path,
     tmp_path: Path,
 ) -> None:
-    other = tutti(*tiny(tmp_path / "other", pages, "train.ranks=3"))
+    with platform(tmp_path / "other", extra=PROXIES):
+        other = tutti(*tiny(tmp_path / "other", pages, "train.ranks=3"), extra=PROXIES)
     assert other.code == 0, other.err
     assert checkpoints(other.json()) == checkpoints(first)
     told = blobs_below(tmp_path / "other", "committer/curves")

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import kafka
 import psutil
@@ -33,6 +32,7 @@ from tests.faults.processes import until
 from tests.scale import SOAK, scale
 from tests.stack.conftest import brought_up, local, processes
 from tests.stack.observed import hanging, trains
+from tutti.backbone.direct import fetch
 from tutti.backbone.kafka.brokers import Brokers
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.events.catalog import EventType, every_event
@@ -208,7 +208,7 @@ def steps_of(stack: Path) -> int:
     found = 0
     for agent in AGENTS:
         address = (stack / "endpoints" / f"{agent}.metrics").read_text().strip()
-        with urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        with fetch(f"http://{address}/metrics", seconds=10) as answer:
             told = answer.read().decode()
         found += sum(
             int(float(each)) for each in re.findall(r"^step_time_seconds_count\{.*\} (\S+)$", told, re.MULTILINE)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -29,6 +28,7 @@ from tests.scale import SOAK
 from tests.stack.clients import console_consumer, grpcurl, psql, said
 from tests.stack.conftest import LEADING, REPLICAS, local, processes
 from tests.stack.observed import Observed, job_of, leaders, leads_after, trains
+from tutti.backbone.direct import fetch
 from tutti.chassis.config.datadir import tokens_at
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import NotFound, PermissionDenied
@@ -365,5 +365,5 @@ def test_grpcurl_calls_a_service_without_protos(job: str, stack: Path) -> None:
 
 def test_promtool_accepts_the_metrics_of_a_service(undisturbed: Any, stack: Path) -> None:
     address = (stack / "endpoints" / "scheduler.metrics").read_text().strip()
-    with urlopen(f"http://{address}/metrics", timeout=10) as answer:
+    with fetch(f"http://{address}/metrics", seconds=10) as answer:
         said(promtool(), "check", "metrics", words=answer.read().decode())

@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from tests.web.hosted import BUILDS, Hosted, hosted
+from tutti.chassis.connections import connection
 from tutti.chassis.errors import Problem
 from tutti.chassis.identity.auth import AUTHORIZATION, HELD, SCHEME, Role
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
@@ -107,7 +108,7 @@ def test_only_a_service_may_act_on_behalf_of_others(served: Hosted, role: Role) 
 
     def describe(caller: Role) -> grpc.StatusCode:
         metadata = ((AUTHORIZATION, SCHEME + tokens.of(caller)), (ON_BEHALF_OF, delegation(ADA)))
-        with grpc.insecure_channel(served.host.address) as channel:
+        with connection(served.host.address) as channel:
             method: Any = channel.unary_unary("/tutti.admin.v1.Admin/Describe")
             outcome = method.future(b"", metadata=metadata, timeout=10)
             outcome.exception()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tutti.chassis.rpc.tls import Tls
 
 RESTART_SECONDS, LOOK_SECONDS = 60.0, 0.1
-AUTHORITY = "tutti.tls-ca"
+AUTHORITY, PROXY = "tutti.tls-ca", "tutti.proxy"
 DEFAULT_DATA_DIR = Path(".tutti")
 
 
@@ -49,8 +49,18 @@ def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)  # fmt: skip
 
 
-def _remember_authority(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    context.meta[AUTHORITY] = value or ""
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    """A callback that keeps the value of an option, for the connection to the platform."""
+
+    def keep(context: click.Context, _: click.Parameter, value: str | None) -> None:
+        context.meta[key] = value or ""
+
+    return keep
+
+
+def _proxy() -> str:
+    context = click.get_current_context(silent=True)
+    return context.meta.get(PROXY, "") if context else ""
 
 
 def trusted(data_dir: Path | None) -> "Tls | None":
@@ -71,11 +81,15 @@ def trusted(data_dir: Path | None) -> "Tls | None":
 
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--data-dir, --address, --tls-ca."""
+    """--data-dir, --address, --proxy, --tls-ca."""
     command = click.option(
         "--tls-ca", type=click.Path(dir_okay=False), default=None, envvar="TUTTI_TLS__CA", expose_value=False,
-        callback=_remember_authority,
+        callback=_remember(AUTHORITY),
         help="PEM file of the authority that certified the platform, if it speaks TLS.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--proxy", default=None, metavar="URL", envvar="TUTTI_PROXY", expose_value=False, callback=_remember(PROXY),
+        help="HTTP proxy that connects to --address; http_proxy and similar variables have no effect.",
     )(command)  # fmt: skip
     command = click.option(
         "--address", default=None, envvar="TUTTI_ADDRESS",
@@ -102,7 +116,7 @@ def _awaited(data_dir: Path) -> Client:
 @contextlib.contextmanager
 def connected(data_dir: Path, address: str | None = None) -> Iterator[Client]:
     """A client of the platform; a host that is started again is waited for. Raises Unreachable."""
-    client = connect(address=address, tls=trusted(None)) if address else _awaited(data_dir)
+    client = connect(address=address, tls=trusted(None), proxy=_proxy()) if address else _awaited(data_dir)
     try:
         yield client
     finally:

@@ -55,10 +55,12 @@ def connect(
     role: Role = Role.OPERATOR,
     deadline_seconds: float = DEADLINE_SECONDS,
     tls: Tls | None = None,
+    proxy: str = "",
 ) -> "Client":
     """A client of the platform of a data directory, or of the one at `address` (or at an address a service).
 
-    `tls` names the authority that is trusted where the platform speaks TLS.
+    `tls` names the authority that is trusted where the platform speaks TLS. `proxy` is the URL of an HTTP proxy that
+    connects to `address` or `addresses`; the variables of the environment that name one have no effect.
     With a directory the token of `role` is read from it, with an address it is `token` or $TUTTI_TOKEN. Nothing is sent
     yet. Raises Unreachable when the directory has no platform, Unauthenticated without a token.
     """
@@ -80,7 +82,7 @@ def connect(
         )
     if not token:
         raise Unauthenticated(f"no token: give one, or set {TOKEN_VARIABLE}; it is in `tokens` of the data directory")
-    return Client(where, address, addresses or {}, token, deadline_seconds, tls)
+    return Client(where, address, addresses or {}, token, deadline_seconds, tls, proxy)
 
 
 class Client:
@@ -97,12 +99,17 @@ class Client:
         token: str,
         deadline: float,
         tls: Tls | None = None,
+        proxy: str = "",
     ) -> None:
         self._data_dir, self._address, self._addresses = data_dir, address, dict(addresses)
         self._token, self._deadline = token, deadline
         self._channels: dict[str, grpc.Channel] = {}
         self._make: Callable[[str], grpc.Channel] = lambda service: RpcChannel(
-            lambda: self.address(service), token=self._token, deadline_seconds=self._deadline, tls=tls
+            lambda: self.address(service),
+            token=self._token,
+            deadline_seconds=self._deadline,
+            tls=tls,
+            proxy=proxy if self._given(service) else "",
         )
 
     @classmethod
@@ -114,13 +121,16 @@ class Client:
 
     def address(self, service: str) -> str:
         """The current address of a service. Raises Unreachable."""
-        if (given := self._addresses.get(service) or self._address) is not None:
+        if (given := self._given(service)) is not None:
             return given
         if self._data_dir is None:
             raise Unreachable(f"no address of {service} was given: give one for it, or one for all services")
         if not (found := endpoint_in(self._data_dir, service)):
             raise Unreachable(nobody(self._data_dir, service))
         return found
+
+    def _given(self, service: str) -> str | None:
+        return self._addresses.get(service) or self._address
 
     def channel(self, service: str) -> grpc.Channel:
         if service not in self._channels:

@@ -24,7 +24,8 @@ Tree = dict[str, Any]
 ENVIRONMENT_PREFIX = "TUTTI_"
 # Read elsewhere, before there are settings: where the data directory is, which file to read, who the caller is.
 RESERVED_VARIABLES = frozenset(
-    {"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS", "TUTTI_SUPERVISOR_FD", "TUTTI_DEBUG"}
+    {"TUTTI_DATA_DIR", "TUTTI_CONFIG", "TUTTI_TOKEN", "TUTTI_ADDRESS", "TUTTI_PROXY", "TUTTI_SUPERVISOR_FD"}
+    | {"TUTTI_DEBUG"}
 )
 AGENT = "trainer"
 """The table that agents alone read; the host and the supervisor share their settings file with them."""

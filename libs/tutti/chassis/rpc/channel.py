@@ -17,6 +17,7 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
+from tutti.chassis.connections import connection
 from tutti.chassis.errors import DeadlineExceeded, Problem, TooLarge, Unavailable, from_status
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
 from tutti.chassis.identity.cause import current_cause
@@ -30,19 +31,6 @@ from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, span
 FIRST_BACKOFF_SECONDS = 0.05
 LAST_BACKOFF_SECONDS = 2.0
 SHORTEST_SECONDS = 0.05  # in which another attempt may still be answered
-MAX_ANSWER_BYTES = 64 << 20
-CHANNEL_OPTIONS = [
-    ("grpc.enable_retries", 0),  # ours knows which methods may be sent again
-    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 10_000),  # a watch notices a host that is gone
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.dns_min_time_between_resolutions_ms", 1000),  # a service that came back may have another address
-]
 
 
 class Unreachable(Unavailable):
@@ -75,13 +63,15 @@ class RpcChannel(PlainChannel):
         tls: Tls | None = None,
         certified: str = "",
         door_secret: str = "",
+        proxy: str = "",
     ) -> None:
-        """`certified` is the name that the server's certificate must have, if it is not that of the address.
+        """`certified` is the name that the server's certificate must have, if it is not that of the address. `proxy` is
+        the URL of an HTTP proxy that connects to the address.
 
         With `door_secret`, a call that is made while another one is answered names the address of that one.
         """
         self._address, self._token, self.tls, self._certified = address, token, tls, certified
-        self._door_secret = door_secret
+        self._door_secret, self._proxy = door_secret, proxy
         self._metadata = ((AUTHORIZATION, SCHEME + token),)
         self.deadline_seconds = deadline_seconds
         self.attempts = attempts
@@ -118,6 +108,7 @@ class RpcChannel(PlainChannel):
             tls=self.tls,
             certified=host,
             door_secret=self._door_secret,
+            proxy=self._proxy,
         )
 
     def connected(self) -> tuple[str, grpc.Channel]:
@@ -141,10 +132,8 @@ class RpcChannel(PlainChannel):
                 self._turn += 1
 
     def _made(self, address: str) -> grpc.Channel:
-        if self.tls is None:
-            return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        certified = [("grpc.ssl_target_name_override", self._certified)] if self._certified else []
-        return grpc.secure_channel(address, self.tls.channel(), options=[*CHANNEL_OPTIONS, *certified])
+        credentials = self.tls.channel() if self.tls else None
+        return connection(address, credentials, certified=self._certified, proxy=self._proxy)
 
     def problem(self, error: grpc.RpcError, address: str, path: str) -> Problem:
         """The problem in an error of a call to this address, which is avoided if it did not answer."""

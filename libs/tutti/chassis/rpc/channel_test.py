@@ -2,16 +2,22 @@
 
 import secrets
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import Any
 
 import pytest
+from tests.network import PROXIES
 
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import NotFound, Unimplemented
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.channel import RpcChannel, Unreachable
+from tutti.client import connect
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
@@ -42,6 +48,55 @@ def test_a_call_that_may_be_sent_again_follows_its_service_to_another_address(de
     with RpcChannel(address, token=demo.data_dir.tokens().of(Role.ENGINEER), attempts=4) as channel:
         assert IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/a")).revision == 1
     assert address.asked == 3
+
+
+def test_a_call_ignores_the_variables_of_proxies(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in PROXIES.items():
+        monkeypatch.setenv(name, value)
+    token = demo.data_dir.tokens().of(Role.ENGINEER)
+    with RpcChannel(lambda: demo.host.address, token=token) as channel:
+        assert IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/a")).revision == 1
+        assert IngestServiceStub(channel.copies()[demo.host.address]).GetIngest(GetRequest(name="ingests/a"))
+
+
+class _Proxy(StreamRequestHandler):
+    """An HTTP proxy that connects to the demo, whatever name is asked for, and records the name."""
+
+    def handle(self) -> None:
+        words = self.rfile.readline().decode().split()
+        while self.rfile.readline().strip():
+            pass
+        server: Any = self.server
+        server.names.append(words[1])
+        host, _, port = server.leads_to.rpartition(":")
+        with socket.create_connection((host, int(port))) as there:
+            self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            answers = threading.Thread(target=_copy, args=(there.makefile("rb", 0), self.wfile), daemon=True)
+            answers.start()
+            _copy(self.rfile, there.makefile("wb", 0))
+            there.shutdown(socket.SHUT_RDWR)
+            answers.join(10)
+
+
+def _copy(source: Any, sink: Any) -> None:
+    with suppress(OSError, ValueError):
+        while data := source.read1(1 << 16) if hasattr(source, "read1") else source.read(1 << 16):
+            sink.write(data)
+
+
+def test_a_client_that_is_given_a_proxy_reaches_an_address_through_it(demo: Demo) -> None:
+    with ThreadingTCPServer(("127.0.0.1", 0), _Proxy) as proxy:
+        proxy.daemon_threads = True
+        proxy.names, proxy.leads_to = [], demo.host.address  # type: ignore[attr-defined]
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        with connect(
+            address="platform.invalid:7600",
+            token=demo.data_dir.tokens().of(Role.ENGINEER),
+            proxy=f"http://127.0.0.1:{proxy.server_address[1]}",
+        ) as client:
+            assert client.ingest.GetIngest(GetRequest(name="ingests/a")).revision == 1
+        proxy.shutdown()
+        assert proxy.names == ["platform.invalid:7600"]  # type: ignore[attr-defined]
 
 
 def test_a_method_that_does_not_declare_retry_is_sent_once(demo: Demo) -> None:

@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tutti.chassis import telemetry
 from tutti.chassis.config.settings import RpcSettings
+from tutti.chassis.connections import connection
 from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import Demo, DemoApi, eventually, running
 from tutti.chassis.errors import (
@@ -94,7 +95,7 @@ def test_problems_come_back_as_themselves(demo: Demo) -> None:
 
 def test_any_grpc_client_finds_the_field_in_the_status(demo: Demo) -> None:
     token = demo.data_dir.tokens().of(Role.ENGINEER)
-    with grpc.insecure_channel(demo.host.address) as plain, pytest.raises(grpc.RpcError) as caught:
+    with connection(demo.host.address) as plain, pytest.raises(grpc.RpcError) as caught:
         IngestServiceStub(plain).GetIngest(GetRequest(), metadata=(("authorization", f"Bearer {token}"),))
     assert isinstance(caught.value, grpc.Call)
     status = rpc_status.from_call(caught.value)
@@ -106,7 +107,7 @@ def test_any_grpc_client_finds_the_field_in_the_status(demo: Demo) -> None:
 
 
 def test_without_a_token_or_with_another_nobody_gets_in(demo: Demo) -> None:
-    with grpc.insecure_channel(demo.host.address) as plain, pytest.raises(grpc.RpcError) as caught:
+    with connection(demo.host.address) as plain, pytest.raises(grpc.RpcError) as caught:
         IngestServiceStub(plain).GetIngest(GetRequest(name="ingests/a"))
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
     with RpcChannel(lambda: demo.host.address, token=secrets.token_hex()) as channel, pytest.raises(Unauthenticated):
@@ -132,7 +133,7 @@ def test_a_request_that_is_too_large_is_refused_by_either_side(demo: Demo, megab
 
 def test_bytes_that_are_no_message_are_refused(demo: Demo) -> None:
     token = demo.data_dir.tokens().of(Role.ENGINEER)
-    with grpc.insecure_channel(demo.host.address) as plain:
+    with connection(demo.host.address) as plain:
         call: Any = plain.unary_unary("/tutti.ingest.v1.IngestService/GetIngest")
         with pytest.raises(grpc.RpcError) as caught:
             call(b"\xff\xff", metadata=(("authorization", f"Bearer {token}"),))
@@ -215,7 +216,7 @@ def test_the_address_that_the_front_door_signed_is_recorded_and_a_forged_one_is_
 
     def recorded(value: str) -> str:
         metadata = (("authorization", f"Bearer {tokens.of(Role.OPERATOR)}"), (FORWARDED, value))
-        with grpc.insecure_channel(demo.host.address) as plain, pytest.raises(grpc.RpcError):
+        with connection(demo.host.address) as plain, pytest.raises(grpc.RpcError):
             IngestServiceStub(plain).CancelCrawl(CancelRequest(name="crawls/none"), metadata=metadata)
         found = next(each for each in trail(demo) if each.user == "users/operator")
         return found.address
@@ -225,7 +226,7 @@ def test_the_address_that_the_front_door_signed_is_recorded_and_a_forged_one_is_
 
 
 def test_reflection_lists_the_services_without_a_token(demo: Demo) -> None:
-    with grpc.insecure_channel(demo.host.address) as plain:
+    with connection(demo.host.address) as plain:
         database = ProtoReflectionDescriptorDatabase(plain)
         assert {"tutti.admin.v1.Admin", "tutti.ingest.v1.IngestService"} <= set(database.get_services())
         service = descriptor_pool.DescriptorPool(database).FindServiceByName("tutti.ingest.v1.IngestService")
@@ -240,7 +241,7 @@ def test_reflection_lists_the_services_without_a_token(demo: Demo) -> None:
 
 
 def test_health_answers_for_all_for_a_service_and_for_its_contract(demo: Demo) -> None:
-    with grpc.insecure_channel(demo.host.address) as plain:
+    with connection(demo.host.address) as plain:
         health: Any = HealthStub(plain)
         for name in ("", "ingest", "tutti.ingest.v1.IngestService"):
             assert health.Check(HealthCheckRequest(service=name)).status == HealthCheckResponse.SERVING

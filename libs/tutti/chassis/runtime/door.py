@@ -3,7 +3,7 @@
 Promises: a call goes unchanged, with its token and deadline, to the service that owns its method; the door has no
 secret but the one with which it signs the addresses of callers; it holds no message that is much larger than a service
 accepts; a question to Admin about the whole platform goes to every service, and a service that is away is a finding,
-not an error; a service that cannot be reached is named.
+not an error; a service that cannot be reached is named, and a door that reaches none is unhealthy.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -27,10 +28,10 @@ from grpc_status import rpc_status
 
 from tutti.chassis.config.datadir import DEFAULT, DataDir
 from tutti.chassis.config.settings import RpcSettings, Settings, SettingsError, installed_services, load
+from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
 from tutti.chassis.metrics import MetricsServer, count_logs
 from tutti.chassis.rpc.addresses import FORWARDED, address_of, signed
-from tutti.chassis.rpc.channel import CHANNEL_OPTIONS
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.methods import Method, find_method
 from tutti.chassis.rpc.reflected import reflect
@@ -60,6 +61,14 @@ AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _OF_THE_CONNECTION = ("grpc-", ":", "user-agent", "te", "content-type")
 
 
+@dataclass(frozen=True)
+class Found:
+    """The health of a service, as the door sees it: the reason why it does not serve, empty if it does."""
+
+    reason: str
+    reached: bool = True
+
+
 class Door(grpc.GenericRpcHandler):
     """`addresses` by name of the service; for the event loop that it is made on.
 
@@ -73,16 +82,8 @@ class Door(grpc.GenericRpcHandler):
 
     def _made(self) -> tuple[Stamp, dict[str, grpc.aio.Channel]]:
         """A channel to every service, and the version of the certificates that they present."""
-        if self._tls is None:
-            plain = {
-                name: grpc.aio.insecure_channel(each, options=CHANNEL_OPTIONS) for name, each in self._addresses.items()
-            }
-            return (), plain
-        stamp, credentials = self._tls.stamp, self._tls.channel()
-        return stamp, {
-            name: grpc.aio.secure_channel(each, credentials, options=CHANNEL_OPTIONS)
-            for name, each in self._addresses.items()
-        }
+        stamp, credentials = (self._tls.stamp, self._tls.channel()) if self._tls else ((), None)
+        return stamp, {name: connection_of_loop(each, credentials) for name, each in self._addresses.items()}
 
     def _to(self, owner: str) -> grpc.aio.Channel:
         if self._tls is not None and self._tls.stamp != self._stamp:
@@ -113,8 +114,8 @@ class Door(grpc.GenericRpcHandler):
         made = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
         return made(stream if method.streams else unary)
 
-    async def health(self) -> dict[str, str]:
-        """The reason why each service does not serve, by name; empty for one that serves."""
+    async def health(self) -> dict[str, Found]:
+        """The health of each service, by name."""
         asked = [self._health(name) for name in self._channels]
         return dict(zip(self._channels, await asyncio.gather(*asked), strict=True))
 
@@ -199,13 +200,24 @@ class Door(grpc.GenericRpcHandler):
         why = await asyncio.to_thread(explained, address, self._tls, details) or why
         return Unavailable(f"{owner} cannot be reached at {address}: {why}")
 
-    async def _health(self, name: str) -> str:
+    async def _health(self, name: str) -> Found:
         stub: Any = health_pb2_grpc.HealthStub(self._to(name))
         try:
             found = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=LOOK_SECONDS)
         except grpc.aio.AioRpcError as error:
-            return f"cannot be reached ({error.code().name})"
-        return "" if found.status == health_pb2.HealthCheckResponse.SERVING else "does not serve"
+            reason = f"cannot be reached at {self._addresses[name]} ({error.code().name})"
+            return Found(reason, reached=error.code() not in AWAY)
+        return Found("" if found.status == health_pb2.HealthCheckResponse.SERVING else "does not serve")
+
+
+def health_of_door(services: Mapping[str, Found]) -> str:
+    """The reason why the door is no way to any service; empty if it is to one.
+
+    A door that reaches some is well: it passes calls to them, and another service has its own health.
+    """
+    if any(each.reached for each in services.values()):
+        return ""
+    return "reaches no service: " + "; ".join(f"{name} {each.reason}" for name, each in sorted(services.items()))
 
 
 def _together(method: Method, answers: Mapping[str, Any], away: Mapping[str, str]) -> Any:
@@ -283,18 +295,18 @@ async def serve(values: Settings, tls: Tls | None, health: HealthFile, pulse: le
 async def _look(
     door: Door, told: health_aio.HealthServicer, file: HealthFile, pulse: leash.Pulse, stop: asyncio.Event
 ) -> None:
-    """Say what serves until told to stop. The door is well when it can tell; what it leads to has its own health."""
-    before: dict[str, str] = {}
+    """Report the health of the services and of the door until `stop`."""
+    before: dict[str, Found] = {}
     statuses = {True: health_pb2.HealthCheckResponse.SERVING, False: health_pb2.HealthCheckResponse.NOT_SERVING}
     while not stop.is_set():
         found = await door.health()
-        for name, reason in found.items():
-            if reason != before.get(name):
-                log.info("%s %s", name, reason or "serves")
-            await told.set(name, statuses[not reason])
-        await told.set("", statuses[not any(found.values())])
+        for name, each in found.items():
+            if each != before.get(name):
+                log.info("%s %s", name, each.reason or "serves")
+            await told.set(name, statuses[not each.reason])
+        await told.set("", statuses[not any(each.reason for each in found.values())])
         before = found
-        file.write("")
+        file.write(health_of_door(found))
         for _ in range(int(LOOK_SECONDS / leash.BEAT_SECONDS)):
             pulse.beat()
             try:

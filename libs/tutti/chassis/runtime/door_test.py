@@ -4,7 +4,6 @@ import asyncio
 import re
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -12,14 +11,19 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.faults.processes import until
+from tests.network import PROXIES
 
+from tutti.backbone.direct import fetch
 from tutti.chassis.config.settings import RpcSettings, installed_services
+from tutti.chassis.connections import connection
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.rpc.addresses import FORWARDED, signed
-from tutti.chassis.runtime.door import DoorServer
+from tutti.chassis.runtime.door import DoorServer, health_of_door
+from tutti.chassis.runtime.healthfile import health_path
 from tutti.chassis.store import audit
 from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DescribeRequest, DoctorRequest, ExportRequest, ListDeadLettersRequest
@@ -96,6 +100,13 @@ def test_a_call_and_its_error_pass_as_they_are(demo: Demo) -> None:
             client.ingest.GetIngest(GetRequest(name="ingests/b"))
 
 
+def test_the_door_ignores_the_variables_of_proxies(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in PROXIES.items():
+        monkeypatch.setenv(name, value)
+    with door(demo) as client:
+        assert client.ingest.GetIngest(GetRequest(name="ingests/a")).revision
+
+
 def test_a_stream_goes_on_and_ends(demo: Demo) -> None:
     with door(demo) as client:
         seen = client.watch("ingests/a")
@@ -135,7 +146,7 @@ def test_a_message_that_is_too_large_gets_no_further_than_it_must(
     demo: Demo, service: str, nbytes: int, words: str
 ) -> None:
     token = demo.data_dir.tokens().of(Role.OPERATOR)
-    with listening(demo, dedup=NOWHERE) as address, grpc.insecure_channel(address) as plain:
+    with listening(demo, dedup=NOWHERE) as address, connection(address) as plain:
         call: Any = plain.unary_unary(f"/tutti.{service}")
         with pytest.raises(grpc.RpcError, match=words) as caught:
             call(bytes(nbytes), metadata=(("authorization", f"Bearer {token}"),), timeout=20)
@@ -165,7 +176,7 @@ def test_a_service_records_the_address_of_the_door_s_caller_and_not_one_that_a_c
 
     def recorded(address: str, role: Role, *claimed: tuple[str, str]) -> str:
         metadata = (("authorization", f"Bearer {tokens.of(role)}"), *claimed)
-        with grpc.insecure_channel(address) as plain, pytest.raises(grpc.RpcError):
+        with connection(address) as plain, pytest.raises(grpc.RpcError):
             IngestServiceStub(plain).CancelCrawl(CancelRequest(name="crawls/none"), metadata=metadata, timeout=20)
         records = demo.host.services[0].host.units.run(lambda unit: list(audit.newest(unit, 10)))
         assert records[0].user == f"users/{role.value}"
@@ -179,15 +190,18 @@ def test_a_service_records_the_address_of_the_door_s_caller_and_not_one_that_a_c
         assert recorded(address, Role.OPERATOR, claimed) == "127.0.0.1"
 
 
-def test_the_process_of_the_door_is_measured(tmp_path: Path) -> None:
+def test_the_process_of_a_door_that_reaches_no_service_is_unhealthy_and_measured(tmp_path: Path) -> None:
     addresses = [word for name in installed_services() for word in ("--set", f"services.{name}={NOWHERE}")]
     command = [sys.executable, "-m", "tutti.chassis.runtime.door", "--data-dir", str(tmp_path), *addresses]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
         try:
             assert child.stderr is not None
             (address,) = next(filter(None, (re.findall(r"http://(\S+)/metrics", line) for line in child.stderr)))
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            with fetch(f"http://{address}/metrics", seconds=10) as answer:
                 assert b"process_resident_memory_bytes" in answer.read()
+            health = health_path(tmp_path, "door")
+            until(health.exists, seconds=60, what="the health of the door")
+            assert f"lineage cannot be reached at {NOWHERE}" in health.read_text()
         finally:
             child.terminate()
 
@@ -195,9 +209,12 @@ def test_the_process_of_the_door_is_measured(tmp_path: Path) -> None:
 def test_health_is_that_of_the_services(demo: Demo) -> None:
     server = eventloop.run(_made(demo), 10)
     health = eventloop.run(server.door.health(), 10)
-    assert health["ingest"] == ""
-    assert "cannot be reached" in health["dedup"]
     eventloop.run(server.door.close(), 10)
+    assert (health["ingest"].reason, health["ingest"].reached) == ("", True)
+    assert (NOWHERE in health["dedup"].reason, health["dedup"].reached) == (True, False)
+    assert health_of_door(health) == ""
+    alone = health_of_door({"dedup": health["dedup"]})
+    assert ("dedup" in alone, NOWHERE in alone) == (True, True)
 
 
 async def _made(demo: Demo) -> DoorServer:

@@ -3,13 +3,13 @@
 import dataclasses
 import re
 import threading
-import urllib.request
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tutti.backbone import TopicPartition
+from tutti.backbone.direct import fetch
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import load
@@ -31,7 +31,7 @@ def consuming(host: Host) -> Service:
 
 def scraped(data_dir: Path) -> str:
     address = (data_dir / "metrics").read_text().strip()
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+    with fetch(f"http://{address}/metrics", seconds=10) as answer:
         return str(answer.read().decode())
 
 

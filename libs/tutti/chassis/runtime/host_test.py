@@ -12,20 +12,20 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from sqlalchemy import insert, select, update
 
 from tutti.backbone import SystemClock
+from tutti.backbone.direct import fetch
 from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.connections import connection
 from tutti.chassis.demo_test import Beat, Demo, eventually, running, temporary_folder
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.identity.auth import Role
@@ -56,7 +56,7 @@ def test_the_address_is_announced_while_it_serves_and_only_then(tmp_path: Path) 
 
 
 def test_health_says_not_serving_once_it_drains(tmp_path: Path) -> None:
-    with running(tmp_path) as demo, grpc.insecure_channel(demo.host.address) as plain:
+    with running(tmp_path) as demo, connection(demo.host.address) as plain:
         stub: Any = HealthStub(plain)
         changes = stub.Watch(HealthCheckRequest(service="ingest"))
         assert next(changes).status == HealthCheckResponse.SERVING
@@ -65,7 +65,7 @@ def test_health_says_not_serving_once_it_drains(tmp_path: Path) -> None:
 
 
 def test_health_says_not_serving_while_the_database_is_away(tmp_path: Path) -> None:
-    with running(tmp_path) as demo, grpc.insecure_channel(demo.host.address) as plain:
+    with running(tmp_path) as demo, connection(demo.host.address) as plain:
         stub: Any = HealthStub(plain)
         changes = stub.Watch(HealthCheckRequest())
         assert next(changes).status == HealthCheckResponse.SERVING
@@ -152,7 +152,7 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
         demo.create("ingests/a")
         address = (tmp_path / "metrics").read_text().strip()
         assert address.startswith("127.0.0.1:")
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+        with fetch(f"http://{address}/metrics", seconds=5) as answer:
             text = answer.read().decode()
     labels = 'code="OK",kind="call",method="/tutti.ingest.v1.IngestService/CreateIngest"'
     assert f"rpc_server_seconds_count{{{labels}}}" in text
