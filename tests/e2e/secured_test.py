@@ -206,8 +206,16 @@ def test_the_audit_trail_is_sealed_and_what_was_changed_is_found(secured: Secure
     first.chmod(0o600)
     first.write_bytes(sealed.replace(b'"users/operator"', b'"users/engineer"'))
     code, said = secured.ask(*command)
+    assert (code, "the records in the database fit" in said, "CHANGED" in said) == (1, True, True), said
+    acknowledge = ("audit", "acknowledge", "access", "--tls-ca", ca, "-o", "json")
+    code, said = secured.ask(*acknowledge)
+    assert (code, [each["fits"] for each in json.loads(said)["differences"]]) == (0, ["database"]), said
+    assert secured.ask(*command)[0] == 1
+    code, said = secured.ask(*acknowledge, "--differences", json.loads(said)["digest"])
+    assert (code, json.loads(said)["acknowledged"]) == (0, True), said
+    code, said = secured.ask(*command, "-o", "json")
+    assert (code, json.loads(said)[0]["acknowledged"]) == (0, 1), said
     first.write_bytes(sealed)
-    assert (code, "users/engineer" in said, "CHANGED" in said) == (1, True, True), said
     assert secured.ask(*command)[0] == 0
 
 

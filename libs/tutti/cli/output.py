@@ -42,6 +42,11 @@ def say(text: str) -> None:
     click.echo(printable(text, kept="\n"), err=True)
 
 
+def say_damaged(reason: str) -> None:
+    """Name what a list leaves out because it is damaged."""
+    say(f"left out: {reason}")
+
+
 def say_versions(others: Sequence[str]) -> None:
     """Tell that the newest text of a page with several texts is shown, and name the other documents."""
     if others:

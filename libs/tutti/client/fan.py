@@ -15,6 +15,8 @@ from tutti.chassis.rpc.channel import Unreachable
 from tutti.chassis.rpc.kinds import every_service
 from tutti.chassis.rpc.verdict import examined
 from tutti.contracts.admin.v1 import (
+    AcknowledgeAuditRequest,
+    AcknowledgeAuditResponse,
     CopyDatabasesRequest,
     CopyDatabasesResponse,
     DescribeRequest,
@@ -116,11 +118,18 @@ class AdminFan:
             raise next(iter(doors.shut.values()))
         answers = self._asked(doors, lambda stub: stub.ListAuditRecords(request, timeout=timeout))
         found = [each for answer in answers for each in answer.records]
-        return ListAuditRecordsResponse(records=sorted(found, key=lambda each: each.at.ToNanoseconds(), reverse=True))
+        found.sort(key=lambda each: each.at.ToNanoseconds(), reverse=True)
+        return ListAuditRecordsResponse(records=found, damaged=[each for answer in answers for each in answer.damaged])
 
     def VerifyAudit(self, request: VerifyAuditRequest, timeout: float | None = None) -> VerifyAuditResponse:
         """Raises Unreachable."""
         return self._of(request.service).VerifyAudit(request, timeout=timeout)
+
+    def AcknowledgeAudit(
+        self, request: AcknowledgeAuditRequest, timeout: float | None = None
+    ) -> AcknowledgeAuditResponse:
+        """Raises Unreachable."""
+        return self._of(request.service).AcknowledgeAudit(request, timeout=timeout)
 
     def StartScrub(self, request: StartScrubRequest, timeout: float | None = None) -> StartScrubResponse:
         """Raises Unreachable."""

@@ -93,7 +93,7 @@ def audited(home: DataDir, resource: str) -> Verdict:
     ):
         units = Units(database, "scheduler", metadata, clock=SystemClock(), randomness=SystemRandomness())
         units.run(lambda unit: audit.changed(unit, principal, "CancelJob", resource, 2))
-        sealer = Sealer(units, blobs)
+        sealer = Sealer(units, blobs, timedelta(days=365))
         while sealer.step():
             pass
         return verify(units, blobs, timedelta(days=365))
@@ -137,6 +137,24 @@ def test_an_audit_trail_that_is_sealed_while_databases_are_copied_holds_after_a_
     found = audited(home, "jobs/b")  # with the number in the trail that the late one had
     assert (found.batches, found.records, found.unsealed, found.problems) == (2, 2, 0, ())
     assert audited(platform, "jobs/c").batches == 3
+
+
+def test_batches_that_are_sealed_just_before_databases_are_copied_are_in_the_archive(
+    platform: DataDir, tmp_path: Path
+) -> None:
+    assert audited(platform, "jobs/a").batches == 1
+
+    def copy(to: Path) -> None:
+        audited(platform, "jobs/late")  # after the blobs were listed
+        databases.copy_files(platform.path / "db")(to)
+
+    with closing(EmbeddedBlobs(platform.path / "blobs")) as blobs:
+        take(blobs, copy, tmp_path / "backup", quietly)
+    home = DataDir(tmp_path / "restored")
+    with target(home) as stores:
+        restore(Archive(tmp_path / "backup"), stores, quietly)
+    found = audited(home, "jobs/b")
+    assert (found.batches, found.records, found.unsealed, found.problems) == (3, 3, 0, ())
 
 
 def test_blobs_that_were_deleted_before_databases_were_copied_are_not(platform: DataDir, tmp_path: Path) -> None:

@@ -5,16 +5,16 @@ platform is changed; an archive that was not completed has no manifest.
 
 Blobs are written before the rows that name them, and never change. So they are copied twice: most of them before the
 databases, and those that came meanwhile after them. What was deleted before the databases were copied is deleted from
-the archive too. Batches of an audit trail that were sealed after the databases were copied are left out: they have
-records that the copies lack, and after a restore other records get their numbers. The event log is not copied: each
-outbox keeps the newest snapshot of each resource and every fact for as long as the log would. They wait unsent in the
-archive, and a restored platform publishes them under the same ids, which inboxes know.
+the archive too. Of an audit trail, the archive has the batches up to the head in the copy of the database. Later ones
+have records that the copies lack, and after a restore other records get their numbers. The event log is not copied:
+each outbox keeps the newest snapshot of each resource and every fact for as long as the log would. They wait unsent in
+the archive, and a restored platform publishes them under the same ids, which inboxes know.
 """
 
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import RealFiles, publish
 from tutti.backbone.owned import AUDIT
 from tutti.chassis.backup.archive import CHECKSUMS, FORMAT, MANIFEST, Archive, BackupError, Manifest, digest_of
-from tutti.chassis.store import stack
+from tutti.chassis.store import auditseals, stack
 from tutti.chassis.version import VERSION
 
 COPIERS = 8
@@ -94,7 +94,8 @@ def take(blobs: Blobs, copy_databases: Callable[[Path], None], folder: Path, pro
     began = time.monotonic()
     copy_databases(archive.databases)
     seconds = time.monotonic() - began
-    after = [stat for stat in blobs.list("") if stat.key in sealed or not stat.key.startswith(AUDIT)]
+    heads = {file.stem: auditseals.head_in(file) for file in archive.databases.iterdir()}
+    after = [stat for stat in blobs.list("") if stat.key in sealed or not _is_later(stat.key, heads)]
     again = copies.add(after, progress)
     rows, identity = {}, ""
     for file in sorted(archive.databases.iterdir()):
@@ -109,6 +110,14 @@ def take(blobs: Blobs, copy_databases: Callable[[Path], None], folder: Path, pro
     manifest = Manifest(FORMAT, VERSION, identity, at, rows, len(copies.digests), sum(copies.sizes.values()))
     _publish(archive, MANIFEST, manifest.text())
     return Taken(manifest, seconds, again)
+
+
+def _is_later(key: str, heads: Mapping[str, int]) -> bool:
+    """True for a batch of an audit trail behind the head in the copy of its database."""
+    if not key.startswith(AUDIT):
+        return False
+    _, service, number = key.split("/")
+    return int(number) > heads.get(service, 0)
 
 
 def begin(folder: Path) -> Archive:

@@ -35,12 +35,16 @@ from tutti.chassis.runtime.machinery import process_name
 from tutti.chassis.service import Finding, PagesAt, Service
 from tutti.chassis.store import audit, auditseals, scrubs
 from tutti.chassis.store.canonical import render
+from tutti.chassis.store.chains import Difference
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import from_micros
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.version import VERSION
 from tutti.chassis.work.leadership import Leader
 from tutti.contracts.admin.v1 import (
+    AcknowledgeAuditRequest,
+    AcknowledgeAuditResponse,
+    AuditDifference,
     AuditRecord,
     CopyDatabasesRequest,
     CopyDatabasesResponse,
@@ -171,14 +175,31 @@ class AdminApi:
 
     def ListAuditRecords(self, request: ListAuditRecordsRequest, call: Call) -> ListAuditRecordsResponse:
         limit = limit_of(request, default=AUDIT_LIMIT, most=AUDIT_MOST)
-        found = [record for each in self._chosen(request.service) for record in _records(each, limit)]
-        return ListAuditRecordsResponse(records=sorted(found, key=lambda one: one.at.ToNanoseconds(), reverse=True))
+        found, damaged = list[AuditRecord](), list[str]()
+        for each in self._chosen(request.service):
+            records, others = _records(each, limit)
+            found += records
+            damaged += others
+        found.sort(key=lambda one: one.at.ToNanoseconds(), reverse=True)
+        return ListAuditRecordsResponse(records=found, damaged=damaged)
 
     def VerifyAudit(self, request: VerifyAuditRequest, call: Call) -> VerifyAuditResponse:
         each = self._find(request.service)
         found = auditseals.verify(each.host.units, each.host.blobs, each.machinery.audit_retention, request.head)
-        values = {name: getattr(found, name) for name in ("batches", "records", "unsealed", "head", "problems")}
-        return VerifyAuditResponse(service=request.service, **values)
+        return VerifyAuditResponse(
+            **{name: getattr(found, name) for name in ("batches", "records", "unsealed", "head", "acknowledged")},
+            service=request.service,
+            problems=found.problems,
+            differences=map(_difference, found.differences),
+            differences_digest=auditseals.digest_of(found.differences),
+        )
+
+    def AcknowledgeAudit(self, request: AcknowledgeAuditRequest, call: Call) -> AcknowledgeAuditResponse:
+        each = self._find(request.service)
+        found = auditseals.acknowledge(
+            each.host.units, each.host.blobs, each.machinery.audit_retention, call.principal, request.differences_digest
+        )
+        return AcknowledgeAuditResponse(differences=map(_difference, found))
 
     def SettleDeadLetter(self, request: SettleDeadLetterRequest, call: Call) -> SettleDeadLetterResponse:
         each = self._find(request.service)
@@ -272,6 +293,10 @@ def _finding(service: str, found: Finding) -> DoctorResponse.Finding:
     return DoctorResponse.Finding(service=service, check=found.check, ok=found.ok, message=found.message)
 
 
+def _difference(found: Difference) -> AuditDifference:
+    return AuditDifference(place=found.place, fits=found.fits, message=found.message)
+
+
 def _scrub(found: scrubs.Scrub) -> Scrub:
     values = {name: getattr(found, name) for name in ("phase", "rows", "records", "blobs", "bytes", "unstated")}
     told = Scrub(
@@ -293,14 +318,16 @@ def _leader(each: Administered) -> Leader:
     return leadership.seen if leadership is not None else Leader("", 0, 0.0, here=False)
 
 
-def _records(each: Administered, limit: int) -> list[AuditRecord]:
+def _records(each: Administered, limit: int) -> tuple[list[AuditRecord], list[str]]:
+    """The newest records of a service, and what is damaged among them."""
     found = []
-    for record in each.host.units.run(lambda unit: list(audit.newest(unit, limit))):
+    records, damaged = each.host.units.run(lambda unit: audit.listed(unit, limit))
+    for record in records:
         values = {name: getattr(record, name) for name in AUDITED}
         told = AuditRecord(service=each.service.name, code=code_of(record.reason), **values)
         told.at.FromDatetime(record.at)
         found.append(told)
-    return found
+    return found, [f"{each.service.name}: {one}" for one in damaged]
 
 
 def _letters(each: Administered) -> list[DeadLetter]:

@@ -236,7 +236,9 @@ def _together(method: Method, answers: Mapping[str, Any], away: Mapping[str, str
         raise Unavailable("; ".join(away.values()))
     if method.name == "ListAuditRecords":
         records = [each for answer in answers.values() for each in answer.records]
-        return ListAuditRecordsResponse(records=sorted(records, key=lambda one: one.at.ToNanoseconds(), reverse=True))
+        records.sort(key=lambda one: one.at.ToNanoseconds(), reverse=True)
+        damaged = [each for answer in answers.values() for each in answer.damaged]
+        return ListAuditRecordsResponse(records=records, damaged=damaged)
     letters = [each for answer in answers.values() for each in answer.dead_letters]
     return ListDeadLettersResponse(dead_letters=sorted(letters, key=lambda each: each.died_at.ToNanoseconds()))
 

@@ -79,6 +79,8 @@ class Examination:
         if not log and not blobs:  # or they fail because of that
             troubles = [thread.trouble for thread in each.threads if thread.trouble]
             yield Finding("loops", not troubles, "; ".join(troubles) or "they work")
+        unsealed = each.machinery.sealer.trouble
+        yield Finding("audit trail", not unsealed, unsealed or "sealed records are as they were")
         try:
             yield from self._rows(each)
         except Exception as error:

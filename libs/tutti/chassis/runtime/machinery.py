@@ -37,6 +37,7 @@ class Machinery:
     topics: tuple[str, ...]
     consumed: tuple[str, ...]
     audit_retention: timedelta
+    sealer: Sealer
 
     def close(self) -> None:
         """Leave the group and give the leases up, so that others need not wait."""
@@ -83,15 +84,16 @@ def assemble(
         resource.changed.append(hints.notify)
     names = tuple(topic.name for topic in topics(service))
     consumed = tuple(topic.name for topic in topics_of(each.message for each in service.consumes))
-    loops = (*parts.loops, Sealer(host.units, host.blobs))
+    sealer = Sealer(host.units, host.blobs, retention.audit)
     return Machinery(
         lambda: parts.prepare(alone=not shared, instance=instance),
         parts.relay,
         parts.leadership,
         parts.consumer,
         hints,
-        loops,
+        (*parts.loops, sealer),
         names,
         consumed,
         retention.audit,
+        sealer,
     )

@@ -6,7 +6,7 @@ an attacker cannot fill the disk.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,12 @@ from sqlalchemy import delete, insert, select
 
 from tutti.chassis.errors import code_of
 from tutti.chassis.identity.principal import Principal
-from tutti.chassis.store.statements import upsert
+from tutti.chassis.store.statements import UNREADABLE, upsert
 from tutti.chassis.store.tables import from_micros, micros
 
 if TYPE_CHECKING:
+    from sqlalchemy import Select
+
     from tutti.chassis.store.unit import Unit
 
 CHANGED, REFUSED, FAILED = "changed", "refused", "failed"
@@ -26,6 +28,8 @@ FAILURES = frozenset({"DATA_LOSS", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE
 MINUTE = 60_000_000
 STRANGERS = 20  # rows a minute for callers whom nobody authenticated; further ones are counted as OTHERS
 OTHERS = "other calls"
+DAMAGE = "damage"
+_TYPES = dict.fromkeys(("seq", "at", "revision", "times"), int)
 LONGEST = 200  # characters of a value that a stranger sent
 
 
@@ -97,13 +101,45 @@ def refused(
     unit.tx.execute(counted)
 
 
-def newest(unit: "Unit", count: int, *, before: int | None = None) -> Sequence[Record]:
-    """Return the newest `count` records, newest first."""
+def newest(unit: "Unit", count: int) -> Sequence[Record]:
+    """Return the newest `count` records, newest first, without those that are damaged."""
+    return listed(unit, count)[0]
+
+
+def listed(unit: "Unit", count: int) -> tuple[list[Record], list[str]]:
+    """Return the newest `count` records, newest first, and what is damaged among them, in words."""
     table = unit.tables.audit
-    query = select(table).order_by(table.c.seq.desc()).limit(count)
-    if before is not None:
-        query = query.where(table.c.seq < before)
-    return [_record(row) for row in unit.tx.execute(query).all()]
+    rows = read(unit, select(table).order_by(table.c.seq.desc()).limit(count))
+    damaged = [f"record {row['seq']} is damaged: {row[DAMAGE]}" for row in rows if row[DAMAGE]]
+    return [_record(row) for row in rows if not row[DAMAGE]], damaged
+
+
+def read(unit: "Unit", query: "Select[Any]") -> list[dict[str, Any]]:
+    """Return the values of these records by column. A value that cannot be one of its column is replaced by words, and
+    DAMAGE says why.
+    """
+    try:
+        return [_checked(dict(row._mapping)) for row in unit.tx.execute(query).all()]
+    except UNREADABLE:
+        numbers = unit.tx.execute(query.with_only_columns(unit.tables.audit.c.seq)).scalars().all()
+        return [_read_alone(unit, int(number)) for number in numbers]
+
+
+def _read_alone(unit: "Unit", number: int) -> dict[str, Any]:
+    table = unit.tables.audit
+    try:
+        return _checked(dict(unit.tx.execute(select(table).where(table.c.seq == number)).one()._mapping))
+    except UNREADABLE as error:
+        why = str(error).splitlines()[0]
+        return dict.fromkeys((column.name for column in table.columns), "(unreadable)") | {"seq": number, DAMAGE: why}
+
+
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    bad = {
+        name: value for name, value in row.items() if name != "fold" and not isinstance(value, _TYPES.get(name, str))
+    }
+    words = "; ".join(f"its {name} is {value!r}" for name, value in bad.items())[:LONGEST]
+    return row | dict.fromkeys(bad, words) | {DAMAGE: words}
 
 
 def prune(unit: "Unit", before: datetime) -> int:
@@ -142,17 +178,6 @@ def _row(unit: "Unit", action: str, outcome: str, reason: str) -> dict[str, Any]
     }
 
 
-def _record(row: Any) -> Record:
-    return Record(
-        from_micros(row.at),
-        row.user,
-        row.tenant,
-        row.method,
-        row.action,
-        row.resource,
-        row.revision,
-        row.outcome,
-        row.reason,
-        row.address,
-        row.times,
-    )
+def _record(row: dict[str, Any]) -> Record:
+    names = (field.name for field in fields(Record) if field.name != "at")
+    return Record(at=from_micros(row["at"]), **{name: row[name] for name in names})

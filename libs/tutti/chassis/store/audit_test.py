@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, text
 
 from tutti.backbone import ManualClock, SystemRandomness
 from tutti.backbone.embedded.database import EmbeddedDatabase
@@ -23,19 +23,23 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def refuse(tmp_path: Path, clock: ManualClock) -> Iterator[Refuse]:
-    """Record a refusal; the trail, newest first."""
+def units(tmp_path: Path, clock: ManualClock) -> Iterator[Units]:
     metadata = MetaData()
     tables_of(metadata)
     with closing(EmbeddedDatabase(tmp_path / "scheduler.db", clock=clock)) as database:
-        units = Units(database, "scheduler", metadata, clock=clock, randomness=SystemRandomness())
         database.create(metadata, None)
+        yield Units(database, "scheduler", metadata, clock=clock, randomness=SystemRandomness())
 
-        def refuse(action: str, reason: str, **more: Any) -> list[audit.Record]:
-            units.run(lambda unit: audit.refused(unit, action, reason, **more))
-            return units.run(lambda unit: list(audit.newest(unit, 1000)))
 
-        yield refuse
+@pytest.fixture
+def refuse(units: Units) -> Refuse:
+    """Record a refusal; the trail, newest first."""
+
+    def refuse(action: str, reason: str, **more: Any) -> list[audit.Record]:
+        units.run(lambda unit: audit.refused(unit, action, reason, **more))
+        return units.run(lambda unit: list(audit.newest(unit, 1000)))
+
+    return refuse
 
 
 def test_a_failure_of_the_platform_is_no_refusal(refuse: Refuse) -> None:
@@ -67,3 +71,17 @@ def test_strangers_get_few_rows_a_minute_and_each_of_their_calls_is_counted(refu
     assert (known.user, known.address) == ("users/a", "192.0.2.99")
     clock.advance(60)
     assert refuse("CancelJob", "UNAUTHENTICATED", address="192.0.2.77")[0].address == "192.0.2.77"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["user = CAST(x'c3ff' AS TEXT)", "at = 'never'", "resource = x'00ff'"],
+    ids=["a text that is no text", "a time that is no time", "a text that is bytes"],
+)
+def test_a_damaged_record_is_left_out_and_named(refuse: Refuse, units: Units, damage: str) -> None:
+    for action in ("CancelJob", "CancelRun", "CancelCrawl"):
+        refuse(action, "NOT_FOUND", user="users/a")
+    units.run(lambda unit: (unit.tx.execute(text(f"UPDATE audit SET {damage} WHERE seq = 2")), None)[1])  # noqa: S608
+    found, damaged = units.run(lambda unit: audit.listed(unit, 10))
+    assert [each.action for each in found] == ["CancelCrawl", "CancelJob"]
+    assert [each.partition(" is damaged")[0] for each in damaged] == ["record 2"]

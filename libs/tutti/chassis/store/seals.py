@@ -4,7 +4,7 @@ Promises: pure. A batch holds the records whole, so that one that was removed fr
 change, removal or reordering of what was sealed changes the digest of every later batch.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tutti.records.canonical import canonical_json, content_digest, parse_json
@@ -62,46 +62,3 @@ def row_digest(row: Row) -> str:
 def key_of(service: str, number: int) -> str:
     """Return the key of the blob with a batch."""
     return f"audit/{service}/{number:012d}"
-
-
-def broken(service: str, batches: Iterable[tuple[int, bytes]]) -> tuple[list[str], list[Batch]]:
-    """Return why a chain does not hold, and its batches as far as they can be read; from number and bytes, in order."""
-    problems: list[str] = []
-    found: list[Batch] = []
-    expected, previous = FIRST, ""
-    for number, data in batches:
-        key = key_of(service, number)
-        if number != expected:
-            problems.append(f"{key_of(service, expected)} is missing: {number - expected} batches were removed")
-            previous = ""
-        try:
-            batch = decoded(data)
-        except BadBatch as error:
-            problems.append(f"{key} was changed: {error}")
-            expected, previous = number + 1, ""
-            continue
-        if (batch.service, batch.number) != (service, number):
-            problems.append(f"{key} holds batch {batch.number} of {batch.service}")
-        if batch.previous != previous and (previous or number == FIRST):
-            problems.append(f"{key} does not continue the batch before: one of the two was changed")
-        found.append(batch)
-        expected, previous = number + 1, batch.digest
-    return problems, found
-
-
-def compared(batches: Sequence[Batch], rows: Sequence[Row], since: int) -> list[str]:
-    """Return which sealed records the database lacks or has otherwise; records before `since` were pruned."""
-    there = {row_digest(row) for row in rows}
-    by_number = {row["seq"]: row for row in rows}
-    problems = []
-    for batch in batches:
-        for row in batch.rows:
-            if int(row["at"]) < since or row_digest(row) in there:
-                continue
-            now = by_number.get(row["seq"])
-            what = "was removed from the database" if now is None else "was changed in the database"
-            problems.append(
-                f"record {row['seq']} ({row['user'] or 'nobody'}: {row['action']}) {what}; "
-                f"{key_of(batch.service, batch.number)} has it"
-            )
-    return problems

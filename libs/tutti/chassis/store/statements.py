@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy import ColumnElement, Executable, Table, any_, bindparam
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import SQLAlchemyError
 
 from tutti.native.deferred import deferred
 
@@ -18,6 +19,8 @@ else:  # on Postgres it is not needed
 
 S = TypeVar("S", bound=Executable)
 P = ParamSpec("P")
+UNREADABLE = (SQLAlchemyError, UnicodeDecodeError)
+"""Errors of a statement whose rows a driver cannot decode."""
 
 
 def prepared(make: Callable[Concatenate[Table, P], S]) -> Callable[Concatenate[Table, P], S]:

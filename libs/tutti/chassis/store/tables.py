@@ -25,6 +25,7 @@ class Tables:
     tasks: Table
     task_progress: Table
     audit: Table
+    audit_seals: Table
     origins: Table
     scrubs: Table
 
@@ -52,6 +53,7 @@ def tables_of(metadata: MetaData) -> Tables:
             _tasks(metadata),
             _task_progress(metadata),
             _audit(metadata),
+            _audit_seals(metadata),
             _origins(metadata),
             _scrubs(metadata),
         )
@@ -205,6 +207,16 @@ def _audit(metadata: MetaData) -> Table:
         Column("times", BigInteger, nullable=False),
         Column("fold", NAME, unique=True),
         sqlite_autoincrement=True,
+    )
+
+
+def _audit_seals(metadata: MetaData) -> Table:
+    """The head of the chain of batches (place `head`, its number and digest), and acknowledged differences."""
+    return Table(
+        "audit_seals",
+        metadata,
+        Column("place", NAME, primary_key=True),
+        Column("digest", NAME, primary_key=True),
     )
 
 

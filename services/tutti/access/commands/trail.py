@@ -7,13 +7,19 @@ import click
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
-from tutti.cli.output import JSON, output_option, print_json, print_list
+from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
 from tutti.cli.plain import plain
 from tutti.cli.words import Words
-from tutti.contracts.admin.v1 import DescribeRequest, ListAuditRecordsRequest, VerifyAuditRequest
+from tutti.contracts.admin.v1 import (
+    AcknowledgeAuditRequest,
+    DescribeRequest,
+    ListAuditRecordsRequest,
+    VerifyAuditRequest,
+)
 
 COLUMNS = ("at", "user", "outcome", "action", "resource", "address", "reason", "times")
-VERDICTS = ("service", "verdict", "batches", "records", "unsealed", "head")
+VERDICTS = ("service", "verdict", "batches", "records", "unsealed", "acknowledged", "head")
+DIFFERENCES = ("place", "fits", "message")
 VERIFY_SECONDS = 300.0
 
 
@@ -33,8 +39,10 @@ def audit(context: click.Context, /, service: str, limit: int, output: str, **wh
     if context.invoked_subcommand is not None:
         return
     with served(**where) as client:
-        found = client.admin.ListAuditRecords(ListAuditRecordsRequest(service=service, limit=limit)).records
-    print_list([plain(each) for each in found], COLUMNS, output, nothing="nothing was recorded yet")
+        found = client.admin.ListAuditRecords(ListAuditRecordsRequest(service=service, limit=limit))
+    print_list([plain(each) for each in found.records], COLUMNS, output, nothing="nothing was recorded yet")
+    for each in found.damaged:
+        say_damaged(each)
 
 
 @audit.command("verify", short_help="Compare the audit trail with its seals.")
@@ -71,3 +79,34 @@ def verify(service: str, expect: tuple[str, ...], output: str, **where: Any) -> 
         print_list(rows, VERDICTS, output, nothing="no service answers")
     if problems:
         raise Failure("the audit trail was changed:\n  " + "\n  ".join(problems))
+
+
+@audit.command("acknowledge", short_help="Say that differences in the audit trail are known.")
+@click.argument("service")
+@click.option("--differences", default="", metavar="DIGEST", help="Acknowledge them: the digest that was printed.")
+@output_option
+@connection_options
+def acknowledge(service: str, differences: str, output: str, **where: Any) -> None:
+    """Show the differences between the audit trail of SERVICE and its seals, or acknowledge them.
+
+    A service seals nothing while there is a difference. Where the blob store or the database can be restored, do that
+    instead. What is acknowledged is recorded in the audit trail with your name, and is no problem any more.
+
+    \b
+    tutti audit acknowledge scheduler                              # changes nothing
+    tutti audit acknowledge scheduler --differences blake3:9b…     # as printed by the command above
+    """
+    with served(**where) as client:
+        if differences:
+            request = AcknowledgeAuditRequest(service=service, differences_digest=differences)
+            found = [plain(each) for each in client.admin.AcknowledgeAudit(request, timeout=VERIFY_SECONDS).differences]
+            digest = ""
+        else:
+            verdict = client.admin.VerifyAudit(VerifyAuditRequest(service=service), timeout=VERIFY_SECONDS)
+            found, digest = [plain(each) for each in verdict.differences], verdict.differences_digest
+    if output == JSON:
+        print_json({"differences": found, "digest": digest, "acknowledged": bool(differences)})
+        return
+    print_list(found, DIFFERENCES, output, nothing=f"the audit trail of {service} is unchanged")
+    if digest:
+        say(f"to acknowledge: tutti audit acknowledge {service} --differences {digest}")

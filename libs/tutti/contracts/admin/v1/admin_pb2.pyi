@@ -786,18 +786,24 @@ class ListAuditRecordsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RECORDS_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditRecord]:
         """records, newest first."""
+
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """damaged records, which are left out, with the reason."""
 
     def __init__(
         self,
         *,
         records: _abc.Iterable[Global___AuditRecord] | None = ...,
+        damaged: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -880,6 +886,9 @@ class VerifyAuditResponse(_message.Message):
     UNSEALED_FIELD_NUMBER: _builtins.int
     HEAD_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    DIFFERENCES_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    DIFFERENCES_DIGEST_FIELD_NUMBER: _builtins.int
     service: _builtins.str
     """service that stores the trail."""
     batches: _builtins.int
@@ -890,9 +899,17 @@ class VerifyAuditResponse(_message.Message):
     """unsealed records: those of the last seconds, and refusals and failures that are still being counted."""
     head: _builtins.str
     """head is the number and digest of the newest batch. If you store it elsewhere, it proves that no batch was removed."""
+    acknowledged: _builtins.int
+    """acknowledged differences."""
+    differences_digest: _builtins.str
+    """differences_digest identifies the differences for AcknowledgeAudit; empty if there are none."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """problems as text; empty if nothing was changed."""
+
+    @_builtins.property
+    def differences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditDifference]:
+        """differences that nobody acknowledged."""
 
     def __init__(
         self,
@@ -903,14 +920,97 @@ class VerifyAuditResponse(_message.Message):
         unsealed: _builtins.int = ...,
         head: _builtins.str = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
+        differences: _abc.Iterable[Global___AuditDifference] | None = ...,
+        acknowledged: _builtins.int = ...,
+        differences_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "head", b"head", "problems", b"problems", "records", b"records", "service", b"service", "unsealed", b"unsealed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "batches", b"batches", "differences", b"differences", "differences_digest", b"differences_digest", "head", b"head", "problems", b"problems", "records", b"records", "service", b"service", "unsealed", b"unsealed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___VerifyAuditResponse: _TypeAlias = VerifyAuditResponse  # noqa: Y015
+
+@_typing.final
+class AuditDifference(_message.Message):
+    """AuditDifference is a difference between the batches of an audit trail, their head and the records in the database."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    FITS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    place: _builtins.str
+    """place that differs: a batch, a record of a batch, or the head of the chain."""
+    fits: _builtins.str
+    """fits names the copy that the chain or the other copies confirm: database, blob, both or neither."""
+    message: _builtins.str
+    """message describes the difference."""
+    def __init__(
+        self,
+        *,
+        place: _builtins.str = ...,
+        fits: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fits", b"fits", "message", b"message", "place", b"place"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditDifference: _TypeAlias = AuditDifference  # noqa: Y015
+
+@_typing.final
+class AcknowledgeAuditRequest(_message.Message):
+    """AcknowledgeAuditRequest identifies the differences of a service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    DIFFERENCES_DIGEST_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service that stores the trail."""
+    differences_digest: _builtins.str
+    """differences_digest that a verification returned. The call fails if the differences are others now."""
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        differences_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["differences_digest", b"differences_digest", "service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcknowledgeAuditRequest: _TypeAlias = AcknowledgeAuditRequest  # noqa: Y015
+
+@_typing.final
+class AcknowledgeAuditResponse(_message.Message):
+    """AcknowledgeAuditResponse contains what was acknowledged."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIFFERENCES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def differences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditDifference]:
+        """differences, each with a record of its own in the audit trail."""
+
+    def __init__(
+        self,
+        *,
+        differences: _abc.Iterable[Global___AuditDifference] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["differences", b"differences"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcknowledgeAuditResponse: _TypeAlias = AcknowledgeAuditResponse  # noqa: Y015
 
 @_typing.final
 class Scrub(_message.Message):

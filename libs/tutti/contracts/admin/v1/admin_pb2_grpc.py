@@ -75,6 +75,11 @@ class AdminStub:
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.FromString,
                 _registered_method=True)
+        self.AcknowledgeAudit = channel.unary_unary(
+                '/tutti.admin.v1.Admin/AcknowledgeAudit',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.AcknowledgeAuditRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.AcknowledgeAuditResponse.FromString,
+                _registered_method=True)
         self.StartScrub = channel.unary_unary(
                 '/tutti.admin.v1.Admin/StartScrub',
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.StartScrubRequest.SerializeToString,
@@ -169,6 +174,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AcknowledgeAudit(self, request, context):
+        """AcknowledgeAudit records that differences between the audit trail and its seals are known, so that sealing goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartScrub(self, request, context):
         """StartScrub asks a service to compare everything that it stored with its digests. A scrub that runs goes on.
         """
@@ -253,6 +265,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.VerifyAudit,
                     request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.SerializeToString,
+            ),
+            'AcknowledgeAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcknowledgeAudit,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.AcknowledgeAuditRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.AcknowledgeAuditResponse.SerializeToString,
             ),
             'StartScrub': grpc.unary_unary_rpc_method_handler(
                     servicer.StartScrub,
@@ -502,6 +519,33 @@ class Admin:
             '/tutti.admin.v1.Admin/VerifyAudit',
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditRequest.SerializeToString,
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.VerifyAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcknowledgeAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/AcknowledgeAudit',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.AcknowledgeAuditRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.AcknowledgeAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,8 @@ class AdminStub:
     """ListAuditRecords returns the newest records of the audit trail, newest first."""
     VerifyAudit: _grpc.UnaryUnaryMultiCallable[_admin_pb2.VerifyAuditRequest, _admin_pb2.VerifyAuditResponse]
     """VerifyAudit compares the audit trail of a service with its seals, which are write-once blobs."""
+    AcknowledgeAudit: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AcknowledgeAuditRequest, _admin_pb2.AcknowledgeAuditResponse]
+    """AcknowledgeAudit records that differences between the audit trail and its seals are known, so that sealing goes on."""
     StartScrub: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StartScrubRequest, _admin_pb2.StartScrubResponse]
     """StartScrub asks a service to compare everything that it stored with its digests. A scrub that runs goes on."""
     GetScrub: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetScrubRequest, _admin_pb2.GetScrubResponse]
@@ -91,6 +93,8 @@ class AdminAsyncStub(AdminStub):
     """ListAuditRecords returns the newest records of the audit trail, newest first."""
     VerifyAudit: _aio.UnaryUnaryMultiCallable[_admin_pb2.VerifyAuditRequest, _admin_pb2.VerifyAuditResponse]  # type: ignore[assignment]
     """VerifyAudit compares the audit trail of a service with its seals, which are write-once blobs."""
+    AcknowledgeAudit: _aio.UnaryUnaryMultiCallable[_admin_pb2.AcknowledgeAuditRequest, _admin_pb2.AcknowledgeAuditResponse]  # type: ignore[assignment]
+    """AcknowledgeAudit records that differences between the audit trail and its seals are known, so that sealing goes on."""
     StartScrub: _aio.UnaryUnaryMultiCallable[_admin_pb2.StartScrubRequest, _admin_pb2.StartScrubResponse]  # type: ignore[assignment]
     """StartScrub asks a service to compare everything that it stored with its digests. A scrub that runs goes on."""
     GetScrub: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetScrubRequest, _admin_pb2.GetScrubResponse]  # type: ignore[assignment]
@@ -174,6 +178,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.VerifyAuditResponse, _abc.Awaitable[_admin_pb2.VerifyAuditResponse]]:
         """VerifyAudit compares the audit trail of a service with its seals, which are write-once blobs."""
+
+    @_abc_1.abstractmethod
+    def AcknowledgeAudit(
+        self,
+        request: _admin_pb2.AcknowledgeAuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.AcknowledgeAuditResponse, _abc.Awaitable[_admin_pb2.AcknowledgeAuditResponse]]:
+        """AcknowledgeAudit records that differences between the audit trail and its seals are known, so that sealing goes on."""
 
     @_abc_1.abstractmethod
     def StartScrub(
