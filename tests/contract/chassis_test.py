@@ -207,8 +207,8 @@ def test_pages_stay_true_under_writes(bench: Bench) -> None:
 
     def page(token: str) -> tuple[list[str], str]:
         request = ListRequest(page_size=2, page_token=token, filter="state=JOB_STATE_QUEUED")
-        found, following = bench.units.run(lambda unit: bench.jobs.page(unit, request, OPERATOR))
-        return [job.name for job in found], following
+        listed = bench.units.run(lambda unit: bench.jobs.page(unit, request, OPERATOR))
+        return [job.name for job in listed.found], listed.token
 
     first, token = page("")
     assert first == ["jobs/b", "jobs/d"]
@@ -231,8 +231,8 @@ def test_pages_stay_true_under_writes(bench: Bench) -> None:
 def test_a_state_is_filtered_by_its_name_or_as_it_is_printed(bench: Bench, state: str) -> None:
     bench.create("jobs/a", state=JOB_STATE_QUEUED)
     bench.create("jobs/b", state=JOB_STATE_DONE)
-    found, _ = bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter=f"state={state}"), OPERATOR))
-    assert [job.name for job in found] == ["jobs/a"]
+    listed = bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter=f"state={state}"), OPERATOR))
+    assert [job.name for job in listed.found] == ["jobs/a"]
     with pytest.raises(InvalidField, match=r"a whole number or one of .*queued, .*running.* for state"):
         bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter="state=waiting"), OPERATOR))
 

@@ -15,7 +15,7 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options, tries
 from tutti.cli.naming import LATEST, TIMES, models, resolved, resolved_filter
 from tutti.cli.nouns import get_one, list_all
-from tutti.cli.output import JSON, output_option, print_list, print_one, say, shown
+from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_damaged, shown
 from tutti.cli.plain import Plain, indented, plain
 from tutti.cli.waiting import answers
 from tutti.cli.words import Words
@@ -41,7 +41,7 @@ def titles(noun: Kind, client: Client) -> dict[str, str]:
     """Titles of jobs: that of the newest run that made or reused each; other nouns have none."""
     if noun.plural != "jobs":
         return {}
-    runs = sorted(list_all(client, "runs"), key=lambda run: run.started_at.ToNanoseconds())
+    runs = sorted(list_all(client, "runs", damaged=say_damaged), key=lambda run: run.started_at.ToNanoseconds())
     return {stage.resource: run.spec.title for run in runs for stage in run.stages}
 
 
@@ -167,9 +167,17 @@ def group(noun: Kind) -> click.Group:
     @output_option
     @connection_options
     def ls(filter_text: str, watch: bool, output: str, **where: Any) -> None:
+        named: set[str] = set()
+
+        def leave_out(reason: str) -> None:
+            if reason not in named:
+                say_damaged(reason)
+            named.add(reason)
+
         def rows() -> list[Plain]:
             titled, chosen = titles(noun, client), resolved_filter(client, filter_text)
-            return in_order(noun, [row(noun, each, titled) for each in list_all(client, noun.plural, chosen)])
+            listed = list_all(client, noun.plural, chosen, damaged=leave_out)
+            return in_order(noun, [row(noun, each, titled) for each in listed])
 
         columns = noun.columns if output == JSON else aged(noun)
         with served(**where) as client:

@@ -15,6 +15,7 @@ from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.rpc import kinds
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.nouns import BY_PLURAL, full_name, get_one, list_all
+from tutti.cli.output import say_damaged
 from tutti.client import Client
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_DECIDED
 
@@ -143,7 +144,7 @@ def _candidates(client: Client, plural: str) -> list[Candidate]:
     if plural != "runs" and "spec" in wanted:
         wanted.remove("spec")
     found = []
-    for each in list_all(client, plural, fields=wanted):
+    for each in list_all(client, plural, fields=wanted, damaged=say_damaged):
         if plural == "checkpoints" and each.state not in LIVE:
             continue
         times = [getattr(each, field).ToNanoseconds() for field in TIMES if field in wanted]
@@ -158,7 +159,7 @@ def _candidates(client: Client, plural: str) -> list[Candidate]:
 def _by_run(client: Client, candidates: list[Candidate]) -> list[Candidate]:
     """Return candidates that carry no time in the order of the newest run that made or read each."""
     order: dict[str, int] = {}
-    for run in list_all(client, "runs"):
+    for run in list_all(client, "runs", damaged=say_damaged):
         began = run.started_at.ToNanoseconds()
         made = {dataset_of(run), *(stage.resource for stage in run.stages)}
         order |= {name: max(began, order.get(name, 0)) for name in made if name}

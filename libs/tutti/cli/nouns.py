@@ -1,6 +1,6 @@
 """Nouns: the kinds of resources that can be listed and shown, and how they are asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tutti.chassis.rpc import kinds
@@ -19,10 +19,20 @@ def get_one(client: Client, plural: str, name: str) -> Any:
     return kind.get(client.channel(kind.owner), full_name(plural, name))
 
 
-def list_all(client: Client, plural: str, filter_text: str = "", *, fields: Sequence[str] = ()) -> Iterator[Any]:
-    """Every resource of a kind, page by page; of each these fields, or all. Raises Problem."""
+def list_all(
+    client: Client,
+    plural: str,
+    filter_text: str = "",
+    *,
+    fields: Sequence[str] = (),
+    damaged: Callable[[str], None] | None = None,
+) -> Iterator[Any]:
+    """Every resource of a kind, page by page; of each these fields, or all.
+
+    `damaged` is called with the reason for each that is left out; without it, that is an error. Raises Problem.
+    """
     kind = kinds.named(plural)
-    for page in kind.pages(client.channel(kind.owner), filter_text, fields):
+    for page in kind.pages(client.channel(kind.owner), filter_text, fields, damaged=damaged):
         yield from page
 
 

@@ -125,10 +125,12 @@ def copies(channel: Channels, seconds: float = SECONDS) -> list[Copy]:
 
 def work(channel: Channels, seconds: float = SECONDS) -> Work:
     """Ask for nodes, and for jobs and runs that have not ended."""
-    asked: dict[tuple[str, str], Callable[[], list[Any]]] = {("nodes", ""): partial(_listed, channel, "nodes", seconds)}
+    damaged: list[str] = []
+    listed = partial(_listed, channel, seconds, damaged.append)
+    asked: dict[tuple[str, str], Callable[[], list[Any]]] = {("nodes", ""): partial(listed, "nodes")}
     for plural, states, fields in (("jobs", OPEN_JOBS, JOB_FIELDS), ("runs", OPEN_RUNS, RUN_FIELDS)):
         for state in states:
-            asked[plural, state] = partial(_listed, channel, plural, seconds, f"state={state}", fields)
+            asked[plural, state] = partial(listed, plural, f"state={state}", fields)
     found: dict[str, dict[str, Any]] = {"nodes": {}, "jobs": {}, "runs": {}}
     missing: dict[str, str] = {}
     for (plural, _), answer in _together(asked, seconds).items():
@@ -137,7 +139,7 @@ def work(channel: Channels, seconds: float = SECONDS) -> Work:
         else:
             found[plural].update((each.name, each) for each in answer)  # one that changes its state is in two lists
     nodes, jobs, runs = ([found[each][name] for name in sorted(found[each])] for each in ("nodes", "jobs", "runs"))
-    return Work(nodes, jobs, runs, list(missing.values()))
+    return Work(nodes, jobs, runs, [*missing.values(), *dict.fromkeys(damaged)])
 
 
 def changes(channel: Channels, seconds: float = SECONDS) -> str:
@@ -179,10 +181,18 @@ def _away(service: str, problem: Problem) -> DescribeResponse.ServiceInfo:
     return DescribeResponse.ServiceInfo(name=service, reason=problem.message)
 
 
-def _listed(channel: Channels, plural: str, seconds: float, text: str = "", fields: Sequence[str] = ()) -> list[Any]:
+def _listed(
+    channel: Channels,
+    seconds: float,
+    damaged: Callable[[str], None],
+    plural: str,
+    text: str = "",
+    fields: Sequence[str] = (),
+) -> list[Any]:
     """Raises Problem."""
     kind = kinds.named(plural)
-    return [each for page in kind.pages(channel(kind.owner), text, fields, seconds=seconds) for each in page]
+    pages = kind.pages(channel(kind.owner), text, fields, seconds=seconds, damaged=damaged)
+    return [each for page in pages for each in page]
 
 
 K = TypeVar("K")

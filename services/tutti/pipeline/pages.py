@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import NotFound, Problem
 from tutti.chassis.service import Host
+from tutti.chassis.store.resources import Listed
 from tutti.client import Client
 from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -55,12 +56,13 @@ class RunPages:
         )
 
     def runs(self, visit: Visit) -> Page:
-        found: RunsView = views.runs_view(self._all(), self._host.clock.now(), SHOWN_RUNS)
+        listed = self._all()
+        found: RunsView = views.runs_view(listed.found, self._host.clock.now(), SHOWN_RUNS, listed.damaged)
         return Page("runs.html", "Runs", found)
 
     def runs_version(self, visit: Visit) -> str:
         """Every change of a run gives it a new revision, and a new run adds one."""
-        runs = self._all()
+        runs = self._all().found
         return f"{len(runs)}.{sum(run.revision for run in runs)}"
 
     def run(self, visit: Visit) -> Page:
@@ -96,8 +98,8 @@ class RunPages:
             revisions.append(job.revision if job else 0)
         return ".".join(map(str, revisions))
 
-    def _all(self) -> list[Run]:
-        return self._host.units.run(lambda unit: self._tables.runs.select(unit))
+    def _all(self) -> Listed[Run]:
+        return self._host.units.run(self._tables.runs.readable)
 
     def _run(self, visit: Visit) -> Run:
         """Raises NotFound."""

@@ -42,10 +42,11 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RunsView:
-    """`more`: runs that are older than those shown."""
+    """`more`: runs that are older than those shown; `damaged`: the reason for each that is left out."""
 
     runs: Sequence[RunRow]
     more: int
+    damaged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,10 @@ class ReportView:
     html: str
 
 
-def runs_view(runs: Iterable[Run], now: datetime, most: int) -> RunsView:
+def runs_view(runs: Iterable[Run], now: datetime, most: int, damaged: Sequence[str] = ()) -> RunsView:
     """The newest runs, newest first."""
     ordered = sorted(runs, key=lambda run: (run.started_at.ToNanoseconds(), run.name), reverse=True)
-    return RunsView([run_row(run, now) for run in ordered[:most]], max(0, len(ordered) - most))
+    return RunsView([run_row(run, now) for run in ordered[:most]], max(0, len(ordered) - most), damaged)
 
 
 def run_row(run: Run, now: datetime) -> RunRow:

@@ -14,6 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
+from tutti.chassis.errors import CorruptRow
 from tutti.chassis.events.catalog import every_message, owner_of
 from tutti.chassis.rpc.methods import find_method
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
@@ -93,17 +94,28 @@ class Kind:
         _call(channel, self._method("Cancel")[0])(CancelRequest(name=name, request_id=f"{name}/cancel"))
 
     def pages(
-        self, channel: grpc.Channel, text: str = "", fields: Sequence[str] = (), *, seconds: float | None = None
+        self,
+        channel: grpc.Channel,
+        text: str = "",
+        fields: Sequence[str] = (),
+        *,
+        seconds: float | None = None,
+        damaged: Callable[[str], None] | None = None,
     ) -> Iterator[Sequence[Any]]:
         """Every page of the owner's list that matches a filter; of each resource these fields, or all.
 
-        `seconds` is the deadline of each page, None for that of the channel. Raises Problem.
+        `seconds` is the deadline of each page, None for that of the channel. `damaged` is called with the reason for
+        each resource that the list leaves out; without it, such a list is an error. Raises Problem.
         """
         call = _call(channel, self._method("List", self.plural.capitalize())[0])
         token, mask = "", FieldMask(paths=fields)
         while True:
             request = ListRequest(page_size=PAGE, page_token=token, filter=text, read_mask=mask)
             page = call(request, timeout=seconds)
+            for each in page.damaged:
+                if damaged is None:
+                    raise CorruptRow(each)
+                damaged(each)
             yield getattr(page, self.plural)
             token = page.next_page_token
             if not token:

@@ -36,10 +36,11 @@ def get(
 def list_page(
     units: Units, resource: Resource[Any], request: ListRequest, response: type[R], principal: Principal
 ) -> R:
-    """The response has a field named as the kind, for the resources, and `next_page_token`."""
+    """The response has a field named as the kind, for the resources, `next_page_token` and `damaged`."""
     _check_mask(resource.message, request.read_mask)
-    found, token = units.run(lambda unit: resource.page(unit, request, principal))
-    return response(**{resource.kind: [_masked(each, request.read_mask) for each in found], "next_page_token": token})
+    page = units.run(lambda unit: resource.page(unit, request, principal))
+    found = [_masked(each, request.read_mask) for each in page.found]
+    return response(**{resource.kind: found, "next_page_token": page.token, "damaged": page.damaged})
 
 
 def _check_mask(message: type[Message], mask: FieldMask) -> None:

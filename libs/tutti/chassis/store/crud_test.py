@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, text
 
 from tutti.backbone import ManualClock, SeededRandomness
 from tutti.backbone.embedded.database import EmbeddedDatabase
-from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.errors import CorruptRow, InvalidField, NotFound
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method, Principal
 from tutti.chassis.store import crud
@@ -160,3 +160,36 @@ def test_what_does_not_exist_for_the_caller_is_not_found(tenants: Tenants) -> No
 def test_a_kind_of_tenants_is_refused_without_the_predicate() -> None:
     with pytest.raises(ValueError, match="campaigns belong to tenants"):
         Resource(MetaData(), "campaigns", Campaign)
+
+
+DAMAGES = {
+    "a body": "UPDATE {} SET body = x'ff' || substr(body, 2) WHERE name = '{}'",
+    "a revision": "UPDATE {} SET revision = 'many' WHERE name = '{}'",
+    "a text that is no text": "UPDATE {} SET request_digest = CAST(x'c3ff' AS TEXT) WHERE name = '{}'",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_row_is_left_out_of_a_list_and_named(bench: Bench, damage: str) -> None:
+    for name in ("jobs/b", "jobs/c"):
+        bench.units.run(lambda unit, name=name: bench.jobs.create(unit, Job(name=name)))  # type: ignore[misc]
+    bench.units.run(lambda unit: (unit.tx.execute(text(damage.format("jobs", "jobs/b"))), None)[1])
+    whole = crud.list_page(bench.units, bench.jobs, ListRequest(), ListJobsResponse, OPERATOR)
+    assert ([job.name for job in whole.jobs], len(whole.damaged)) == (["jobs/a", "jobs/c"], 1)
+    assert "'jobs/b' of the table jobs" in whole.damaged[0]
+    first = crud.list_page(bench.units, bench.jobs, ListRequest(page_size=1), ListJobsResponse, OPERATOR)
+    after = ListRequest(page_size=1, page_token=first.next_page_token)
+    second = crud.list_page(bench.units, bench.jobs, after, ListJobsResponse, OPERATOR)
+    assert [[job.name for job in page.jobs] for page in (first, second)] == [["jobs/a"], ["jobs/c"]]
+    assert [len(page.damaged) for page in (first, second)] == [0, 1]
+    with pytest.raises(CorruptRow):  # services would act as if it did not exist
+        crud.list_page(bench.units, bench.jobs, ListRequest(), ListJobsResponse, Principal.of_role(Role.SERVICE))
+
+
+def test_a_damaged_row_of_some_tenant_is_named_to_operators_alone(tenants: Tenants) -> None:
+    damage = text(DAMAGES["a body"].format("users", "users/a1"))
+    tenants.units.run(lambda unit: (unit.tx.execute(damage), None)[1])
+    for principal, count in ((OPERATOR, 1), (EVE, 0)):
+        page = crud.list_page(tenants.units, tenants.users, ListRequest(), ListUsersResponse, principal)
+        assert len(page.damaged) == count
+        assert "users/a1" not in {each.name for each in page.users}

@@ -6,6 +6,7 @@ unit, grows the revision by one and emits the snapshot; a create can be repeated
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
@@ -29,11 +30,12 @@ from sqlalchemy import (
 
 from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
 from tutti.chassis.events.catalog import event_type, is_event
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.names import check_kind, check_name
 from tutti.chassis.store import listing, origins
 from tutti.chassis.store.bodies import content_digest, seal
-from tutti.chassis.store.statements import prepared
+from tutti.chassis.store.statements import UNREADABLE, prepared
 from tutti.chassis.store.tables import NAME, declare
 from tutti.chassis.store.unit import HeldResource, Unit
 from tutti.contracts.common.v1 import ListRequest
@@ -49,6 +51,21 @@ _MANY = (list, tuple, set, frozenset)
 Listener = Callable[[frozenset[tuple[str, int]]], None]
 PAGE_BYTES = 8 << 20
 """A page of a list ends before its resources have more bytes than this; one resource is always returned."""
+
+
+@dataclass(frozen=True)
+class Listed(Generic[M]):
+    """A page of a list: the token of the next one is empty after the last; `damaged` names rows that are left out."""
+
+    found: list[M]
+    token: str
+    damaged: list[str]
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    name: str
+    why: str
 
 
 class Resource(Generic[M]):
@@ -206,40 +223,74 @@ class Resource(Generic[M]):
 
     def damaged(self, unit: Unit) -> list[str]:
         """List the damaged rows of this kind, in words; reads every row."""
-        found = []
-        for row in unit.tx.execute(select(self.table).order_by(self.table.c.name)).all():
+        return self.readable(unit).damaged
+
+    def readable(self, unit: Unit) -> "Listed[M]":
+        """All that can be read, in name order, for people; what is damaged is named."""
+        found, damaged = list[M](), list[str]()
+        for row in self._rows(unit, _selected(self.table, ()), {}):
             try:
-                self._read(row)
+                found.append(self._read(row))
             except CorruptRow as problem:
-                found.append(problem.message)
-        return found
+                damaged.append(problem.message)
+        return Listed(found, "", damaged)
 
-    def page(self, unit: Unit, request: ListRequest, principal: Principal) -> tuple[list[M], str]:
-        """A page in name order, or by the numbers in names, and the token of the next, empty after the last.
+    def page(self, unit: Unit, request: ListRequest, principal: Principal) -> "Listed[M]":
+        """A page in name order, or by the numbers in names; it has only what exists for the principal.
 
-        It has only what exists for the principal. Raises InvalidField.
+        Damaged rows are left out for people, and named. Services and agents get no list without them: it would look
+        complete. Raises InvalidField, CorruptRow.
         """
         page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
-        found, after, more = list[M](), page.after, True
+        strict = principal.is_machine or principal.may(frozenset({Role.SERVICE}))
+        # Nobody knows to which tenant a damaged resource belongs.
+        named = self._shown is None or principal.may(frozenset({Role.OPERATOR}))
+        found, damaged, after, more = list[M](), list[tuple[str, str]](), page.after, True
         while more and len(found) <= page.size:
-            read = self._after(unit, page, after)
-            found += [each for each in read if self.shows(unit, each, principal)]
-            after, more = _name(read[-1]) if read else "", len(read) > page.size
+            rows = self._after(unit, page, after)
+            for row in rows:
+                try:
+                    message = self._read(row)
+                except CorruptRow as problem:
+                    if strict:
+                        raise
+                    damaged += [(row.name, problem.message)] if named else []
+                    continue
+                found += [message] if self.shows(unit, message, principal) else []
+            after, more = rows[-1].name if rows else "", len(rows) > page.size
         fitting = min(page.size, _fitting(found))
-        last = listing.token(self.kind, request, _name(found[fitting - 1])) if fitting < len(found) else ""
-        return found[:fitting], last
+        if fitting == len(found):
+            return Listed(found, "", [message for _, message in damaged])
+        last = _name(found[fitting - 1])
+        order: Callable[[str], Any] = by_number if self._sorted else str
+        here = [message for name, message in damaged if order(name) <= order(last)]  # those behind it come again
+        return Listed(found[:fitting], listing.token(self.kind, request, last), here)
 
-    def _after(self, unit: Unit, page: listing.Page, after: str) -> list[M]:
-        """One more than a page has, after a name, in the order of the list."""
+    def _after(self, unit: Unit, page: listing.Page, after: str) -> list[Any]:
+        """Rows, one more than a page has, after a name, in the order of the list."""
         if not self._sorted:
             asked = {**page.equal, "page_after": after, "page_size": page.size + 1}
-            return self._all(unit, _paged(self.table, tuple(page.equal)), asked)
+            return self._rows(unit, _paged(self.table, tuple(page.equal)), asked)
         listed = unit.tx.execute(_names(self.table, tuple(page.equal)), dict(page.equal)).scalars()
         names = sorted(listed, key=by_number)
         first = bisect_right(names, by_number(after), key=by_number) if after else 0
         wanted = names[first : first + page.size + 1]
-        rows = unit.tx.execute(select(self.table).where(self.table.c.name.in_(wanted))).all()
-        return sorted(map(self._read, rows), key=lambda each: by_number(_name(each)))
+        rows = self._rows(unit, select(self.table).where(self.table.c.name.in_(wanted)), {})
+        return sorted(rows, key=lambda each: by_number(str(each.name)))
+
+    def _rows(self, unit: Unit, query: Select[Any], values: Mapping[str, Any]) -> list[Any]:
+        """Rows; instead of one that the driver cannot decode, an _Unreadable."""
+        try:
+            return list(unit.tx.execute(query, values).all())
+        except UNREADABLE:
+            names = unit.tx.execute(query.with_only_columns(self.table.c.name), values).scalars().all()
+        rows: list[Any] = []
+        for name in names:
+            try:
+                rows.append(unit.tx.execute(_named(self.table), {"wanted": name}).one())
+            except UNREADABLE as error:
+                rows.append(_Unreadable(str(name), str(error).splitlines()[0]))
+        return rows
 
     def changes(self, unit: Unit) -> int:
         """Return the number of creations and changes of resources of this kind: the sum of their revisions."""
@@ -309,6 +360,8 @@ class Resource(Generic[M]):
         return int(value) if isinstance(value, int) else value
 
     def _read(self, row: Any) -> M:
+        if isinstance(row, _Unreadable):
+            raise self._corrupt(row.name, row.why)
         body = bytes(row.body)
         if _seal(row.name, row.revision, body, row.request_id, row.request_digest) != row.digest:
             raise self._corrupt(row.name, "its values do not have the digest that they were written with")

@@ -8,7 +8,7 @@ from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.nouns import full_name
-from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
 from tutti.cli.pages import new_link, pages_of
 from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
@@ -73,6 +73,8 @@ def ls(output: str, **where: Any) -> None:
         while True:
             page = client.access.ListUsers(ListRequest(page_size=500, page_token=token))
             rows += [plain(user) | {"display_name": page.display_names.get(user.name, "")} for user in page.users]
+            for each in page.damaged:
+                say_damaged(each)
             if not (token := page.next_page_token):
                 break
     if output != JSON:

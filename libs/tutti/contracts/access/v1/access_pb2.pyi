@@ -201,6 +201,7 @@ class ListUsersResponse(_message.Message):
     USERS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     DISPLAY_NAMES_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token is empty on the last page."""
     @_builtins.property
@@ -211,16 +212,21 @@ class ListUsersResponse(_message.Message):
     def display_names(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """display_names by name of the user."""
 
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """damaged resources, which the page leaves out, with the reason."""
+
     def __init__(
         self,
         *,
         users: _abc.Iterable[_events_pb2.User] | None = ...,
         next_page_token: _builtins.str = ...,
         display_names: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        damaged: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_names", b"display_names", "next_page_token", b"next_page_token", "users", b"users"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "display_names", b"display_names", "next_page_token", b"next_page_token", "users", b"users"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

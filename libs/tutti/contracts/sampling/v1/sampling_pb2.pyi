@@ -116,21 +116,27 @@ class ListSamplesResponse(_message.Message):
 
     SAMPLES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token is empty on the last page."""
     @_builtins.property
     def samples(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Sample]:
         """samples, sorted by name."""
 
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """damaged resources, which the page leaves out, with the reason."""
+
     def __init__(
         self,
         *,
         samples: _abc.Iterable[_events_pb2.Sample] | None = ...,
         next_page_token: _builtins.str = ...,
+        damaged: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "samples", b"samples"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "next_page_token", b"next_page_token", "samples", b"samples"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -332,21 +338,27 @@ class ListExportsResponse(_message.Message):
 
     EXPORTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token is empty on the last page."""
     @_builtins.property
     def exports(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Export]:
         """exports, sorted by name."""
 
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """damaged resources, which the page leaves out, with the reason."""
+
     def __init__(
         self,
         *,
         exports: _abc.Iterable[_events_pb2.Export] | None = ...,
         next_page_token: _builtins.str = ...,
+        damaged: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exports", b"exports", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "exports", b"exports", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
