@@ -975,11 +975,12 @@ def test_judgements_move_in_a_file_when_another_program_has_the_address(tmp_path
             assert take(new, changed(version=2)) == ["fileOtherVersion"]
             assert take(new, changed(campaign="another")) == ["fileOtherCampaign"]
             assert take(new, changed(user="users/bob")) == take(new, changed(annotator="bob")) == ["fileOtherAnnotator"]
+            lists: list[Any] = [{}, [], [None], [first, first], [first | {"id": "1"}]]
             for shape in (
                 b"null",
                 b"[]",
                 changed(more=1),
-                *(changed(judgements=each) for each in ({}, [], [None], [first, first], [first | {"id": "1"}])),
+                *(changed(judgements=each) for each in lists),
                 changed(judgements=[{"id": f"{each:08x}-0000-4000-8000-000000000000"} for each in range(1001)]),
             ):
                 assert take(new, shape) == ["fileNoOutbox"]

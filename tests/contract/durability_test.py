@@ -84,6 +84,10 @@ def test_without_any_one_fsync_something_is_lost(kind: Kind, number: int, memory
     pytest.fail(f"nothing is lost without {operations_of(kind)[number]}")
 
 
+def is_numbered(number: int, operation: Operation) -> bool:
+    return operation.number == number
+
+
 def test_a_full_disk_at_any_operation_writes_nothing_and_the_put_can_be_repeated(tmp_path: Path) -> None:
     dry = EmbeddedBlobs(tmp_path / "dry", files=(recording := RecordingFiles(RealFiles())))
     first = len(recording.operations)
@@ -91,7 +95,7 @@ def test_a_full_disk_at_any_operation_writes_nothing_and_the_put_can_be_repeated
     for number in range(first, len(recording.operations)):
         if recording.operations[number].kind == "unlink":
             continue  # a full disk does not refuse to free space
-        files = RecordingFiles(RealFiles(), full=lambda operation, number=number: operation.number == number)
+        files = RecordingFiles(RealFiles(), full=functools.partial(is_numbered, number))
         blobs = EmbeddedBlobs(tmp_path / f"store{number}", files=files)
         with pytest.raises(StoreFull, match="owner/kind/b"):
             blobs.put_if_absent("owner/kind/b", BLOBS["owner/kind/b"])
