@@ -16,7 +16,7 @@ from tutti.native.arrays import np, npt
 Array: TypeAlias = "npt.NDArray[Any]"
 Places: TypeAlias = "npt.NDArray[np.int64]"
 BUFFER_BYTES = 1 << 13
-"""Of each open file. Python's own buffers have 128 KiB since 3.14."""
+"""The size of the buffer of each open file. Python's own buffers have 128 KiB since 3.14."""
 
 
 class DiskArray:
