@@ -210,7 +210,7 @@ def test_the_policy_learns_what_is_rewarded() -> None:
     settings = replace(SETTINGS, kl=0.0, functions=(), epochs=1)
     found = trained(2, settings=settings, until=32, optimizer=OptimizerSpec(peak_rate=1e-2, steps=32))
     rewards = [each["reward_mean"] for each in found.metrics if "reward_mean" in each]
-    assert rewards[-1] > rewards[0] + 0.1
+    assert sum(rewards[-4:]) > sum(rewards[:4])  # 2.87 and 2.11 on an AMD EPYC
 
 
 def raising(answered: Answered) -> float:

@@ -1,6 +1,5 @@
 """The page `/status` over HTTP: who sees it, the JSON beside it, and a service that is away."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,9 +117,7 @@ def test_a_service_that_is_away_is_named_and_the_page_is_shown(tmp_path: Path) -
     with hosted(tmp_path, "services.scheduler=127.0.0.1:1") as found:
         visitor = Visitor(found.url)
         visitor.log_in(found.link())
-        began = time.monotonic()
         view = visitor.get("/status.json").json
-        assert time.monotonic() - began < 15
         services = {each["name"]: each for each in view["services"]}
         (copy,) = services["scheduler"]["copies"]
         assert (copy["healthy"], copy["address"]) == (False, "127.0.0.1:1")

@@ -5,7 +5,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from importlib import metadata
@@ -184,15 +183,13 @@ def test_a_start_that_hangs_ends_at_its_deadline() -> None:
     gone = threading.Event()
 
     async def opening(folder: Path, digest: str, length: int, seconds: float) -> Transformers:
-        gone.wait(30)  # vLLM blocks its thread while it starts
+        gone.wait()  # vLLM blocks its thread while it starts
         return Transformers(folder, digest)
 
     engine = over(opening, seconds=0.2)
-    began = time.monotonic()
     with pytest.raises(EngineFailed, match=r"vLLM did not give the start within 0.2 s"):
         engine.start(WEIGHTS_1)
     gone.set()
-    assert time.monotonic() - began < 20
 
 
 def test_a_token_that_does_not_come_ends_at_its_deadline_and_the_request_is_aborted() -> None:
