@@ -14,6 +14,7 @@ from tutti.inference.limits import Limits
 from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
 from tutti.inference.slotengine import SlotEngine
+from tutti.inference.slots import MOST_QUERY_ROWS, QUERY_ROWS
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.transformer import Transformer
 
@@ -67,10 +68,19 @@ def test_recorded_log_probabilities_are_those_of_a_leafs_forward(shape: int) -> 
     print(f"shape {shape}: {compared} tokens, the largest difference is 0.0")
 
 
+def test_attention_has_as_many_query_rows_as_the_kernels_of_this_machine_need() -> None:
+    """More than one everywhere; with MKL_CBWR=COMPATIBLE more than four."""
+    for model in SHAPES[::2]:
+        layout, vector = parameters(model)
+        engine = SlotEngine(layout, rows=2, mode=Mode.EXACT, slots=8, query_rows=(1, QUERY_ROWS, MOST_QUERY_ROWS))
+        engine.start(Weights("mine", vector * 2))
+        assert engine.digest == "mine"
+
+
 def test_control_one_query_row_is_refused_by_name() -> None:
     for model in SHAPES[:2]:
         layout, vector = parameters(model)
-        engine = SlotEngine(layout, rows=2, mode=Mode.EXACT, slots=8, query_rows=1)
+        engine = SlotEngine(layout, rows=2, mode=Mode.EXACT, slots=8, query_rows=(1,))
         with pytest.raises(NotExact, match=r"differs from a leaf's forward by up to .* use fast mode"):
             engine.start(Weights("mine", vector * 2))
         with pytest.raises(EngineStopped):

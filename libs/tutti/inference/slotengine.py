@@ -8,6 +8,7 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from tutti.inference.errors import PromptTooLong
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import deviation, head_logits, logprobs, score
 from tutti.inference.sampling import Draws, Sampling, choose_each
-from tutti.inference.slots import LEAST_SLOTS, QUERY_ROWS, Prefix, Slots
+from tutti.inference.slots import LEAST_SLOTS, MOST_QUERY_ROWS, QUERY_ROWS, Prefix, Slots
 from tutti.model.chunks import Layout
 from tutti.model.head import Head
 from tutti.model.transformer import Transformer
@@ -110,9 +111,11 @@ class SlotEngine:
         mode: Mode,
         slots: int = SLOTS,
         length: int = 0,
-        query_rows: int = QUERY_ROWS,
+        query_rows: Sequence[int] = (QUERY_ROWS, MOST_QUERY_ROWS),
     ) -> None:
-        self.mode, self._layout, self._rows, self._count, self._query_rows = mode, layout, rows, slots, query_rows
+        """`query_rows` are tried in this order until decoding is exact; more of them cost time."""
+        self.mode, self._layout, self._rows, self._count, self._tried = mode, layout, rows, slots, query_rows
+        self._query_rows = query_rows[0]
         self._length, self._shared = length or layout.model.context, True
         self._loaded: _Loaded | None = None
         self._head: Head | None = None
@@ -125,17 +128,20 @@ class SlotEngine:
         return self._now().digest
 
     def start(self, weights: Weights) -> None:
-        self._load(weights)
         if self.mode is not Mode.EXACT:
+            self._load(weights)
             return
-        words = self._inexact()
-        if words and self._now().slots.together > 1:
-            self._shared = False
+        words = ""
+        for query_rows, shared in product(self._tried, (True, False)):
+            if not shared and self._now().slots.together == 1:
+                continue
+            self._query_rows, self._shared = query_rows, shared
             self._load(weights)
             words = self._inexact()
-        if words:
-            self.stop()
-            raise NotExact(words)
+            if not words:
+                return
+        self.stop()
+        raise NotExact(words)
 
     def swap(self, weights: Weights) -> None:
         now = self._now()

@@ -2,9 +2,9 @@
 
 Promises: the logits of a text follow, bit for bit, from its tokens alone, whatever the other slots hold. In exact mode
 they have the bits of a leaf's forward: matrix products have at least LEAST_SLOTS rows (MKL computes fewer in another
-order on some processors), attention has QUERY_ROWS query rows, all keys of the room and a mask, and prompts are read as
-`tutti.model.answers` does. Those rows are the queries of as many slots, whose keys lie one behind the other; where the
-keys of several slots cannot be summed in the order of one, a query is repeated. `parity` checks it.
+order on some processors), attention has QUERY_ROWS or MOST_QUERY_ROWS query rows, all keys of the room and a mask, and
+prompts are read as `tutti.model.answers` does. Those rows are the queries of as many slots, whose keys lie one behind
+the other; where the keys of several slots cannot be summed in the order of one, queries are repeated. `parity` checks.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ from tutti.model.transformer import decoder_parameters
 
 LEAST_SLOTS = 16
 QUERY_ROWS = 4
+"""Enough for most kernels; some, such as those of MKL with MKL_CBWR=COMPATIBLE, need MOST_QUERY_ROWS."""
+MOST_QUERY_ROWS = 8
 KEYS_AT_ONCE = 512
 """Attention on CPUs sums over blocks of so many keys."""
 Integers = npt.NDArray[np.int64]
