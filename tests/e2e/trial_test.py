@@ -1,5 +1,6 @@
 """The parts of the trial of docker-compose.yml that need no engine: writes that are read back, and its goals."""
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -62,6 +63,24 @@ def test_a_goal_that_was_missed_fails_the_trial(
     measure(figures)
     with pytest.raises(trial.TrialError, match=rf"load .* at the start\): {goal}, the goal is at most"):
         figures.require_goals()
+
+
+def test_the_client_of_the_trial_gives_containers_a_proxy_and_keeps_its_configuration(
+    trial: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine import Engine
+
+    own = tmp_path / "own"
+    (own / "cli-plugins").mkdir(parents=True)
+    (own / "config.json").write_text('{"auths": {}}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(own))
+    client = trial.proxied(Engine("docker", (), {"DOCKER_HOST": "unix:///x"}, own=False), tmp_path / "trial")
+    folder = Path(client.environment["DOCKER_CONFIG"])
+    values = json.loads((folder / "config.json").read_text())
+    assert (values["auths"], values["proxies"]["default"]["httpProxy"]) == ({}, trial.NOWHERE)
+    assert (folder / "cli-plugins").is_dir()
+    assert client.environment["DOCKER_HOST"] == "unix:///x"
+    assert "proxies" not in json.loads((own / "config.json").read_text())
 
 
 def _sizes(control: float) -> dict[str, float]:
