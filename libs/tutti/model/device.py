@@ -87,6 +87,18 @@ def logits_at_once(device: torch.device) -> int:
     return 1 << 26 if is_gpu(device.type) else 1 << 19
 
 
+def add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Add left @ right to `total`, which has their type or float32. No product is rounded before it is added."""
+    import torch
+
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    elif is_gpu(total.device.type):
+        total.add_(torch.mm(left, right, out_dtype=total.dtype))
+    else:
+        total.addmm_(left.to(total.dtype), right.to(total.dtype))
+
+
 def updated_at_once(device: torch.device) -> int:
     """Elements that an update takes at a time; decides no bit."""
     return 1 << 26 if is_gpu(device.type) else 1 << 18

@@ -1,7 +1,8 @@
 """The output matrix and the cross-entropy as one operation that never holds all logits.
 
 Logits of vocabulary size are most of a small model's memory, and fresh memory is slow to touch: here they live in one
-buffer of a few rows that is made once, and their gradient is taken in place, while they are in the cache.
+buffer of a few rows that is made once, and their gradient is taken in place, while they are in the cache. The output
+matrix's gradient is added up over those rows in float32, whatever the type of the matrix, and rounded to it once.
 """
 
 from collections.abc import Callable
@@ -10,11 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tutti.model.device import logits_at_once
+from tutti.model.device import add_product, logits_at_once
 
 Weigh = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From the log-probabilities of a leaf's next tokens, float32[tokens], its losses and the derivatives of their sum by
 each log-probability, the same shape each."""
+
+
+SUM = torch.float32
+
+
+def sum_type(matrix: torch.dtype) -> str:
+    """The type that an output matrix's gradient is added up in, for the kernel signature; empty for its own type."""
+    return "" if matrix == SUM else str(SUM).removeprefix("torch.")
 
 
 class Head:
@@ -71,7 +80,7 @@ class _SummedCrossEntropy(_TakenInForward):
         losses = torch.empty(len(hidden), device=hidden.device)
         counts = valid.to(losses.dtype)
         to_hidden = torch.empty_like(hidden) if wanted else None
-        to_weight = torch.zeros_like(weight) if wanted else None
+        to_weight = torch.zeros_like(weight, dtype=SUM) if wanted else None
         for start in range(0, len(hidden), head.rows):
             rows = slice(start, start + head.rows)
             x, target, count = hidden[rows], targets[rows, None], counts[rows, None]
@@ -83,8 +92,8 @@ class _SummedCrossEntropy(_TakenInForward):
             if to_hidden is not None and to_weight is not None:
                 gradient = logits.mul_(count / total).scatter_add_(-1, target, -count).to(x.dtype)
                 torch.mm(gradient, weight, out=to_hidden[rows])
-                to_weight.addmm_(gradient.t(), x)
-        ctx.save_for_backward(to_hidden, to_weight)
+                add_product(to_weight, gradient.t(), x)
+        ctx.save_for_backward(to_hidden, None if to_weight is None else to_weight.to(weight.dtype))
         ctx.mark_non_differentiable(losses)
         return losses.new_zeros(()), losses
 
@@ -105,7 +114,7 @@ class _Weighted(_TakenInForward):
             chances[rows] = chosen - logits.exp_().sum(-1).log()
         losses, coefficients = weigh(chances)
         if ctx.needs_input_grad[0]:
-            to_hidden, to_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+            to_hidden, to_weight = torch.empty_like(hidden), torch.zeros_like(weight, dtype=SUM)
             for rows in slices:
                 x, target, coefficient = hidden[rows], targets[rows, None], coefficients[rows, None]
                 if len(slices) > 1:
@@ -114,7 +123,7 @@ class _Weighted(_TakenInForward):
                 total = logits.sum(-1, keepdim=True)
                 gradient = logits.mul_(-coefficient / total).scatter_add_(-1, target, coefficient).to(x.dtype)
                 torch.mm(gradient, weight, out=to_hidden[rows])
-                to_weight.addmm_(gradient.t(), x)
-            ctx.save_for_backward(to_hidden, to_weight)
+                add_product(to_weight, gradient.t(), x)
+            ctx.save_for_backward(to_hidden, to_weight.to(weight.dtype))
         ctx.mark_non_differentiable(losses)
         return losses.new_zeros(()), losses

@@ -32,6 +32,32 @@ def test_losses_and_gradients_are_those_of_cross_entropy(vocabulary: int) -> Non
     assert (losses[~valid] == 0).all()
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["summed", "weighted"])
+@pytest.mark.parametrize("slices", [1, 16, 128])
+def test_in_bf16_the_gradient_of_the_output_matrix_is_rounded_once_over_any_number_of_slices(
+    slices: int, weighted: bool
+) -> None:
+    tokens, vocabulary, width = 2048, 256, 32
+    source = torch.Generator().manual_seed(slices)
+    hidden = torch.randn(tokens, width, generator=source).bfloat16().requires_grad_()
+    weight = (torch.randn(vocabulary, width, generator=source) * 0.02).bfloat16().requires_grad_()
+    targets = torch.randint(0, vocabulary, (tokens,), generator=source)
+    head = Head(vocabulary, CPU)
+    head.rows = tokens // slices
+    if weighted:
+        total, _ = head.weighted_losses(hidden, weight, targets, lambda chances: (-chances, -torch.ones(tokens)))
+    else:
+        total, _ = head.losses(hidden, weight, targets, torch.ones(tokens, dtype=torch.bool))
+    total.backward()  # type: ignore[no-untyped-call]
+    exact = weight.detach().double().requires_grad_()
+    F.cross_entropy(hidden.detach().double() @ exact.t(), targets, reduction="sum").backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is not None
+    assert exact.grad is not None
+    assert weight.grad.dtype == torch.bfloat16
+    error = float((weight.grad.double() - exact.grad).norm() / exact.grad.norm())
+    assert error <= 2e-3
+
+
 def test_a_large_vocabulary_is_taken_in_slices() -> None:
     assert Head(AT_ONCE // 20, CPU).rows == 20
     assert Head(50, CPU).rows == AT_ONCE // 50

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from tutti.model.device import model_of
+from tutti.model.device import compute_type, model_of
+from tutti.model.head import sum_type
 from tutti.model.machine import processor, switches
 from tutti.model.spec import Recorded, StepSpec
+from tutti.records.records import later
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class KernelSignature(Recorded):
     threads: int
     compile: bool
     exact: bool
+    head_sum: str = later("", since="0.3")
+    """The type that the output matrix's gradient is added up in, where it is not that of the matrix."""
 
 
 def kernel_signature(step: StepSpec, device: torch.device) -> KernelSignature:
@@ -48,4 +52,5 @@ def kernel_signature(step: StepSpec, device: torch.device) -> KernelSignature:
         threads=step.threads,
         compile=step.compile,
         exact=step.exact,
+        head_sum=sum_type(compute_type(device)),
     )

@@ -15,6 +15,7 @@ from tutti.pipeline.modelsize import parameters
 from tutti.pipeline.reading import read
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.registry import definitions
+from tutti.pipeline.sizes import SIZES
 from tutti.pipeline.values import Measure, Source
 
 README = Path(__file__).parents[3] / "README.md"
@@ -47,6 +48,19 @@ def test_a_training_writes_whole_checkpoints_and_needs_no_measure_for_that(recip
     assert found.disk_bytes == 4 * 12 * parameters(recipe)
     assert found.memory_bytes > 12 * parameters(recipe)
     assert "make run" in found.basis
+
+
+def test_each_rank_of_a_training_needs_memory_for_the_sum_of_the_output_matrixs_gradient(recipe: Recipe) -> None:
+    train = recipe.train
+    assert train is not None
+    assert train.rows is not None
+    one, two = (
+        told(recipe.model_copy(update={"train": train.model_copy(update={"ranks": ranks})}), "train", 0).memory_bytes
+        for ranks in (1, 2)
+    )
+    vocabulary, width = recipe.tokenizer.vocabulary, SIZES[recipe.size].width
+    logits = train.rows * recipe.data.context * vocabulary
+    assert two - one == 4 * (2 * (parameters(recipe) + logits) + vocabulary * width)
 
 
 def test_what_is_not_known_is_not_set(recipe: Recipe) -> None:

@@ -21,6 +21,7 @@ from tutti.model.training import Initial, Training, WeightedDataset
 from tutti.pipeline.mixing import weighted
 from tutti.pipeline.modelsize import NUMBER_BYTES, STATE_NUMBERS, parameters
 from tutti.pipeline.recipe import Recipe, TrainPart
+from tutti.pipeline.sizes import SIZES
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Role, StageContext
 from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.trainingstage import TrainingStage, leaf_rows, misfits
@@ -113,14 +114,17 @@ class TrainStage(TrainingStage):
         return count * STATE_NUMBERS * NUMBER_BYTES * parameters(recipe)
 
     def memory(self, recipe: Recipe) -> int:
-        """At least: each rank's parameters and gradient, logits of a microbatch with theirs, the state, its snapshots.
+        """At least: each rank's parameters and gradient, logits of a microbatch with theirs, the gradient of the output
+        matrix while it is added up, the state, its snapshots.
 
         Activations, and torch itself, come on top.
         """
         train, model = _part(recipe), parameters(recipe)
         assert train.rows is not None
-        logits = train.rows * recipe.data.context * recipe.tokenizer.vocabulary
-        return NUMBER_BYTES * (train.ranks * 2 * (model + logits) + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
+        vocabulary = recipe.tokenizer.vocabulary
+        logits, head = train.rows * recipe.data.context * vocabulary, vocabulary * SIZES[recipe.size].width
+        rank = 2 * (model + logits) + head
+        return NUMBER_BYTES * (train.ranks * rank + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
 
 
 def _part(recipe: Recipe) -> TrainPart:
