@@ -265,7 +265,12 @@ def _settings(found: Plain, machines: Sequence[str]) -> list[tuple[str, str]]:
             )
         )
     if optimizer:
-        known = {"peak_rate": "learning rate", "warmup": "warmup", "weight_decay": "weight decay", "clip": "clipping"}
+        known = {
+            "peak_rate": "learning rate",
+            "warmup_steps": "warmup",
+            "weight_decay": "weight decay",
+            "clip_norm": "clipping",
+        }
         rows.append(
             ("Optimizer", ", ".join(f"{name} {optimizer[key]:g}" for key, name in known.items() if key in optimizer))
         )

@@ -21,6 +21,7 @@ from tutti.cli.report.samples import samples, visible
 from tutti.cli.report.writing import place_of, write
 from tutti.contracts.committer.v1 import GetCurveResponse
 from tutti.corpus.duplicates import How
+from tutti.model.spec import OptimizerSpec
 from tutti.web.charts import Series, chart, nice_ticks, smoothed
 
 KEYS = ("prompt", "text")
@@ -272,7 +273,7 @@ def test_the_top_has_gap_speed_machine_settings_and_the_names_of_checkpoints() -
     told = facts()
     training = {
         "model": {"layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "vocabulary": 4096, "context": 256},
-        "optimizer": {"peak_rate": 0.004, "warmup": 40},
+        "optimizer": OptimizerSpec(peak_rate=0.004, steps=800, warmup_steps=40).to_dict(),
         "step": {"leaves": 8, "rows": 2, "seed": 7},
     }
     job = told.summary["train"]
@@ -286,7 +287,7 @@ def test_the_top_has_gap_speed_machine_settings_and_the_names_of_checkpoints() -
         "Speed11,820",
         "2 cores of a processor, 8 GiB (nodes/a)",
         "4 layers, width 128, 4 heads (2 of keys), vocabulary 4,096, context 256",
-        "learning rate 0.004, warmup 40",
+        "learning rate 0.004, warmup 40, weight decay 0.1, clipping 1",
         "4,096 tokens a step: 8 microbatches of 2 rows, seed 7",
         "checkpoints/j/0/800 and 7 before",
     ):
