@@ -6,6 +6,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+import torch
 
 from tests.scale import SOAK, scale
 from tutti.inference.decoder_test import MODEL, parameters, tokens_of
@@ -31,6 +32,15 @@ SHAPES = [
 ]
 ROWS, TOKENS, BLOCK = 4, 24, 44
 LIMITS = {"tokens": TOKENS, "end": -1}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As ranks have by default."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def blocks(model: ModelSpec, engine: SlotEngine) -> Iterator[tuple[list[Request], Sequence[Completion]]]:

@@ -6,10 +6,10 @@ Promises: it reads and writes what it is asked for and maps nothing, so what it 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BufferedRandom
+from io import BufferedRandom, FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias
 
 from tutti.native.arrays import np, npt
 
@@ -25,7 +25,7 @@ class DiskArray:
     def __init__(self, path: Path, dtype: str | np.dtype[Any], length: int = 0) -> None:
         """Begin with `length` zeros."""
         self.path, self.dtype, self._length = path, np.dtype(dtype), length
-        self._file = cast(BufferedRandom, path.open("w+b", buffering=BUFFER_BYTES))
+        self._file = BufferedRandom(FileIO(path, "w+"), BUFFER_BYTES)
         self._file.truncate(length * self.dtype.itemsize)
 
     def __len__(self) -> int:
