@@ -22,7 +22,7 @@ SCRIPT = Path(__file__).parents[1] / "deploy" / "local" / "servers.py"
 
 
 def ask(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, timeout=400, check=False)
 
 
 def status(folder: Path, name: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Embedded:
             "open_blobs(sys.argv[1]).put_if_absent(sys.argv[2], b'kept')\n"
             "os.kill(os.getpid(), signal.SIGKILL)"
         )
-        done = subprocess.run([sys.executable, "-c", program, f"file://{self._folder}", key], timeout=60, check=False)
+        done = subprocess.run([sys.executable, "-c", program, f"file://{self._folder}", key], timeout=400, check=False)
         assert done.returncode == -signal.SIGKILL
 
 

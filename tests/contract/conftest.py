@@ -55,7 +55,7 @@ class EmbeddedLog:
             "os.kill(os.getpid(), signal.SIGKILL)"
         )
         done = subprocess.run(
-            [sys.executable, "-c", program, self._path], input=topic, text=True, timeout=60, check=False
+            [sys.executable, "-c", program, self._path], input=topic, text=True, timeout=400, check=False
         )
         assert done.returncode == -signal.SIGKILL
         self.log = EmbeddedEventLog(self._path)
@@ -163,7 +163,7 @@ class EmbeddedPlace:
             "    os.kill(os.getpid(), signal.SIGKILL)\n"
             "db.run(second)\n"
         )
-        done = subprocess.run([sys.executable, "-c", program, self._path], timeout=60, check=False)
+        done = subprocess.run([sys.executable, "-c", program, self._path], timeout=400, check=False)
         assert done.returncode == -signal.SIGKILL
         self.db = self.open()
 

@@ -30,7 +30,6 @@ from tutti.client import connect
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED
 from tutti.contracts.common.v1 import GetRequest
 
-pytestmark = pytest.mark.timeout(120)
 TOPIC = Topic("hung", Kind.FACT, 1)
 RECORD = NewRecord(TOPIC.name, "k", b"v")
 

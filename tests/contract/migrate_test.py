@@ -49,7 +49,7 @@ class Place:
 
     def tutti(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*arguments), env=self.environment(), capture_output=True, text=True, timeout=120, check=False
+            self.command(*arguments), env=self.environment(), capture_output=True, text=True, timeout=400, check=False
         )
 
     def started(self, *arguments: str) -> subprocess.Popen[str]:
@@ -140,7 +140,7 @@ def test_the_directory_of_a_platform_that_runs_is_refused(place: Place) -> None:
 @on_server
 def test_two_upgrades_at_once_both_end_well(place: Place) -> None:
     children = [place.started("migrate") for _ in range(2)]
-    ended = [child.communicate(timeout=120) for child in children]
+    ended = [child.communicate(timeout=400) for child in children]
     assert [child.returncode for child in children] == [0, 0], ended
     assert place.revisions() == NEWEST
 

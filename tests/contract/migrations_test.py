@@ -152,7 +152,7 @@ def test_tables_that_are_new_or_current_need_no_alembic(url: str, history: Path,
     if not new:
         create(url, unique, history)
     words = [sys.executable, "-c", OPENED, url, unique, str(history)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=400, check=True)
     assert done.stdout.strip() == "[]"
     assert seen(url, unique) == ({"t1"}, ["0001"])
     add(history, 2)
@@ -175,7 +175,7 @@ def test_a_process_killed_within_a_revision_changes_nothing(url: str, unique: st
         "from tutti.backbone.connect import open_database\n"
         "open_database(sys.argv[1], sys.argv[2]).create(MetaData(), Path(sys.argv[3]))\n"
     )
-    killed = subprocess.run([sys.executable, "-c", program, url, unique, history], timeout=60, check=False)
+    killed = subprocess.run([sys.executable, "-c", program, url, unique, history], timeout=400, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert seen(url, unique) == ({"t1"}, ["0001"])
     add(history, 3)
@@ -190,7 +190,7 @@ def test_an_upgrade_killed_at_any_statement_goes_on_to_the_same_tables(url: str,
     (first / oldest.name).write_bytes(oldest.read_bytes())
     every = scale(test=10, soak=1)
     words = [sys.executable, "-c", AT_EACH, url, unique, str(first), str(history), str(every)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr
     *killed, whole = done.stdout.split()
     expected, before = seen(url, whole), seen(url, killed[0])

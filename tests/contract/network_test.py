@@ -24,7 +24,6 @@ from tutti.backbone.kafka.eventlog import KafkaEventLog
 from tutti.backbone.postgres.database import PostgresDatabase
 from tutti.backbone.s3.blobs import S3Blobs
 
-pytestmark = pytest.mark.timeout(600)
 soak = pytest.mark.skipif(not SOAK, reason="a soak row; tests/contract/hung_test.py has servers that hang")
 PATIENCE = 2.0
 """Seconds of each wait of a client for its server."""

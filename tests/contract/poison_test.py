@@ -32,7 +32,6 @@ from tutti.contracts.admin.v1 import DoctorRequest, ListDeadLettersRequest, Sett
 from tutti.contracts.scheduler.v1 import JOB_STATE_QUEUED, Job, RankLost
 from tutti.scheduler.service import build as build_scheduler
 
-pytestmark = pytest.mark.timeout(180)
 KIND = event_type(RankLost)
 GOOD = "jobs/good"
 POISON = 13

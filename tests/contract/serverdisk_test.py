@@ -18,7 +18,6 @@ from tests.scale import SOAK
 from tests.smalldisk import full, mountable, said, started
 
 pytestmark = [
-    pytest.mark.timeout(600),
     pytest.mark.skipif(not SOAK, reason="a soak row; tests/e2e/fulldisk_test.py fills the disk of a platform"),
 ]
 KEPT = Path(__file__).with_name("keptserver.py")

@@ -13,7 +13,7 @@ EVENTS = "protos/tutti/scheduler/v1/events.proto"
 
 def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, f"tools/{name}", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
 
 
 @pytest.mark.parametrize("name", ["genprotos.py", "pages.py"])

@@ -15,7 +15,6 @@ LEAST_TRIES = 5
 FULL = ("no space left to ", "[Errno 28] ", "the disk of ")
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("stage", ["crawl", "ingest", "filter", "dedup", "lines", "tokenization", "index"])
 def test_a_stage_waits_for_room_leaves_nothing_half_done_and_goes_on(stage: str, tmp_path: Path) -> None:
     disk = mountable(tmp_path)

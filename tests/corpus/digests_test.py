@@ -113,7 +113,6 @@ def address() -> Iterator[str]:
         yield found.address
 
 
-@pytest.mark.timeout(600)
 def test_two_nodes_of_ray_find_the_same_in_1_2_and_8_files_and_it_makes_the_same_dataset(
     store: Store, documents: list[Document], expected: Made, address: str
 ) -> None:
@@ -129,7 +128,6 @@ def test_two_nodes_of_ray_find_the_same_in_1_2_and_8_files_and_it_makes_the_same
             pool.run(onray.find, settings, own, NEAR, store.scratch())
 
 
-@pytest.mark.timeout(600)
 def test_two_nodes_of_ray_leave_out_and_cut_all_that_a_recipe_asks_for(tmp_path: Path, address: str) -> None:
     every = shared(1, 90)
     like = [document(f"like/{each.source}", each.text) for each in every[30::19]]
@@ -151,7 +149,6 @@ def test_two_nodes_of_ray_leave_out_and_cut_all_that_a_recipe_asks_for(tmp_path:
     assert len(here.repeated) > 1
 
 
-@pytest.mark.timeout(600)
 def test_two_nodes_of_ray_make_the_documents_and_measures_that_one_process_makes(tmp_path: Path, address: str) -> None:
     pages, model = tmp_path / "pages", tmp_path / "model"
     pages.mkdir()

@@ -47,7 +47,7 @@ def test_what_reads_is_answered_after_the_platform_was_stopped(
 def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> None:
     asked = ("run", TINY, "--set", f"input.path={pages}", "--dry-run")
     beside = [start(*command, "--data-dir", stopped) for command in (("runs", "ls"), ("jobs", "ls"), asked)]
-    told = [each.communicate(timeout=120)[1] for each in beside]
+    told = [each.communicate(timeout=400)[1] for each in beside]
     assert [each.returncode for each in beside] == [0, 0, 0], told
     assert family(stopped) == []
 
@@ -65,7 +65,7 @@ def test_runs_that_start_together_share_the_platform_of_the_first(tmp_path: Path
     assert first.stderr is not None
     said = next((line for line in first.stderr if "stays up for another command" in line), "")
     slow.send_signal(signal.SIGCONT)
-    told = [each.communicate(timeout=240) for each in together]
+    told = [each.communicate(timeout=400) for each in together]
     assert [each.returncode for each in together] == [0, 0, 0], [err for _, err in told]
     assert said
     assert len({json.loads(out)["run"]["name"] for out, _ in told}) == 3

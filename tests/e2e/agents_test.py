@@ -22,7 +22,7 @@ def test_a_second_agent_with_the_name_of_a_node_stops_and_names_the_first(served
         command += ["--set", each]
     until(lambda: "ready" in tutti("nodes", "ls", "--data-dir", served).out, seconds=30, what="the first agent")
     shell = environment({"TUTTI_TOKEN": tokens_in(served).of(Role.OPERATOR)})  # of a person, and not for the agent
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=shell)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=shell)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("tutti: nodes/a is served by another agent, at 127.0.0.1, with the state folder "), last

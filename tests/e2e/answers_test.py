@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from tools.mistakes import ALONE, PAGE, SERVED, answers, page
 
 from tests.e2e.command import platform
 
 
-@pytest.mark.timeout(600)
 def test_each_mistake_is_answered_in_one_line_as_the_page_says(tmp_path: Path) -> None:
     served, folder = tmp_path / "served", tmp_path / "work"
     folder.mkdir()

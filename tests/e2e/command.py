@@ -23,6 +23,7 @@ import click
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "recipes" / "tiny.yaml"
+READY_SECONDS = 240
 TUTTI = str(Path(sys.executable).parent / "tutti")
 
 
@@ -75,7 +76,7 @@ def _as_process(arguments: Sequence[str], extra: Mapping[str, str] | None) -> It
                 signal.signal(number, handler)
 
 
-def tutti(*arguments: str | Path, seconds: float = 240.0, extra: Mapping[str, str] | None = None) -> Result:
+def tutti(*arguments: str | Path, seconds: float = 800.0, extra: Mapping[str, str] | None = None) -> Result:
     """Run a command to its end in this process, or in one of its own from a thread, where signals cannot be handled.
 
     `seconds` limit the latter alone; a command in this process has the limit of its test.
@@ -96,7 +97,7 @@ def tutti(*arguments: str | Path, seconds: float = 240.0, extra: Mapping[str, st
 
 
 def process(
-    *arguments: str | Path, seconds: float = 240.0, extra: Mapping[str, str] | None = None, before: Sequence[str] = ()
+    *arguments: str | Path, seconds: float = 800.0, extra: Mapping[str, str] | None = None, before: Sequence[str] = ()
 ) -> Result:
     """Run a command to its end as a process; `before` is a command that runs it."""
     command = [*before, TUTTI, *map(str, arguments)]
@@ -126,15 +127,15 @@ def platform(
     """A platform that is up and stopped at the end; who only looks needs no agent."""
     process = start("up", "--agents", str(agents), "--data-dir", data_dir, extra=extra)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + READY_SECONDS
         while not (data_dir / "endpoint").exists():
             assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline, "the platform was not up within 60 s"
+            assert time.monotonic() < deadline, f"the platform was not up within {READY_SECONDS} s"
             time.sleep(0.02)
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=400)
 
 
 def tiny(data_dir: Path, pages: Path, *overrides: str, output: Sequence[str] = ("-o", "json")) -> list[str | Path]:

@@ -147,7 +147,7 @@ def test_killed_in_the_middle_elsewhere_gives_the_same_states_and_asks_for_littl
             until(lambda least=least: sum(site.asked.values()) >= least, seconds=60, what=f"{least} questions")  # type: ignore[misc]
             children = json.loads((folder / "processes.json").read_text())["children"]
             os.kill(next(each["pid"] for each in children if each["name"] == "host"), signal.SIGKILL)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=400)
     assert process.returncode == 0, err
     summary = json.loads(out)
     assert summary["crawl"]["site_digest"] == first["crawl"]["site_digest"]
@@ -162,7 +162,7 @@ def test_interrupted_while_it_crawls_the_same_command_goes_on_where_the_site_lie
         process = start(*crawl(folder, address, slow))
         until(lambda: sum(before.asked.values()) >= 8, seconds=60, what="8 questions")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=90)
+        _, err = process.communicate(timeout=400)
     assert process.returncode == 130, err
     with serving(after) as address:
         result = tutti(*crawl(folder, address, slow))

@@ -16,7 +16,6 @@ from tests.smalldisk import full, mountable, said, started
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import ListRequest
 
-pytestmark = pytest.mark.timeout(300)
 SIZE = "256m"  # a model of languages alone is unpacked into 65 MiB of scratch
 STEPS = 100
 WAITS = "MiB left: what cannot be written waits; free some space"

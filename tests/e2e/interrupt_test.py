@@ -13,7 +13,6 @@ from tutti.chassis.config.datadir import DataDir
 from tutti.cli.runs import ENDS_WITH_COMMAND
 
 Begin = Callable[..., subprocess.Popen[str]]
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def begin() -> Iterator[Begin]:
 
 def interrupted(process: subprocess.Popen[str], data_dir: Path, code: int = 130) -> str:
     """It ended in words and left nobody behind; the words."""
-    _, err = process.communicate(timeout=90)
+    _, err = process.communicate(timeout=400)
     assert process.returncode == code, err
     assert "Traceback" not in err
     assert family(data_dir) == []
@@ -146,7 +145,7 @@ def test_a_run_of_a_platform_that_is_up_ends_with_it_in_words(pages: Path, tmp_p
     process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
     await_words(process, "step ")
     assert tutti("down", "--data-dir", tmp_path).code == 0
-    up.communicate(timeout=60)
+    up.communicate(timeout=400)
     assert up.returncode == 0
     said = interrupted(process, tmp_path).splitlines()[-1]
     assert said.startswith("tutti: stopped by `tutti down`; the same command resumes runs/")
@@ -160,7 +159,7 @@ def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, t
         process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
         await_words(process, "step ")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=400)
         (run,) = tutti("runs", "ls", "-o", "json", "--data-dir", tmp_path).json()
         assert process.returncode == 130
         assert err.splitlines()[-1].startswith(f"tutti: stopped watching; {run['name']} goes on: `tutti runs show ")
@@ -168,7 +167,7 @@ def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, t
         process = begin("runs", "follow", run["name"], "--data-dir", tmp_path, extra={ENDS_WITH_COMMAND: "1"})
         await_words(process, "step ")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=400)
         assert err.splitlines()[-1] == f"tutti: interrupted; the same command resumes {run['name']}"
     finally:
         down = tutti("down", "--data-dir", tmp_path)

@@ -21,7 +21,6 @@ from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Job, ReshapeJobReque
 from tutti.model.plan import Shape
 from tutti.model.shapes import to_wire
 
-pytestmark = pytest.mark.timeout(600)
 WAYS = 12 if SOAK else 1
 STEPS = ("train.steps=120", "train.checkpoint_every=10")
 
@@ -55,7 +54,7 @@ def training(data_dir: Path, pages: Path, ranks: int) -> Iterator[tuple[subproce
             yield process, client
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=400)
 
 
 def job(client: Client) -> Job:
@@ -83,7 +82,7 @@ def test_a_way_of_transitions_gives_the_states_of_an_undisturbed_run(
             client.scheduler.ReshapeJob(request)
             until(lambda: job(client).epoch >= epoch, seconds=90, what=f"epoch {epoch}")  # noqa: B023
             decided = job(client).decided_step
-        out, err = process.communicate(timeout=180)
+        out, err = process.communicate(timeout=400)
         assert process.returncode == 0, err
     bent = json.loads(out)
     assert checkpoints(bent) == straight

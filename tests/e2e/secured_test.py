@@ -81,7 +81,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     finally:
         for process in filter(None, (door, platform)):
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=400)
 
 
 def test_an_agent_registers_and_a_command_is_answered_through_the_front_door(secured: Secured) -> None:

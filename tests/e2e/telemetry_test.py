@@ -62,7 +62,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Iterator[
     finally:
         if process.poll() is None:
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=400)
         collector.close()
 
 

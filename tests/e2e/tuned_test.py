@@ -80,7 +80,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     manifests = folder / "data" / "blobs" / "committer" / "manifests"
     until(lambda: manifests.exists() and len(list(manifests.glob("*.json"))) >= 3, seconds=120, what="a checkpoint")
     assert kill_all(folder / "data", process.pid) > 1
-    process.communicate(timeout=60)
+    process.communicate(timeout=400)
     return stages(tutti(*command))
 
 

@@ -182,6 +182,6 @@ def killed(chain: Chain, undisturbed: Undisturbed, data_dir: Path) -> None:
         assert process.poll() is None, process.communicate()[1]
         moment.linger()
         assert kill_all(data_dir, process.pid) >= 2
-        process.communicate(timeout=30)
+        process.communicate(timeout=400)
     undisturbed.require(finished(undisturbed.arguments(data_dir)), data_dir)
     assert family(data_dir) == []

@@ -18,7 +18,6 @@ from tests.lacking import lacking
 from tests.scale import SOAK
 from tutti.chassis.config.memory import KILLED, ran_out
 
-pytestmark = pytest.mark.timeout(600)
 CGROUPS = Path("/sys/fs/cgroup")
 TOO_LITTLE, ENOUGH = 4 << 20, 4 << 30
 

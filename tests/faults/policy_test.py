@@ -98,7 +98,7 @@ def outcome(prepared: Prepared, data_dir: Path, moments: Sequence[Moment]) -> st
         process = start(*arguments)
         _await(moment, data_dir, process)
         assert kill_all(data_dir, process.pid) >= 2
-        process.communicate(timeout=30)
+        process.communicate(timeout=400)
     with platform(data_dir):
         process = start(*arguments)
         for moment in (each for each in moments if each.stage != ALL):

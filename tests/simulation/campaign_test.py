@@ -77,7 +77,7 @@ def tallies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.timeout(7200 if SOAK else 600)
+@pytest.mark.timeout(7200 if SOAK else 900)
 @parts(PARTS)
 def test_the_platform_comes_to_the_same_end_under_any_seed(
     part: int, stage: Stage, tallies: Path, record_property: Callable[[str, object], None]

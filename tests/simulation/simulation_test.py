@@ -59,7 +59,6 @@ def finished(simulation: Simulation) -> bool:
     return len(done) == len(STEPS)
 
 
-@pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_doubled_under_any_seed(capsys: pytest.CaptureFixture[str]) -> None:
     faults: Counter[Fault] = Counter()
     events: Counter[str] = Counter()

@@ -56,6 +56,8 @@ def console_consumer() -> list[str]:
 
 
 def said(*command: str | Path, words: str = "") -> str:
-    done = subprocess.run(list(map(str, command)), input=words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        list(map(str, command)), input=words, capture_output=True, text=True, timeout=400, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -131,7 +131,7 @@ def loader() -> Path:
 
 def loaded(loader: Path, *files: Path) -> "subprocess.CompletedProcess[str]":
     command: list[str | Path] = [loader, "--format", "json", ROOT / "docker-compose.yml", *files]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, cwd=ROOT)
 
 
 @pytest.mark.parametrize("layers", [(), *((name,) for name in LAYERS), tuple(LAYERS)], ids="+".join)
@@ -276,5 +276,5 @@ def test_each_alert_has_a_runbook_and_fires_when_its_condition_holds() -> None:
     fired = {test["alertname"] for case in cases for test in case["alert_rule_test"] if test["exp_alerts"]}
     assert fired == {rule["alert"] for rule in alerts()}
     command = [promtool(), "test", "rules", str(folder / "rules_test.yml")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -87,4 +87,4 @@ def embedded(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     carry_out.data_dir = data_dir  # type: ignore[attr-defined]
     yield carry_out
     platform.terminate()
-    platform.communicate(timeout=60)
+    platform.communicate(timeout=400)

@@ -113,7 +113,7 @@ def test_a_program_whose_heartbeats_end_is_killed_with_its_stacks(keeper: Path, 
         "    time.sleep(60)\n"
         "stuck()\n",
     )
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=400)
     assert process.returncode == 137
     assert "program: no heartbeat for 0.5 s; killed" in errors
     assert "in stuck" in errors

@@ -66,6 +66,6 @@ def remote_platform(data_dir: Path, urls: Mapping[str, str]) -> Iterator[Remote]
         yield Remote(data_dir, networks)
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=400)
         for network in networks.values():
             network.close()

@@ -30,7 +30,6 @@ from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.postgres.database import PostgresDatabase
 from tutti.chassis.runtime.gauges import waits_for_standby
 
-pytestmark = pytest.mark.timeout(300)
 TOPIC = Topic("written", Kind.FACT, 1)
 BROKERS = ("kafka", "kafka-2", "kafka-3")
 metadata = MetaData()

@@ -329,7 +329,7 @@ def test_the_console_consumer_of_kafka_reads_keys_and_headers(job: str, reader: 
     server, printed = f"{url.hostname}:{url.port}", ("--property", "print.key=true", "--property", "print.headers=true")
     command = [*console_consumer(), "--bootstrap-server", server, "--topic", "scheduler.jobs", "--from-beginning"]
     command += ["--consumer.config", str(settings), *printed, "--timeout-ms", "10000"]
-    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=400, check=False)
     read = [line.split(b"\t")[:2] for line in done.stdout.split(b"\n") if b"ce_type:" in line]
     assert job.encode() in {key for _, key in read}, done.stderr.decode()[-2000:]
     assert all(b"ce_type:tutti.scheduler.v1.Job" in headers for headers, _ in read)

@@ -405,7 +405,7 @@ class Stage:
             agent.stop()
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
     """Wait for a condition; the test fails when it does not come true."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -247,7 +247,7 @@ def running(path: Path, *overrides: str) -> Iterator[Demo]:
         host.stop()
 
 
-def eventually(condition: Callable[[], T | None], seconds: float = 60.0) -> T:
+def eventually(condition: Callable[[], T | None], seconds: float = 240.0) -> T:
     """What the condition returns once it is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
