@@ -1,7 +1,11 @@
 """The commands of pages, users and the audit trail."""
 
 import json
+import os
+import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner
 
+from tests.e2e.command import TUTTI, environment
 from tests.web.hosted import Hosted, Visitor, hosted
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.errors import PermissionDenied, Unauthenticated
@@ -19,6 +24,23 @@ from tutti.client import connect
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.contracts.common.v1 import ListRequest
+from tutti.web.tokens import digest
+
+BROWSER = """
+import json, os, stat, sys
+from urllib.parse import unquote, urlsplit
+target, address = sys.argv[1:]
+path = unquote(urlsplit(address).path)
+found = os.stat(path)
+heard = {
+    "arguments": sys.argv, "path": path, "mode": stat.S_IMODE(found.st_mode), "owner": found.st_uid,
+    "text": open(path).read(),
+}
+with open(target + ".new", "w") as file:
+    json.dump(heard, file)
+os.rename(target + ".new", target)
+"""
+"""A browser that records its arguments and the file that it is sent to."""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +74,28 @@ def test_open_prints_a_link_to_the_page_of_a_run(served: Hosted) -> None:
     assert url.endswith(f"?next=/{run}")
     assert "opened" in followed(served, url).get(f"/{run}").text
     assert tutti(served, "open", "--no-browser")["url"].endswith("?next=/runs")
+
+
+def test_a_browser_is_sent_to_a_link_that_is_in_no_argument(served: Hosted, tmp_path: Path) -> None:
+    program, heard = tmp_path / "browser.py", tmp_path / "heard.json"
+    program.write_text(BROWSER)
+    command = [TUTTI, "open", "--browser", "--data-dir", str(served.data_dir.path)]
+    browser = f"{sys.executable} {program} {heard} %s &"
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment({"HOME": str(tmp_path), "BROWSER": browser})
+    ) as opening:
+        eventually(heard.exists)
+        found = json.loads(heard.read_text())
+        arguments = [*found["arguments"], *Path(f"/proc/{opening.pid}/cmdline").read_text().split("\0")]
+        url = re.findall(r'<a href="([^"]+)"', found["text"])[0]
+        token = url.partition("/login/")[2].partition("?")[0]
+        assert [argument for argument in arguments if token in argument] == []
+        assert (found["mode"], found["owner"]) == (0o600, os.geteuid())
+        assert followed(served, url).get("/runs").status == 200
+        assert opening.communicate(timeout=60)[0].strip() == url
+    assert not Path(found["path"]).exists()
+    with served.client() as client:
+        assert client.access.IssueLink(IssueLinkRequest(link_digest=digest(token))).used
 
 
 def test_pages_keep_their_address_and_open_names_one_that_another_program_has_taken(tmp_path: Path) -> None:

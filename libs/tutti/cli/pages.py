@@ -2,13 +2,14 @@
 
 import os
 import sys
-import webbrowser
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import click
 
+from tutti.chassis.errors import Unavailable
+from tutti.cli import loginfiles
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import resolved
@@ -25,13 +26,22 @@ class LoginLink:
 
     url: str
     expires_at: str
+    request: IssueLinkRequest
+
+    def used(self, client: Client) -> bool:
+        """Return True once it has logged somebody in; False if the platform does not answer."""
+        try:
+            return client.access.IssueLink(self.request).used
+        except Unavailable:
+            return False
 
 
 def new_link(client: Client, base: str, path: str, user: str = "") -> LoginLink:
     """Issue a link to `path` for a user, by default the one who asks; `base` is the URL of the pages."""
     token = new_token()
-    link = client.access.IssueLink(IssueLinkRequest(link_digest=digest(token), user=user))
-    return LoginLink(f"{base}/login/{token}?next={quote(path)}", link.expires_at.ToJsonString())
+    request = IssueLinkRequest(link_digest=digest(token), user=user)
+    link = client.access.IssueLink(request)
+    return LoginLink(f"{base}/login/{token}?next={quote(path)}", link.expires_at.ToJsonString(), request)
 
 
 def pages_of(client: Client, service: str) -> str:
@@ -59,18 +69,28 @@ def say_moved(client: Client) -> None:
 def open_(run: str, browser: bool | None, output: str, **where: Any) -> None:
     """Print a link to the page of RUN (default: of all runs), and open it if there is a browser.
 
-    The link logs you in once and expires after ten minutes. The platform must run.
+    The link logs you in once and expires after ten minutes. The platform must run. The browser gets the link from a
+    file that only you can read; the command removes the file and ends when you are logged in, or after 30 seconds.
     """
     with connected(**where) as client:
         path = f"/{resolved(client, 'runs', run)}" if run else "/runs"
-        url = new_link(client, pages_of(client, "pipeline"), path).url
+        link = new_link(client, pages_of(client, "pipeline"), path)
         say_moved(client)
-    if output == JSON:
-        print_json({"url": url})
+        if output == JSON:
+            print_json({"url": link.url})
+            return
+        click.echo(link.url)
+        if has_screen() if browser is None else browser:
+            _browse(client, link)
+
+
+def _browse(client: Client, link: LoginLink) -> None:
+    try:
+        started = loginfiles.browse(link.url, lambda: link.used(client))
+    except OSError as error:
+        say(f"no file for a browser can be written ({error}): copy the link into one")
         return
-    click.echo(url)
-    wanted = has_screen() if browser is None else browser
-    if wanted and not webbrowser.open(url):
+    if not started:
         say("no browser could be started: copy the link into one")
 
 

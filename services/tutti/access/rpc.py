@@ -164,7 +164,7 @@ class AccessApi(TokenCalls):
             return link
 
         link = self._units.run(create)
-        response = IssueLinkResponse(user=link.user)
+        response = IssueLinkResponse(user=link.user, used=bool(link.used_by))
         response.expires_at.FromDatetime(link.expires_at)
         return response
 

@@ -368,8 +368,11 @@ class IssueLinkResponse(_message.Message):
 
     USER_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     """user whom the link logs in."""
+    used: _builtins.bool
+    """used is true once a session was opened with the link."""
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """expires_at is when the link stops working."""
@@ -379,10 +382,11 @@ class IssueLinkResponse(_message.Message):
         *,
         user: _builtins.str = ...,
         expires_at: _timestamp_pb2.Timestamp | None = ...,
+        used: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "used", b"used", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
