@@ -1,4 +1,4 @@
-"""Facts and rules about the code: packages, allowed imports, lengths of files, first words of docstrings.
+"""Facts and rules about the code: packages, imports, starts of processes, lengths of files, first words of docstrings.
 
 Promises: import-linter's contracts are derived from the folders and the entry points, so that a new service is held to
 the rules without anybody editing a list. `house.py imports` writes them to build/ and runs import-linter on them.
@@ -33,6 +33,21 @@ INSIDE = {
     "chassis": ["simulation", "runtime", "work", "delivery : rpc", "service", "store", "events", "config", "identity"],
     "ingest": ["crawl", "reading", "quality", "encoding"],
 }
+STARTS = re.compile(
+    r"subprocess\.(Popen|run|call|check_call|check_output|getoutput|getstatusoutput)"
+    r"|os\.(system|popen|exec\w+|spawn\w+|posix_spawnp?)|pty\.spawn|runpy\.\w+|webbrowser\.\w+"
+    r"|asyncio\.create_subprocess_\w+|concurrent\.futures\.ProcessPoolExecutor"
+    r"|multiprocessing\.(?!connection\b)[\w.]+"
+)
+"""Calls that start another process."""
+STARTERS = {
+    "libs/tutti/chassis/runtime/interpreter.py": "processes of Python",
+    "libs/tutti/native/native.py": "the C compiler",
+    "libs/tutti/native/wheelkernels.py": "the C compiler, while a wheel is built",
+    "libs/tutti/cli/loginfiles.py": "a browser",
+}
+"""The modules that may start a process, and which. Tools, benchmarks, tests and `deploy` are not checked."""
+INTERPRETER = "sys.executable"
 
 
 def services() -> list[str]:
@@ -124,6 +139,41 @@ def questions(source: str) -> Iterator[tuple[int, str]]:
                     yield child.lineno, text.partition("\n")[0]
 
 
+def starts(source: str) -> Iterator[tuple[int, str]]:
+    """The line and the name of each call in a source that starts a process, and of each use of `sys.executable`."""
+    tree = ast.parse(source)
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {each.asname or each.name.split(".")[0]: each.name if each.asname else "" for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+    for node in ast.walk(tree):
+        expression = node.func if isinstance(node, ast.Call) else node
+        if isinstance(expression, ast.Attribute | ast.Name):
+            first, dot, rest = ast.unparse(expression).partition(".")
+            full = f"{names.get(first) or first}{dot}{rest}"
+            started = isinstance(node, ast.Call) and first in names and STARTS.fullmatch(full)
+            if started or (full == INTERPRETER and not isinstance(node, ast.Call)):
+                yield expression.lineno, full
+
+
+def check_children() -> int:
+    """1 if a source starts a process without the module that isolates it, else 0; prints where."""
+    found = [
+        (path.relative_to(ROOT).as_posix(), line, name)
+        for path in sources()
+        for line, name in sorted(starts(path.read_text()))
+    ]
+    forbidden = [each for each in found if each[0] not in STARTERS]
+    for path, line, name in forbidden:
+        print(f"{path}:{line}: {name}: use tutti.chassis.runtime.interpreter, or name the module in STARTERS")
+    unused = STARTERS.keys() - {path for path, _, _ in found}
+    for path in sorted(unused):
+        print(f"tools/house.py: STARTERS names {path}, which starts no process: remove it")
+    return bool(forbidden or unused)
+
+
 def check_docstrings() -> int:
     """1 if a docstring of the sources begins with a question word, else 0; prints where."""
     found = [(path, line, text) for path in sources() for line, text in sorted(questions(path.read_text()))]
@@ -145,10 +195,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "what",
-        choices=["imports", "docstrings", "sizes"],
-        help="imports: check the import rules; docstrings: check their first words; sizes: check the lengths of files",
+        choices=["imports", "children", "docstrings", "sizes"],
+        help="imports: check the import rules; children: check which modules start processes; docstrings: check their "
+        "first words; sizes: check the lengths of files",
     )
-    checks = {"imports": check_imports, "docstrings": check_docstrings}
+    checks = {"imports": check_imports, "children": check_children, "docstrings": check_docstrings}
     if (what := parser.parse_args().what) in checks:
         sys.exit(checks[what]())
     found = lengths()

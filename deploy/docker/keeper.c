@@ -1,4 +1,4 @@
-/* The entry point of a container: `keeper MODULE [ARGUMENT ...]` runs `python -m MODULE [ARGUMENT ...]`.
+/* The entry point of a container: `keeper MODULE [ARGUMENT ...]` runs `python -P -m MODULE [ARGUMENT ...]`.
  *
  * Promises: SIGTERM and SIGINT reach the program even while it starts (the kernel drops signals for which PID 1 has no
  * handler, unless they are blocked); orphaned processes are reaped; a program that stops sending heartbeats writes its
@@ -150,12 +150,13 @@ int main(int count, char **arguments)
         fputs("tutti: expected MODULE [ARGUMENT ...], such as tutti.scheduler, or --check PART\n", stderr);
         return MISUSE;
     }
-    char **words = calloc((size_t)count + 2, sizeof *words);
+    char **words = calloc((size_t)count + 3, sizeof *words);
     if (words == NULL)
         return FAILED;
     words[0] = "python";
-    words[1] = "-m";
-    memcpy(words + 2, arguments + 1, (size_t)(count - 1) * sizeof *words);
+    words[1] = "-P"; /* the data directory is the working directory, and no place to import from */
+    words[2] = "-m";
+    memcpy(words + 3, arguments + 1, (size_t)(count - 1) * sizeof *words);
 
     sigset_t signals, before;
     sigemptyset(&signals);

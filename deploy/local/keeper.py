@@ -25,7 +25,7 @@ from tutti.backbone.s3.users import agent
 from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, MISUSE, say
 from tutti.chassis.config.settings import SettingsError, installed_services, load
-from tutti.chassis.runtime import logs
+from tutti.chassis.runtime import interpreter, logs
 from tutti.chassis.runtime.supervisor import ChildSpec, Supervisor
 
 LOOK_SECONDS, AGAIN_SECONDS = 0.2, 1.0
@@ -85,7 +85,7 @@ def children(
     specs = [
         ChildSpec(
             part_of(service, copy) or service,
-            (sys.executable, "-m", f"tutti.{service}", "--data-dir", str(data_dir.path), "--copy", str(copy)),
+            tuple(interpreter.module(f"tutti.{service}", "--data-dir", str(data_dir.path), "--copy", str(copy))),
             environment={
                 **connections,
                 "TUTTI_BLOBS__URL": blobs_of[service],
@@ -97,7 +97,7 @@ def children(
         for service, copy in replicas(copies, copied)
     ]
     for node in nodes:
-        command = (sys.executable, "-m", "tutti.trainer", "--data-dir", str(data_dir.path), "--node", node)
+        command = tuple(interpreter.module("tutti.trainer", "--data-dir", str(data_dir.path), "--node", node))
         given = {"TUTTI_BLOBS__URL": blobs_of[agent(node)], "TUTTI_RPC__TOKENS": str(tokens_of[node])}
         specs.append(ChildSpec(agent(node), command, after="endpoints/scheduler", environment=given))
     return specs

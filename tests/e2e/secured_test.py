@@ -141,7 +141,7 @@ def joined(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     assert code == 0, said
     invitation = json.loads(said)["token"]
     code, said = join(secured, folder, invitation)
-    assert (code, f"python -m tutti.trainer --data-dir {folder} --node gpu-7" in said) == (0, True), said
+    assert (code, f"python -P -m tutti.trainer --data-dir {folder} --node gpu-7" in said) == (0, True), said
     credential = tokens_at(folder / "agent.tokens", [Role.AGENT]).of(Role.AGENT)
     channel = RpcChannel(lambda: secured.door, token=credential, tls=tls_of(load(folder / "tutti.toml").values.tls))
     yield Joined(folder, invitation, channel)

@@ -1,6 +1,8 @@
 """Twenty pages become committed checkpoints: once, again, elsewhere, changed, damaged."""
 
+import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -33,8 +35,26 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def first(data_dir: Path, pages: Path) -> dict:  # type: ignore[type-arg]
-    result = tutti(*tiny(data_dir, pages), extra=SECRET)
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory whose modules replace those of the standard library, and record who imported them."""
+    folder = tmp_path_factory.mktemp("hostile")
+    marks = folder / "marks"
+    record = f"import os, sys\nopen({str(marks)!r} + '/' + str(os.getpid()), 'w').write(' '.join(sys.orig_argv))\n"
+    for place in (marks, folder / "below"):
+        place.mkdir()
+    for name in ("queue", "random", "secrets", "uuid"):
+        for place in (folder, folder / "below"):
+            (place / f"{name}.py").write_text(record)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(data_dir: Path, pages: Path, hostile: Path) -> dict:  # type: ignore[type-arg]
+    path = f".:below::{os.environ.get('PYTHONPATH', '')}"
+    with contextlib.chdir(hostile):  # supervisor, host, agent, its children and pool workers start there
+        result = tutti(*tiny(data_dir, pages), extra={**SECRET, "PYTHONPATH": path})
+    marks = [path.read_text() for path in (hostile / "marks").iterdir()]
+    assert marks == [], result.err
     assert result.code == 0, result.err
     return result.json()  # type: ignore[no-any-return]
 

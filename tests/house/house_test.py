@@ -36,6 +36,48 @@ def test_a_docstring_that_begins_with_a_question_word_is_found() -> None:
     assert list(house.questions(source)) == [(4, "How many rows there are.")]
 
 
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("import sys\nprint([sys.executable, '-m', 'tutti.trainer'])\n", "sys.executable"),
+        ("from sys import executable as python\nprint(python)\n", "sys.executable"),
+        ("import subprocess as other\nother.Popen(['cc'])\n", "subprocess.Popen"),
+        ("from subprocess import run\nrun(['cc'])\n", "subprocess.run"),
+        ("import os\nos.execvp('python', ['python'])\n", "os.execvp"),
+        ("import multiprocessing\nmultiprocessing.get_context('spawn')\n", "multiprocessing.get_context"),
+        ("import multiprocessing.pool\nmultiprocessing.pool.Pool()\n", "multiprocessing.pool.Pool"),
+        (
+            "from concurrent.futures import ProcessPoolExecutor\nProcessPoolExecutor()\n",
+            "concurrent.futures.ProcessPoolExecutor",
+        ),
+        ("import webbrowser\nwebbrowser.open('http://localhost')\n", "webbrowser.open"),
+    ],
+)
+def test_another_way_to_start_a_process_is_found(source: str, name: str) -> None:
+    assert list(house.starts(source)) == [(2, name)]
+
+
+def test_annotations_and_connections_start_no_process() -> None:
+    source = (
+        "import subprocess\nfrom multiprocessing.connection import Connection\nfrom re import run\n"
+        "child: subprocess.Popen[bytes] | None = None\nConnection(3)\nrun('x')\n"
+    )
+    assert list(house.starts(source)) == []
+
+
+def test_processes_start_through_the_module_that_isolates_them() -> None:
+    assert house.check_children() == 0
+
+
+def test_no_page_tells_a_user_to_import_from_the_working_directory() -> None:
+    typed = re.compile(r"python3? -m tutti\b")
+    folders = ("docs", "libs", "services", "deploy", "protos", "examples", "recipes")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*")] + list(ROOT.glob("*.md"))
+    texts = [path for path in paths if path.suffix in {".md", ".py", ".c", ".yaml", ".yml", ".html", ".proto"}]
+    found = [path for path in texts if path.name != "CHANGELOG.md" and typed.search(path.read_text())]
+    assert found == []
+
+
 def test_files_are_short() -> None:
     found = house.lengths()
     assert statistics.median(found) <= house.MEDIAN_LINES

@@ -51,6 +51,16 @@ def test_the_exit_code_is_the_programs(keeper: Path, tmp_path: Path, end: str, c
     assert start(keeper, tmp_path, f"import os, sys\n{end}\n").wait(30) == code
 
 
+def test_a_program_imports_nothing_from_the_working_directory(keeper: Path, tmp_path: Path) -> None:
+    here, programs = tmp_path / "here", tmp_path / "programs"
+    here.mkdir()
+    programs.mkdir()
+    (here / "queue.py").write_text("raise SystemExit(9)\n")
+    (programs / "program.py").write_text("import queue\n")
+    environment = {**os.environ, **FOUND, "PYTHONPATH": str(programs)}
+    assert subprocess.run([keeper, "program"], cwd=here, env=environment, timeout=60, check=False).returncode == 0
+
+
 def test_a_signal_reaches_the_program_which_ends_in_its_own_way(keeper: Path, tmp_path: Path) -> None:
     process = start(
         keeper,

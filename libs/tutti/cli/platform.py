@@ -14,6 +14,7 @@ import click
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
+from tutti.chassis.runtime import interpreter
 from tutti.chassis.runtime.healthfile import awaits_upgrade
 from tutti.chassis.runtime.leash import Leash
 from tutti.chassis.runtime.processes import gone
@@ -73,7 +74,7 @@ class Platform:
 
 def supervise(data_dir: Path, *arguments: str) -> list[str]:
     """The command that runs the platform in the foreground."""
-    return [sys.executable, "-m", "tutti.chassis.runtime.supervisor", "--data-dir", str(data_dir), *arguments]
+    return interpreter.module("tutti.chassis.runtime.supervisor", "--data-dir", str(data_dir), *arguments)
 
 
 @click.command()
@@ -263,13 +264,13 @@ def started(
 def _launched(command: list[str], *, leashed: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A supervisor, as a session of its own; `leashed` to this process, it ends with it."""
     leash = Leash()
-    process = subprocess.Popen(
+    process = interpreter.start(
         command,
+        leash.environment() if leashed else None,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,  # whoever reads what this command prints would wait for the platform too
         stderr=subprocess.PIPE,
         start_new_session=True,
-        env=leash.environment() if leashed else None,
         pass_fds=[leash.descriptor] if leashed else [],
     )
     leash.given()

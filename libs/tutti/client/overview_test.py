@@ -47,7 +47,7 @@ def test_dead_letters_are_left_out_for_who_counts_them() -> None:
 
 def test_jobs_that_wait_without_an_agent_are_a_problem_with_its_remedy() -> None:
     waits = Overview([], Work(jobs=[Job(name="jobs/j", state=JOB_STATE_QUEUED)]))
-    assert "`python -m tutti.trainer` one on another machine" in next(waits.problems())
+    assert "`python -P -m tutti.trainer` one on another machine" in next(waits.problems())
     assert list(replace(waits, work=Work()).problems()) == []
 
 

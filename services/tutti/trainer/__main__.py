@@ -1,4 +1,4 @@
-"""The agent as a process: `python -m tutti.trainer --data-dir D --node a`.
+"""The agent as a process: `python -P -m tutti.trainer --data-dir D --node a`.
 
 SIGTERM and SIGINT end the ranks at a step boundary and release them; a second signal ends everything at once.
 """

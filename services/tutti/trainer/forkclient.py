@@ -9,13 +9,13 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from tutti.chassis.runtime import interpreter
 from tutti.chassis.runtime.patience import Patience
 from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
@@ -93,11 +93,11 @@ class ForkClient:
     def _start(self) -> None:
         own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self.server = subprocess.Popen(
-                [sys.executable, "-m", "tutti.trainer.forkserver", str(theirs.fileno())],
+            self.server = interpreter.start(
+                interpreter.module("tutti.trainer.forkserver", str(theirs.fileno())),
+                {**os.environ, **PURE_THREADS},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **PURE_THREADS},
             )
         finally:
             theirs.close()

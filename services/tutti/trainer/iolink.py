@@ -7,10 +7,10 @@ import logging
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 
 from tutti.backbone.clock import Clock
+from tutti.chassis.runtime import interpreter
 from tutti.chassis.runtime.patience import Patience
 from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.contracts.trainer.v1 import IoMessage, StageRequest
@@ -62,8 +62,8 @@ class ProcessIoLink:
     def _start(self) -> None:
         own, theirs = socket.socketpair()
         try:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "tutti.trainer.iochild", str(theirs.fileno())],
+            self._child = interpreter.start(
+                interpreter.module("tutti.trainer.iochild", str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.PIPE,
             )

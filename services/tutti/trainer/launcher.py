@@ -6,9 +6,9 @@ A rank is a socket first; its process is known as soon as the server told.
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 
+from tutti.chassis.runtime import interpreter
 from tutti.chassis.runtime.processes import ProcessId, gone, process_id
 from tutti.contracts.trainer.v1 import RankMessage
 from tutti.model.device import is_gpu
@@ -82,8 +82,8 @@ class ProcessLauncher:
         rank = StartedRank(own)
         try:
             if is_gpu(device):
-                child = subprocess.Popen(
-                    [sys.executable, "-m", "tutti.trainer.rank", str(theirs.fileno())],
+                child = interpreter.start(
+                    interpreter.module("tutti.trainer.rank", str(theirs.fileno())),
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                 )

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tutti.trainer", description="The agent of a node.")
+    parser = argparse.ArgumentParser(prog="python -P -m tutti.trainer", description="The agent of a node.")
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")

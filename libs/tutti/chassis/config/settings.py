@@ -195,7 +195,7 @@ class TelemetrySettings(Section):
 class SupervisorSettings(Section):
     agents: int = Field(default=1, ge=0, description="number of agents to run beside the host")
     agent_command: list[str] = Field(
-        default=["{python}", "-m", "tutti.trainer", "--data-dir", "{data_dir}", "--node", "{node}"],
+        default=["{python}", "-P", "-m", "tutti.trainer", "--data-dir", "{data_dir}", "--node", "{node}"],
         description="command that starts an agent, with {python}, {data_dir} and {node} filled in; it "
         "must hold its leash",
     )

@@ -1,7 +1,7 @@
 """Remedies for agents that are missing, in the words of the doctor, of `tutti status` and of the page `/status`."""
 
 START_AGENT = (
-    "start an agent: `tutti up` starts one with the platform, `python -m tutti.trainer` one on another machine"
+    "start an agent: `tutti up` starts one with the platform, `python -P -m tutti.trainer` one on another machine"
 )
 
 

@@ -1,4 +1,4 @@
-"""The front door: one gRPC address for every service, wherever each runs. `python -m tutti.chassis.runtime.door`.
+"""The front door: one gRPC address for every service, wherever each runs. `python -P -m tutti.chassis.runtime.door`.
 
 Promises: a call goes unchanged, with its token and deadline, to the service that owns its method; the door has no
 secret but the one with which it signs the addresses of callers; it holds no message that is much larger than a service
@@ -330,7 +330,7 @@ def _served() -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tutti.chassis.runtime.door", description="One gRPC address for all."
+        prog="python -P -m tutti.chassis.runtime.door", description="One gRPC address for all."
     )
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")

@@ -1,4 +1,4 @@
-"""The program of a host: `python -m tutti.<service>`, or `python -m tutti.chassis.runtime.main` for several services.
+"""The program of a host: `python -P -m tutti.<service>`; `tutti.chassis.runtime.main` runs several services.
 
 Promises: SIGTERM, SIGINT and the end of its supervisor drain it; what keeps it from starting is one line on stderr and
 an exit code.
@@ -45,7 +45,7 @@ def main(service: str | None = None) -> NoReturn:
 
 
 def parser(service: str | None) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog=f"python -m tutti.{service or 'chassis.main'}", description=__doc__)
+    made = argparse.ArgumentParser(prog=f"python -P -m tutti.{service or 'chassis.main'}", description=__doc__)
     made.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     made.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")

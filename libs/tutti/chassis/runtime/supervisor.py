@@ -27,7 +27,7 @@ from tutti.chassis.config import memory
 from tutti.chassis.config.datadir import DEFAULT, PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
 from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.config.settings import SettingsError, SupervisorSettings, load
-from tutti.chassis.runtime import logs
+from tutti.chassis.runtime import interpreter, logs
 from tutti.chassis.runtime.leash import EXAMINE, Leash, hold
 from tutti.chassis.runtime.logfiles import LOG_BYTES, rotate
 from tutti.chassis.runtime.patience import Patience
@@ -201,12 +201,12 @@ class Supervisor:
         child.leash = leash = Leash()
         with open(self._log_of(child), "ab") as output:
             child.log_start = output.seek(0, os.SEEK_END)
-            process = subprocess.Popen(
+            process = interpreter.start(
                 child.spec.command,
+                {**leash.environment(), **child.spec.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**leash.environment(), **child.spec.environment},
                 pass_fds=[leash.descriptor],
                 start_new_session=True,
             )
@@ -320,17 +320,17 @@ class Supervisor:
 
 def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: Sequence[str]) -> list[ChildSpec]:
     """A host with all services, and agents `a`, `b`, … that start once it is ready."""
-    host = (sys.executable, "-m", "tutti.chassis.runtime.main", "--data-dir", str(data_dir.path), *arguments)
-    specs = [ChildSpec(HOST, host)]
+    host = interpreter.module("tutti.chassis.runtime.main", "--data-dir", str(data_dir.path), *arguments)
+    specs = [ChildSpec(HOST, tuple(host))]
     for index in range(agents):
         node = chr(ord("a") + index) if index < 26 else f"n{index}"
-        filled = [part.format(python=sys.executable, data_dir=data_dir.path, node=node) for part in command]
-        specs.append(ChildSpec(f"agent-{node}", tuple(filled), after="endpoint"))
+        agent = interpreter.filled(command, data_dir=data_dir.path, node=node)
+        specs.append(ChildSpec(f"agent-{node}", tuple(agent), after="endpoint"))
     return specs
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tutti.chassis.runtime.supervisor", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -P -m tutti.chassis.runtime.supervisor", description=__doc__)
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")

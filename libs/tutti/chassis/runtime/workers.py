@@ -12,7 +12,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
@@ -22,6 +21,7 @@ from typing import cast
 from tutti.chassis.config import memory
 from tutti.chassis.config.settings import ENVIRONMENT_PREFIX
 from tutti.chassis.progress import Progress
+from tutti.chassis.runtime import interpreter
 from tutti.chassis.runtime.patience import Patience
 from tutti.chassis.runtime.processes import process_id
 from tutti.chassis.runtime.worker import ABANDON
@@ -52,12 +52,12 @@ class Worker:
         with theirs:
             # close_fds leaves the worker nothing but its end of the pair; its own session keeps signals of a terminal
             # away, so that the host decides when it ends.
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tutti.chassis.runtime.worker", str(theirs.fileno()), str(idle_seconds), name],
+            self._process = interpreter.start(
+                interpreter.module("tutti.chassis.runtime.worker", str(theirs.fileno()), str(idle_seconds), name),
+                harmless(os.environ) | ({"TMPDIR": str(scratch)} if scratch else {}),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
-                env=harmless(os.environ) | ({"TMPDIR": str(scratch)} if scratch else {}),
             )
         self._id = process_id(self._process.pid)
         self._connection: Connection = Connection(ours.detach())

@@ -98,7 +98,7 @@ def join(
     if tls_ca:
         folder.write(AUTHORITIES, tls_ca.read_bytes())
     folder.write_private("tutti.toml", _settings(folder, address, reached_at, joined, tls=tls_ca is not None))
-    started = f"python -m tutti.trainer --data-dir {shlex.quote(str(data_dir))} --node {name}"
+    started = f"python -P -m tutti.trainer --data-dir {shlex.quote(str(data_dir))} --node {name}"
     if output == JSON:
         print_json({"node": joined.node, "expires_at": joined.expires_at.ToJsonString(), "start": started})
         return
