@@ -1,7 +1,8 @@
 """Secrets and settings of each pod as manifests: `python deploy/kubernetes/credentials.py FOLDER | kubectl apply -f -`.
 
 Promises: secrets are random, made once and kept in FOLDER (mode 0700), which you keep; run again, nothing changes but
-what is missing. Options name stores outside of the cluster.
+what is missing. Options name stores outside of the cluster; those with passwords name files, because every user of the
+machine can read the arguments of a process.
 """
 
 import argparse
@@ -93,19 +94,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="where the secrets are kept")
     parser.add_argument("--log", metavar="HOST:PORT", help="a Kafka outside, with the users of FOLDER/topics")
     parser.add_argument(
-        "--database", metavar="URL", help="a Postgres outside: postgresql://ADMIN:PASSWORD@HOST:PORT/DB"
+        "--database", metavar="FILE", help="of a Postgres outside: a file with postgresql://ADMIN:PASSWORD@HOST:PORT/DB"
     )
-    parser.add_argument("--blobs", metavar="URL", help="an S3 outside: s3://KEY:SECRET@HOST/BUCKET")
+    parser.add_argument("--blobs", metavar="FILE", help="of an S3 outside: a file with s3://KEY:SECRET@HOST/BUCKET")
     parser.add_argument("--agents", type=int, default=AGENTS, help="how many agents there can be; %(default)s")
     given = parser.parse_args(arguments)
     if given.agents < 1:
         parser.error(f"--agents {given.agents}: expected at least 1")
-    for name, value, scheme in (("--database", given.database, "postgresql"), ("--blobs", given.blobs, "s3")):
-        if value and (urlsplit(value).scheme != scheme or "@" not in value):
-            parser.error(f"{name} {value}: expected {scheme}://USER:PASSWORD@HOST/NAME")
+    urls: dict[str, str | None] = {"database": None, "blobs": None}
+    for name, scheme in (("database", "postgresql"), ("blobs", "s3")):
+        if path := getattr(given, name):
+            try:
+                url = "" if "://" in path else Path(path).read_text().strip()
+            except OSError as error:
+                parser.error(f"--{name}: {error}")
+            if urlsplit(url).scheme != scheme or "@" not in url:
+                parser.error(f"--{name}: expected a file (mode 0600) with {scheme}://USER:PASSWORD@HOST/NAME")
+            urls[name] = url
     if given.log and not urlsplit(f"//{given.log}").port:
         parser.error(f"--log {given.log}: expected HOST:PORT")
-    every = secrets(given.folder, log=given.log, database=given.database, blobs=given.blobs, agents=given.agents)
+    every = secrets(given.folder, log=given.log, agents=given.agents, **urls)
     sys.stdout.write(yaml.safe_dump_all(every, sort_keys=False))
     return 0
 

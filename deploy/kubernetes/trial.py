@@ -75,7 +75,12 @@ def trial(given: argparse.Namespace) -> None:
 def apply(found: Cluster, overlay: str, secrets: Path, stores: dict[str, str]) -> None:
     """Apply an overlay as the documentation says; again, nothing changes. Raises TrialError."""
     folder = ROOT / "deploy" / "kubernetes"
-    options = [word for option in stores.items() for word in option]
+    options: list[str | Path] = []
+    for option, value in stores.items():
+        path = secrets.parent / f"store{option}"
+        path.write_text(value)
+        path.chmod(0o600)
+        options += [option, path if "://" in value else value]
     found.kubectl("apply", "-f", "../base/namespace.yaml", folder=folder / overlay)
     credentials = command([sys.executable, folder / "credentials.py", secrets, *options], seconds=180)
     found.kubectl("apply", "-f", "-", text=credentials)

@@ -269,6 +269,26 @@ def test_an_agent_is_given_the_token_and_the_key_of_its_node_alone(tmp_path: Pat
     assert (refused.returncode, "run credentials.py --agents 4" in refused.stderr) == (1, True)
 
 
+def test_urls_with_passwords_are_read_from_files(tmp_path: Path) -> None:
+    url, path = "postgresql://root:correct-horse@db.test:5433/lm", tmp_path / "database"
+    path.write_text(url + "\n")
+    script = [
+        sys.executable,
+        str(ROOT / "deploy" / "kubernetes" / "credentials.py"),
+        str(tmp_path / "kept"),
+        "--database",
+    ]
+    made, refused = (
+        subprocess.run([*script, each], capture_output=True, text=True, timeout=60, check=False)
+        for each in (str(path), url)
+    )
+    (roles,) = [
+        each["stringData"] for each in yaml.safe_load_all(made.stdout) if each["metadata"]["name"] == "tutti-roles"
+    ]
+    assert roles["url"] == url
+    assert (refused.returncode, refused.stdout, "correct-horse" in refused.stderr) == (2, "", False)
+
+
 def test_secrets_are_made_once_for_their_owner_and_name_the_stores(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     first = credentials(folder)

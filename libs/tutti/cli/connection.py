@@ -80,6 +80,18 @@ def trusted(data_dir: Path | None) -> "Tls | None":
         raise Failure(str(error), MISUSE) from error
 
 
+def _remember_proxy(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Keep the value of --proxy; Failure if it is a secret that every user of this machine can read."""
+    source = context.get_parameter_source(parameter.name or "")
+    if value and "@" in value and source is click.core.ParameterSource.COMMANDLINE:
+        raise Failure(
+            "the URL of --proxy has a password, and every user of this machine can read the arguments of a process: "
+            "set TUTTI_PROXY instead",
+            MISUSE,
+        )
+    _remember(PROXY)(context, parameter, value)
+
+
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--data-dir, --address, --proxy, --tls-ca."""
     command = click.option(
@@ -88,7 +100,7 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="PEM file of the authority that certified the platform, if it speaks TLS.",
     )(command)  # fmt: skip
     command = click.option(
-        "--proxy", default=None, metavar="URL", envvar="TUTTI_PROXY", expose_value=False, callback=_remember(PROXY),
+        "--proxy", default=None, metavar="URL", envvar="TUTTI_PROXY", expose_value=False, callback=_remember_proxy,
         help="HTTP proxy that connects to --address; http_proxy and similar variables have no effect.",
     )(command)  # fmt: skip
     command = click.option(

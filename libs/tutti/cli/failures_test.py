@@ -35,6 +35,14 @@ def ended(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[int
     return caught.value.code, capsys.readouterr().err
 
 
+def test_a_proxy_with_a_password_is_no_argument(tmp_path: Path) -> None:
+    url, where = "http://somebody:correct-horse@127.0.0.1:9", ("--address", "127.0.0.1:9", "--data-dir", str(tmp_path))
+    refused = tutti("runs", "ls", *where, "--proxy", url)
+    assert (refused.returncode, "TUTTI_PROXY" in refused.stderr, "correct-horse" in refused.stderr) == (2, True, False)
+    variables = {"TUTTI_PROXY": url, "TUTTI_TOKEN": "unknown"}
+    assert tutti("runs", "ls", *where, **variables).returncode == 3
+
+
 def test_a_platform_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
     done = tutti("runs", "ls", "--data-dir", str(tmp_path))
     assert done.returncode == 3

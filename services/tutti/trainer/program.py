@@ -18,6 +18,7 @@ from pydantic import Field
 
 from tutti.backbone import SystemClock, SystemRandomness, uuid7
 from tutti.backbone.files import RealFiles, make_folders
+from tutti.chassis.config.arguments import add_overrides
 from tutti.chassis.config.datadir import DEFAULT, DataDir, tokens_at
 from tutti.chassis.config.exits import FAILED, say
 from tutti.chassis.config.settings import Loaded, Section, SettingsError, load
@@ -91,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -P -m tutti.trainer", description="The agent of a node.")
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    add_overrides(parser)
     parser.add_argument("--node", default="a", help="name of the node, one agent each")
     parser.add_argument(
         "--slots",

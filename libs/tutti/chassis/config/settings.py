@@ -349,10 +349,19 @@ def _read(config: Path) -> Tree:
 def _check_mode(config: Path, tree: Tree) -> None:
     """Raise SettingsError where others may read the file and it holds a secret; its group may, as with Kubernetes."""
     mode = stat.S_IMODE(config.stat().st_mode)
-    values = (key for key, value in _leaves(tree, "") if _shown(key, value) != str(value))
-    secret = next((key for key in values if key != "rpc.tokens"), "")  # which names a file
-    if mode & 0o007 and secret:
+    if mode & 0o007 and (secret := _secret_in(tree)):
         raise SettingsError(f"{config} can be read by others (mode {mode:04o}) and {secret} is secret: chmod 600 it")
+
+
+def secret_in(override: str) -> str:
+    """Return the key of a secret in `key=value`, "" if there is none."""
+    key, _, value = override.partition("=")
+    return _secret_in(_nested(key.strip(), _parsed(value.strip())))
+
+
+def _secret_in(tree: Tree) -> str:
+    hidden = (key for key, value in _leaves(tree, "") if _shown(key, value) != str(value))
+    return next((key for key in hidden if key != "rpc.tokens"), "")  # which names a file
 
 
 def _parsed(text: str) -> Any:

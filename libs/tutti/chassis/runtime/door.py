@@ -26,6 +26,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 from grpc_status import rpc_status
 
+from tutti.chassis.config.arguments import add_overrides
 from tutti.chassis.config.datadir import DEFAULT, DataDir
 from tutti.chassis.config.settings import RpcSettings, Settings, SettingsError, installed_services, load
 from tutti.chassis.connections import connection_of_loop
@@ -334,7 +335,7 @@ def main() -> int:
     )
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    add_overrides(parser)
     given = parser.parse_args()
 
     def work() -> int:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from tutti.chassis.config.arguments import add_overrides
 from tutti.chassis.config.datadir import DEFAULT, MOST_COPIES, DataDir, part_of
 from tutti.chassis.config.settings import SettingsError, installed_services, load
 from tutti.chassis.rpc.eventloop import event_loop
@@ -48,7 +49,7 @@ def parser(service: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog=f"python -P -m tutti.{service or 'chassis.main'}", description=__doc__)
     made.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     made.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
-    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    add_overrides(made)
     if service is not None:
         made.add_argument("--copy", type=int, choices=range(1, MOST_COPIES + 1), default=1,
                           help="number of this replica among those that share the data directory")  # fmt: skip

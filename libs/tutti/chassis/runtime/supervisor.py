@@ -24,6 +24,7 @@ from enum import Enum
 from pathlib import Path
 
 from tutti.chassis.config import memory
+from tutti.chassis.config.arguments import add_overrides
 from tutti.chassis.config.datadir import DEFAULT, PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
 from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.config.settings import SettingsError, SupervisorSettings, load
@@ -333,7 +334,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -P -m tutti.chassis.runtime.supervisor", description=__doc__)
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
     parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"))
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    add_overrides(parser)
     parser.add_argument("--agents", type=int, help="agents to run; the setting supervisor.agents")
     parser.add_argument("--listen", help="address of the one port; the setting rpc.listen")
     parser.add_argument("services", nargs="*", help="names, or name=package.module:build; all that are installed")
