@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.chromium import chromium
 from tests.browser.reader import CONTROLS, CUT_OFF, FOCUS, LETTERS, NARROW, SMALLEST_PIXELS, WIDE
 from tests.web.hosted import BUILDS, Hosted, hosted
+from tutti.cli.loginfiles import redirecting
 from tutti.sampling.experiences_test import experience
 from tutti.sampling.service import build as build_sampling
 
@@ -70,7 +71,7 @@ class Tab:
 
 @pytest.fixture(scope="module", params=[(NARROW, "dark"), (WIDE, "light")], ids=["narrow-dark", "wide-light"])
 def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Iterator[Tab]:
-    """Logged in by a link, as `tutti open` does it."""
+    """Logged in by a link."""
     found = Tab(browser, *request.param)
     found.page.goto(f"{served.url}/login/{served.link()}?next=/runs")
     found.page.wait_for_url(f"{served.url}/runs")
@@ -137,10 +138,14 @@ def test_the_policy_stops_inline_script_style_and_other_hosts(tab: Tab, served: 
     tab.heard.clear()
 
 
-def test_everything_can_be_read_without_script(browser: Browser, served: Hosted) -> None:
+def test_everything_can_be_read_without_script(
+    browser: Browser, served: Hosted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     tab = Tab(browser, WIDE, "light", script=False)
-    tab.page.goto(f"{served.url}/login/{served.link()}?next=/runs")
-    tab.page.get_by_role("button", name="Continue").click()
+    with redirecting(f"{served.url}/login/{served.link()}?next=/runs") as file:  # as `tutti open` does it
+        tab.page.goto(file.as_uri())
+        tab.page.get_by_role("button", name="Continue").click()
     tab.page.get_by_role("link", name="first").click()
     expect(tab.page.get_by_role("heading", name="first")).to_be_visible()
     assert tab.page.locator("figure svg").count() == 3
