@@ -2,8 +2,9 @@
  *
  * Promises: SIGTERM and SIGINT reach the program even while it starts (the kernel drops signals for which PID 1 has no
  * handler, unless they are blocked); orphaned processes are reaped; a program that stops sending heartbeats writes its
- * stacks to stderr and is killed, so the container exits and its restart policy applies. The exit code is the
- * program's, or 128 + N after signal N.
+ * stacks to stderr and is killed, so the container exits and its restart policy applies; each time that this happens, the
+ * next try has twice the time, up to MOST_SECONDS, so a slow host does not kill the program for ever. The exit code is
+ * the program's, or 128 + N after signal N.
  *
  * `keeper --check PART` is the health check of a service or an agent: exit code 0 if healthy, else 1 with the reason.
  *
@@ -30,6 +31,9 @@
 #endif
 #ifndef SILENCE_SECONDS
 #define SILENCE_SECONDS 30.0
+#endif
+#ifndef MOST_SECONDS
+#define MOST_SECONDS 900.0 /* the longest limit; after so long without a missed limit, the limits fall back */
 #endif
 #ifndef LOOK_SECONDS
 #define LOOK_SECONDS 1.0
@@ -95,14 +99,48 @@ static int reap(pid_t program)
     return ended < 0 && errno == ECHILD ? FAILED : -1;
 }
 
-/* 1 if there was a heartbeat since the last call. */
-static int heard(int leash)
+/* Return the words since the last call: 0 for none, '.' if there was a heartbeat, 's' if the program only starts. */
+static char heard(int leash)
 {
-    char beats[256];
-    int any = 0;
-    while (recv(leash, beats, sizeof beats, MSG_DONTWAIT) > 0)
-        any = 1;
-    return any;
+    char words[256], found = 0;
+    ssize_t length;
+    while ((length = recv(leash, words, sizeof words, MSG_DONTWAIT)) > 0)
+        if (found != '.')
+            found = memchr(words, '.', (size_t)length) ? '.' : 's';
+    return found;
+}
+
+/* The number of limits that the program missed is kept in a file of the data directory, since each of them ends the
+ * container. Where the file cannot be written, the limits stay as they are. */
+static int missed(const char *path)
+{
+    int count = 0;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%d", &count) != 1 || count < 0 || count > 20)
+        count = 0;
+    fclose(file);
+    return count;
+}
+
+static void remember(const char *path, int count)
+{
+    FILE *file = count > 0 ? fopen(path, "we") : NULL;
+    if (count == 0)
+        unlink(path);
+    if (file != NULL) {
+        fprintf(file, "%d\n", count);
+        fclose(file);
+    }
+}
+
+static double doubled(double seconds, int count)
+{
+    double limit = seconds;
+    while (count-- > 0 && limit < MOST_SECONDS)
+        limit = 2 * limit < MOST_SECONDS ? 2 * limit : MOST_SECONDS;
+    return limit;
 }
 
 /* Let a program that hangs write its stacks, and kill it. */
@@ -117,7 +155,11 @@ static void give_up(pid_t program, const char *module, double seconds)
 static int keep(pid_t program, const char *module, int leash, const sigset_t *signals)
 {
     const struct timespec look = {(time_t)LOOK_SECONDS, (long)((LOOK_SECONDS - (time_t)LOOK_SECONDS) * 1e9)};
-    double limit = FIRST_WORD_SECONDS, since = now(), looked = since;
+    const char *folder = getenv("TUTTI_DATA_DIR");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.missed", folder ? folder : ".tutti", module);
+    int count = missed(path);
+    double limit = doubled(FIRST_WORD_SECONDS, count), began = now(), since = began, looked = began;
     int code, stopping = 0;
     while ((code = reap(program)) < 0) {
         int number = sigtimedwait(signals, NULL, &look);
@@ -126,9 +168,13 @@ static int keep(pid_t program, const char *module, int leash, const sigset_t *si
             kill(program, number);
         }
         double at = now();
-        if (heard(leash)) {
-            limit = SILENCE_SECONDS;
+        char word = heard(leash);
+        if (word)
             since = at;
+        if (word == '.') {
+            if (count > 0 && at - began >= MOST_SECONDS)
+                remember(path, count = 0);
+            limit = doubled(SILENCE_SECONDS, count);
         }
         /* After a pause of our own, as of a container, the program has the whole time again. */
         if (at - looked > limit / 4)
@@ -136,6 +182,7 @@ static int keep(pid_t program, const char *module, int leash, const sigset_t *si
         looked = at;
         if (!stopping && at - since > limit) {
             stopping = 1;
+            remember(path, count + 1);
             give_up(program, module, limit);
         }
     }

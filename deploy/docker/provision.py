@@ -47,7 +47,6 @@ TLS_HOSTS = "TLS_HOSTS"
 # Variables of `secrets`, and what they stand for with one server of each kind.
 BROKERS = ("BROKERS", "kafka:9092")
 DATABASE = ("DATABASE", "postgres:5432/tutti")
-START_SECONDS = 90  # of a service; all containers start at once, and their health checks allow as much
 CONNECTIONS = 4  # of each process to Postgres, at most; each costs the server 2 MiB at rest
 RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views, topics and blobs
@@ -88,7 +87,6 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             settings["log"] = {"url": f"kafka://{name}:{made[f'kafka_{name}']}@{log}"}
             url = f"postgresql://{name}:{made[name]}@{database}"
             settings["database"] = {"url": url, "connections": CONNECTIONS}
-            settings["lifecycle"] = {"start_seconds": START_SECONDS}
         files = {"tutti.toml": to_toml(settings)}
         if name in services or name == "operator":
             files["tokens"] = (tokens if name == "operator" else tokens.for_service()).text()

@@ -116,9 +116,6 @@ class Broker:
         port, controller = settings["port"], settings["controller"]
         voters = settings.get("voters", f"1@127.0.0.1:{controller}")
         replicas, in_sync = (1, 1) if self._layout is None else (3, 2)
-        # A killed broker may register again only when the controller has given up its last session. Of three, one that
-        # is slow for a moment must not lose its partitions.
-        session = 1500 if self._layout is None else 3000
         return "\n".join(
             [
                 "process.roles=broker,controller",
@@ -146,7 +143,8 @@ class Broker:
                 "offsets.topic.num.partitions=8",
                 f"transaction.state.log.replication.factor={replicas}",
                 f"transaction.state.log.min.isr={in_sync}",
-                f"broker.session.timeout.ms={session}",
+                # A broker on a slow host must not lose its partitions; a killed one is back only after so long.
+                "broker.session.timeout.ms=9000",
                 "broker.heartbeat.interval.ms=300",
                 "group.initial.rebalance.delay.ms=0",
                 "group.min.session.timeout.ms=500",

@@ -36,12 +36,15 @@ from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, PREFIX, say
 from tutti.chassis.config.settings import installed_services
 from tutti.chassis.errors import Problem
+from tutti.cli.readiness import LONGEST_SECONDS, SILENT
+from tutti.cli.record import process_of
 from tutti.cli.runs import ENDS_WITH_COMMAND
 from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 
 DEFAULT = ROOT / "build" / "stack"
 READY_SECONDS = 180.0
+"""Without progress of a start: a replica that became ready, or one that has more time after it was silent."""
 STOP_SECONDS = 90.0
 HEAL_SECONDS = 60.0
 INTERRUPT_SECONDS = 5.0
@@ -223,15 +226,30 @@ def _await_ready(given: argparse.Namespace, keeper: subprocess.Popen[bytes]) -> 
     """Every replica of every service answers. Raises ServerError."""
     data_dir: Path = given.data_dir
     parts = [part_of(service, copy) or "" for service, copy in replicas(given.copies, given.copies_of)]
-    wait_until(lambda: keeper.poll() is not None or not _missing(data_dir, parts), READY_SECONDS)
+
+    def progress() -> tuple[list[str], int]:
+        return _missing(data_dir, parts), _silences(data_dir, parts)
+
+    began, before = time.monotonic(), progress()
+    while before[0] and keeper.poll() is None and time.monotonic() - began < LONGEST_SECONDS:
+        if not wait_until(lambda: keeper.poll() is not None or progress() != before, READY_SECONDS):  # noqa: B023
+            break
+        before = progress()
     if keeper.poll() is not None:
         words = (data_dir / "logs" / "keeper.out").read_text(errors="replace").strip().splitlines()
         raise ServerError((words or [f"the keeper ended with {keeper.returncode}"])[-1].removeprefix(PREFIX))
     if missing := _missing(data_dir, parts):
         _stop(data_dir)
         raise ServerError(
-            f"{', '.join(missing)} did not answer within {READY_SECONDS:.0f} s; look into {data_dir / 'logs'}"
+            f"{', '.join(missing)} did not answer within {time.monotonic() - began:.0f} s; look into "
+            f"{data_dir / 'logs'}"
         )
+
+
+def _silences(data_dir: Path, parts: Sequence[str]) -> int:
+    """Return how often replicas were started again after a silence; each of them has twice the time then."""
+    recorded = [process_of(data_dir, part) for part in parts]
+    return sum(each.restarts for each in recorded if each is not None and each.exit.startswith(SILENT))
 
 
 def _missing(data_dir: Path, parts: Sequence[str]) -> list[str]:

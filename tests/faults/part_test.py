@@ -51,7 +51,7 @@ def agent(data_dir: Path) -> psutil.Process:
 
 
 def host(data_dir: Path) -> psutil.Process:
-    return named(data_dir, "tutti.chassis.runtime.main")[0]
+    return named(data_dir, "tutti.chassis.runtime.entry")[0]
 
 
 @dataclass(frozen=True)

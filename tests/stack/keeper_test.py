@@ -1,6 +1,7 @@
 """The entry point of a container, compiled, as a process with real children."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,13 +29,13 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def start(keeper: Path, folder: Path, code: str) -> "subprocess.Popen[str]":
+def start(keeper: Path, folder: Path, code: str, **environment: str) -> "subprocess.Popen[str]":
     """The entry point with a program of this code; what the program prints is read from its output."""
     (folder / "program.py").write_text(code)
     return subprocess.Popen(
         [keeper, "program"],
         cwd=folder,
-        env={**os.environ, **FOUND, "PYTHONPATH": str(folder)},
+        env={**os.environ, **FOUND, "PYTHONPATH": str(folder), **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -127,6 +128,17 @@ def test_a_program_whose_heartbeats_end_is_killed_with_its_stacks(keeper: Path, 
     assert process.returncode == 137
     assert "program: no heartbeat for 0.5 s; killed" in errors
     assert "in stuck" in errors
+
+
+def test_after_each_silence_the_next_try_has_twice_the_time(keeper: Path, tmp_path: Path) -> None:
+    """Its container restarts meanwhile, so the data directory keeps the count."""
+    hangs = "import time\nfrom tutti.chassis.runtime import leash\nleash.hold(lambda: None).beat()\ntime.sleep(60)\n"
+    limits = []
+    for _ in range(3):
+        process = start(keeper, tmp_path, hangs, TUTTI_DATA_DIR=str(tmp_path))
+        _, errors = process.communicate(timeout=30)
+        limits += re.findall(r"no heartbeat for (\S+) s; killed", errors)
+    assert limits == ["0.5", "1", "2"]
 
 
 @pytest.mark.parametrize("words", [[], ["--chek", "ingest"]])

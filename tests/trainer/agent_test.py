@@ -1,6 +1,7 @@
 """Real agents, I/O children and ranks over the real message protocol: what runs, what it stores, how it goes on."""
 
 import json
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tutti.backbone import SystemClock
+from tutti.backbone import ManualClock, SystemClock
 from tutti.checkpoints.curve import Curve
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody, build_manifest
@@ -219,3 +220,21 @@ def test_an_io_child_answers_at_once_where_nothing_is_to_be_staged(tmp_path: Pat
         link.close()
     assert [each.staged.id for each in heard] == [7]
     assert link.restarts == 0
+
+
+def test_an_io_child_that_does_not_answer_in_time_is_replaced_by_one_with_twice_the_time(tmp_path: Path) -> None:
+    """No child answers here: none gets as far, because no real time passes."""
+    settings = IoSettings("a", f"file://{tmp_path}/blobs", state=str(tmp_path), buffers=str(tmp_path / "buffers"))
+    clock = ManualClock()
+    link, limits = ProcessIoLink(settings, clock, silence=20.0), list[float]()
+    try:
+        for _ in range(3):
+            began, restarts = clock.monotonic(), link.restarts
+            link.processes()[0].send(signal.SIGSTOP)
+            while link.restarts == restarts:
+                clock.advance(1.0)
+                link.receive()
+            limits.append(clock.monotonic() - began - 1.0)
+    finally:
+        link.close()
+    assert limits == [20.0, 40.0, 80.0]

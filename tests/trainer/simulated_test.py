@@ -1,9 +1,11 @@
 """The real agent and I/O work with simulated ranks, on one thread, on a clock that the test owns."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +61,14 @@ def drive(clock: ManualClock, nodes: list[Node], done: Callable[[], object], ste
         if done():
             return
     raise AssertionError("not done in time")
+
+
+def trains(stage: Any, epoch: int) -> bool:
+    return any(each.epoch == epoch for each in stage.plane.progress)
+
+
+def lost(stage: Any, epoch: int) -> bool:
+    return any(each.epoch == epoch for each in stage.plane.losses)
 
 
 def train(
@@ -169,6 +179,23 @@ def test_a_step_that_takes_long_is_no_hang_while_a_rank_computes(stage: Any) -> 
     drive(clock, [node], lambda: stage.plane.losses)
     assert limit < clock.monotonic() - begun < limit + 10
     assert "no rank made progress for 300." in stage.plane.losses[0].cause
+
+
+def test_a_rank_that_is_silent_again_on_the_same_node_had_twice_the_time(stage: Any) -> None:
+    clock = ManualClock()
+    node = Node(stage, "a", Gangs(), clock, "a1")
+    drive(clock, [node], lambda: node.agent.state is AgentState.SERVING)
+    training, limits = stage.training(steps=100_000, checkpoint_every=100_000), []
+    for epoch in (1, 2, 3):
+        stage.plane.assign("a", stage.assignment(training, epoch=epoch))
+        drive(clock, [node], partial(trains, stage, epoch))
+        node.launcher.ranks[-1].frozen = True
+        begun = clock.monotonic()
+        drive(clock, [node], partial(lost, stage, epoch))
+        limits.append(clock.monotonic() - begun)
+    own = node.agent.settings
+    expected = [own.silence / 2 * 2**n + own.dump for n in range(3)]
+    assert limits == pytest.approx(expected, abs=2.0)
 
 
 def test_an_agent_that_another_one_replaced_ends_its_ranks_and_stops(stage: Any) -> None:

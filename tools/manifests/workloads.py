@@ -26,6 +26,9 @@ from tools.manifests.parts import (
 )
 
 CHECK = ["keeper", "--check"]
+STARTS = (
+    180  # probes of a start, half an hour: the keeper ends a program that hangs, and gives it more time at each try
+)
 REPLICAS = 2  # of the agents
 # The variable holds other arguments of `tutti`, such as those of a restore.
 ARCHIVE = "exec tutti ${ARCHIVE:-backup /backups/$(date -u +%Y-%m-%dT%H-%M-%S)}"
@@ -58,7 +61,7 @@ def service(name: str, part: Mapping[str, Any]) -> list[Manifest]:
     if "TUTTI_WEB__LISTEN" in part["environment"]:
         container["ports"].append({"name": "pages", "containerPort": PAGES})
     container["readinessProbe"] = probe([*CHECK, name])
-    container["startupProbe"] = {**probe([*CHECK, name]), "failureThreshold": 36}
+    container["startupProbe"] = {**probe([*CHECK, name]), "failureThreshold": STARTS}
     volumes: list[Manifest] = [{"name": "data", "emptyDir": {}}]
     if any(str(volume).endswith(":/input:ro") for volume in part["volumes"]):
         container["volumeMounts"].append({"name": "input", "mountPath": "/input", "readOnly": True})
@@ -92,7 +95,7 @@ def agents(part: Mapping[str, Any]) -> list[Manifest]:
     # A probe's command sees no variables of the pod, so a shell expands this one.
     check = ["sh", "-c", " ".join([*CHECK, '"agent-$POD_INDEX"'])]
     container["readinessProbe"] = probe(check)
-    container["startupProbe"] = {**probe(check), "failureThreshold": 36}
+    container["startupProbe"] = {**probe(check), "failureThreshold": STARTS}
     container["volumeMounts"].append({"name": "shm", "mountPath": SHARED_MEMORY})
     shared = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": quantity(part["shm_size"])}}
     workload = {

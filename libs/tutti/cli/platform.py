@@ -15,7 +15,6 @@ from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
 from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.healthfile import awaits_upgrade
 from tutti.chassis.runtime.leash import Leash
 from tutti.chassis.runtime.processes import gone
 from tutti.cli import INTERRUPTED, interrupt
@@ -25,12 +24,12 @@ from tutti.cli.guests import Door, guest
 from tutti.cli.handover import await_others, needs, unfinished
 from tutti.cli.output import patiently, say
 from tutti.cli.pages import say_moved
+from tutti.cli.readiness import Wait
 from tutti.cli.record import owner_of, restarts, stopping
 from tutti.cli.turns import turn
 from tutti.client import Client, Unreachable, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 
-READY_SECONDS = 60.0
 STOP_SECONDS = 45.0
 LOOK_SECONDS = 0.2
 AGAIN_SECONDS = 2.0  # until a platform is started once more, where another command was about to
@@ -150,7 +149,7 @@ def _together(
 
     It is started in the `turn` of the command.
     """
-    deadline = 0.0
+    wait: Wait | None = None
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as waits:
         while True:
             try:
@@ -158,10 +157,10 @@ def _together(
                     platform = stack.enter_context(_serving(data_dir, *arguments))
                 break
             except DataDirInUse:
-                if deadline and time.monotonic() > deadline:
+                if wait is not None and wait.over():
                     raise
-            if not deadline:
-                deadline = time.monotonic() + READY_SECONDS
+            if wait is None:
+                wait = Wait(data_dir, now=time.monotonic, tell=say)
                 words = f"waits for the platform of {data_dir}, which another command starts or stops"
                 waits.enter_context(patiently(words))
             _await_any(data_dir)
@@ -303,7 +302,7 @@ def _address(data_dir: Path) -> str:
 
 
 def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
-    deadline = time.monotonic() + READY_SECONDS
+    wait = Wait(data_dir, now=time.monotonic, tell=say)
     while True:
         if process.poll() is not None:
             raise last_words(process)
@@ -311,9 +310,11 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
         if owner is not None and owner.pid == process.pid:
             with contextlib.suppress(Unreachable):
                 return ready(data_dir)
-        if time.monotonic() > deadline:
-            why = awaits_upgrade(data_dir) or f"look into {data_dir / 'logs'}"
-            raise Failure(f"the platform was not ready after {READY_SECONDS:.0f} s; {why}")
+        if wait.over():
+            raise Failure(
+                f"the platform was not ready after {wait.seconds:.0f} s: {wait.missing()}; look into "
+                f"{data_dir / 'logs'}"
+            )
         time.sleep(0.05)
 
 

@@ -6,12 +6,21 @@ from typing import Any
 
 from tutti.chassis.config.datadir import PROCESSES
 from tutti.chassis.runtime.processes import ProcessId
+from tutti.chassis.runtime.supervisor import Recorded
 
 
 def owner_of(data_dir: Path) -> ProcessId | None:
     """Return the supervisor that keeps the record of the directory; None where there is none."""
     try:
         return ProcessId(**_record(data_dir)["supervisor"])
+    except (KeyError, TypeError):
+        return None
+
+
+def process_of(data_dir: Path, name: str) -> Recorded | None:
+    """Return what the supervisor recorded about one of its children; None where it has not."""
+    try:
+        return next((Recorded(**each) for each in _record(data_dir)["children"] if each["name"] == name), None)
     except (KeyError, TypeError):
         return None
 

@@ -1,5 +1,5 @@
 """The lineage service as a process of its own."""
 
-from tutti.chassis.runtime.main import main
+from tutti.chassis.runtime.entry import run
 
-main("lineage")
+run("lineage")

@@ -7,8 +7,10 @@ import os
 import sys
 
 from tutti.chassis.runtime.garbage import kept
+from tutti.chassis.runtime.leash import first_word
 
 if __name__ == "__main__":
+    first_word()
     with kept():
         from tutti.trainer.program import main
     code = main()

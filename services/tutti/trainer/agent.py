@@ -22,6 +22,7 @@ from tutti.chassis.errors import (
     Unauthenticated,
     is_transient,
 )
+from tutti.chassis.runtime.patience import Doubling
 from tutti.chassis.telemetry import span_before, span_from
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
@@ -100,6 +101,7 @@ class Agent:
         self._ids = count(1)
         self._node = Node()
         self._attempts: dict[tuple[str, int], Attempt] = {}
+        self._doubling = Doubling()
         self._handing_over: list[Attempt] = []
         self._traces: dict[tuple[str, int], str] = {}
         self._told_lost: set[tuple[str, int]] = set()
@@ -330,6 +332,7 @@ class Agent:
             ask=self._io.send,
             report=self._to_scheduler.add,
             next_id=lambda: next(self._ids),
+            doubling=self._doubling,
         )
         self._attempts[key] = attempt
         attempt.rendezvous(assignment.rendezvous)

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tutti.backbone.clock import Clock
+from tutti.chassis.runtime.patience import Doubling
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import checkpoint_name, manifest_of
 from tutti.checkpoints.writer import plan_of
@@ -93,10 +94,13 @@ class Attempt:
         ask: Callable[[IoMessage], None],
         report: Report,
         next_id: Callable[[], int],
+        doubling: Doubling,
     ) -> None:
+        """`doubling`: of the time limits of the ranks of this node, shared by its attempts."""
         self.assignment, self.phase = assignment, Phase.STAGING
         self._settings, self._clock, self._launcher = settings, clock, launcher
         self._ask, self._report, self._next_id = ask, report, next_id
+        self._doubling = doubling
         self._places: dict[int, Place] = {}
         self._wanted: dict[int, IoMessage] = {}
         self._buffers: dict[int, tuple[str, ...]] = {}
@@ -323,7 +327,7 @@ class Attempt:
                         listen=settings.address,
                         device=device,
                         rendezvous_seconds=settings.meeting,
-                        silence_seconds=settings.silence,
+                        silence_seconds=self._doubling.limit(settings.silence),
                         rollouts=given.rollouts,
                     )
                 )
@@ -432,12 +436,17 @@ class Attempt:
         silent = tuple(
             place.rank
             for place in self._places.values()
-            if not place.process.ended and now - place.heard > (settings.silence / 2 if place.met else settings.start)
+            if not place.process.ended
+            and now - place.heard > self._doubling.limit(settings.silence / 2 if place.met else settings.start)
         )
         ready = [place for place in self._places.values() if place.met and not place.finished]
         loaded = any(place.kernel for place in self._places.values())
-        patience = settings.stall if loaded else max(settings.stall, settings.meeting + settings.start)
+        patience = (
+            settings.stall if loaded else max(settings.stall, settings.meeting + self._doubling.limit(settings.start))
+        )
         stalled = bool(ready) and now - self._worked_at > patience
+        if places and not silent:
+            self._doubling.well(now)
         if silent or stalled:
             self.phase, self._silent, self._deadline = Phase.AUTOPSY, silent, now + settings.dump
             for place in self._places.values():
@@ -461,6 +470,8 @@ class Attempt:
             self.phase, self._worked_at = Phase.RUNNING, now
             return
         silent = tuple(place.rank for place in missing)
+        if silent:
+            self._doubling.missed(now)
         since = min((self._places[rank].heard for rank in silent), default=self._worked_at)
         for rank, record in records.items():
             log.warning("flight record of rank %d:\n%s\n%s", rank, record.stacks, record.collectives)

@@ -1,6 +1,7 @@
 """The agent's end of the fork server: starts it when the first rank needs it, and again when it died or hangs.
 
-Ranks that a dead server had forked go on; those that were asked of it will not come, and are told so.
+Ranks that a dead server had forked go on; those that were asked of it will not come, and are told so. After a server
+that did not answer in time, the next one has twice the time.
 """
 
 import logging
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.patience import Patience
+from tutti.chassis.runtime.patience import Doubling, Patience
 from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
 
@@ -47,7 +48,7 @@ class ForkClient:
         self._expected: deque[Forked] = deque()
         self._running: dict[int, Forked] = {}
         self._ids: tuple[ProcessId, ...] = ()
-        self._silence = silence
+        self._silence, self._doubling = silence, Doubling()
         self._lock = threading.Lock()
 
     def fork(self, given: socket.socket, forked: Forked) -> None:
@@ -74,7 +75,9 @@ class ForkClient:
                     self._notice(*NOTICE.unpack(data))
                 else:
                     self._died(self._exit_code())
-            if self._control is not None and self._patience.over(time.monotonic(), heard=heard):
+            now = time.monotonic()
+            if self._control is not None and self._patience.over(now, heard=heard):
+                self._doubling.missed(now)
                 log.warning("the fork server (process %d) does not answer and is killed", self._ids[0].pid)
                 self._died(None)
 
@@ -102,14 +105,20 @@ class ForkClient:
         finally:
             theirs.close()
         self._control, self._ids = own, (process_id(self.server.pid),)
-        self._patience = Patience(START_SECONDS, time.monotonic())
+        self._wait_for(START_SECONDS)
+
+    def _wait_for(self, seconds: float) -> None:
+        """Expect the next answer of the server within `seconds`, or more after limits that it missed."""
+        self._patience = Patience(self._doubling.limit(seconds), time.monotonic())
 
     def _notice(self, kind: int, first: int, second: int) -> None:
         match Notice(kind):
             case Notice.READY:
                 self.threads_of_server = first
-                self._patience = Patience(self._silence, time.monotonic())
+                self._wait_for(self._silence)
             case Notice.FORKED:
+                if self._doubling.well(time.monotonic()):
+                    self._wait_for(self._silence)
                 forked = self._running[first] = self._expected.popleft()
                 forked.started(ProcessId(first, second))
             case Notice.EXITED:

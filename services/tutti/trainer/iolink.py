@@ -1,6 +1,7 @@
 """The link to the I/O child: starts it, restarts it when it dies or hangs, speaks with it.
 
-A child that does not answer a question that costs nothing is killed; the next one goes on with the spool.
+A child that does not answer a question that costs nothing is killed; the next one goes on with the spool, and has twice
+the time to answer.
 """
 
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 from tutti.backbone.clock import Clock
 from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.patience import Patience
+from tutti.chassis.runtime.patience import Doubling, Patience
 from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.contracts.trainer.v1 import IoMessage, StageRequest
 from tutti.trainer.framing import PolledChannel
@@ -29,6 +30,7 @@ class ProcessIoLink:
         self.restarts, self.fate = 0, ""
         self._asked = self._next_start = 0.0
         self._settings, self._clock, self._silence = settings, clock, silence
+        self._doubling = Doubling()
         self._start()
 
     def send(self, message: IoMessage) -> None:
@@ -37,12 +39,15 @@ class ProcessIoLink:
     def receive(self) -> list[IoMessage]:
         found = self._channel.receive()
         now = self._clock.monotonic()
+        if found and self._doubling.well(now):
+            self._wait_for_answers(now)
         silent = self._patience.over(now, heard=bool(found))
         if self._channel.ended or self._child.poll() is not None:
             if now >= self._next_start:
                 self._restart(f"ended ({_code(self._child)})")
         elif silent:
-            self._restart(f"has not answered for {self._silence:g} s")
+            self._doubling.missed(now)
+            self._restart(f"has not answered for {self._limit:g} s")
         elif now - self._asked > self._silence / 4:
             self._asked = now
             self._channel.send(IoMessage(stage=StageRequest()))
@@ -76,7 +81,11 @@ class ProcessIoLink:
         self._channel: PolledChannel[IoMessage] = PolledChannel(own, IoMessage)
         self._asked = self._clock.monotonic()
         self._next_start = self._asked + _BETWEEN_STARTS
-        self._patience = Patience(self._silence, self._asked)
+        self._wait_for_answers(self._asked)
+
+    def _wait_for_answers(self, now: float) -> None:
+        self._limit = self._doubling.limit(self._silence)
+        self._patience = Patience(self._limit, now)
 
     def _restart(self, why: str) -> None:
         self.fate = f"the I/O child (process {self._child.pid}) {why}"

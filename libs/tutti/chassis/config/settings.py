@@ -164,7 +164,7 @@ class RankSettings(Section):
 
 
 class LifecycleSettings(Section):
-    start_seconds: float = Field(default=30.0, gt=0, description="timeout until everything is ready")
+    start_seconds: float = Field(default=900.0, gt=0, description="timeout until everything is ready")
     drain_seconds: float = Field(
         default=10.0, gt=0, description="timeout for calls and loops to end when the process drains"
     )
@@ -200,10 +200,19 @@ class SupervisorSettings(Section):
         "must hold its leash",
     )
     first_word_seconds: float = Field(
-        default=60.0, gt=0, description="timeout until the first heartbeat of a new child"
+        default=60.0,
+        gt=0,
+        description="timeout until a new child runs, and then until its first heartbeat; doubled after each timeout",
     )
     silence_seconds: float = Field(
-        default=30.0, gt=0, description="time without a heartbeat after which a child is replaced"
+        default=30.0,
+        gt=0,
+        description="time without a heartbeat after which a child is replaced; doubled after each timeout",
+    )
+    most_silence_seconds: float = Field(
+        default=900.0,
+        gt=0,
+        description="maximum of both after doubling, and time without a timeout after which they fall back",
     )
     drain_seconds: float = Field(default=20.0, gt=0, description="time between SIGTERM and SIGKILL of a child")
     backoff_seconds: float = Field(default=0.5, gt=0, description="first delay before a restart; doubled up to 30 s")

@@ -1,7 +1,8 @@
 """The leash between a supervisor and a child: it ends when the supervisor does, and carries the child's pulse.
 
 Promises: a child that holds its leash learns of its supervisor's death at once, even of a SIGKILL; a supervisor hears
-whether the child's loop still turns; neither ever waits for the other; imports nothing heavy, so that any child can.
+that the child runs, before it imports anything heavy, and whether its loop still turns; neither ever waits for the
+other; imports nothing heavy, so that any child can.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ from collections.abc import Callable
 
 VARIABLE = "TUTTI_SUPERVISOR_FD"
 BEAT_SECONDS = 1.0
+STARTS, BEAT = b"s", b"."
+"""The words of a child: that it runs, and that its loop turns. deploy/docker/keeper.c knows them too."""
 EXAMINE = signal.SIGUSR1
 """Makes a child that holds its leash write the stacks of its threads to stderr, even while it hangs."""
 
@@ -31,7 +34,15 @@ class Pulse:
         if self._leash is not None and now >= self._next:
             self._next = now + BEAT_SECONDS
             with contextlib.suppress(OSError):  # gone, or so busy that it has not heard the ones before
-                self._leash.send(b".", socket.MSG_DONTWAIT)
+                self._leash.send(BEAT, socket.MSG_DONTWAIT)
+
+
+def first_word() -> None:
+    """Tell the supervisor that this process runs; call it before imports that take long, and `hold` after them."""
+    text = os.environ.get(VARIABLE, "")
+    if text.isdigit():
+        with contextlib.suppress(OSError):
+            os.write(int(text), STARTS)
 
 
 def hold(gone: Callable[[], None]) -> Pulse:
@@ -75,12 +86,12 @@ class Leash:
         """The child has its end."""
         self._theirs.close()
 
-    def heard(self) -> bool:
-        """True if there was a heartbeat since the last call."""
-        heard = False
+    def heard(self) -> bytes:
+        """Return the words since the last call."""
+        heard = b""
         with contextlib.suppress(OSError):
-            while self._mine.recv(4096):
-                heard = True
+            while words := self._mine.recv(4096):
+                heard += words
         return heard
 
     def close(self) -> None:

@@ -1,8 +1,34 @@
 """Patience with somebody who should give a word from time to time.
 
 Promises: only that silence counts during which we listened ourselves; after a pause of our own (a suspended machine, a
-stopped process) everybody has a whole time again.
+stopped process) everybody has a whole time again. A limit that was missed doubles for the next try, up to 15 minutes,
+so that a process on a slow host is not killed for ever, and falls back once the process has been well for so long.
 """
+
+MOST_SECONDS = 900.0
+"""The longest limit that doubling leads to, and the time without a missed limit after which it falls back."""
+
+
+class Doubling:
+    """A factor for time limits: 1, and twice as much after each limit that was missed. Times are monotonic seconds."""
+
+    def __init__(self, most: float = MOST_SECONDS) -> None:
+        self._most, self._factor, self._since = most, 1.0, 0.0
+
+    def limit(self, seconds: float) -> float:
+        """Return the limit whose first value is `seconds`."""
+        return max(seconds, min(seconds * self._factor, self._most))
+
+    def missed(self, now: float) -> None:
+        """Record that a limit was missed: the next try gets twice the time."""
+        self._factor, self._since = min(2 * self._factor, self._most), now
+
+    def well(self, now: float) -> bool:
+        """Record a heartbeat; True if it makes the limits fall back."""
+        back = self._factor > 1 and now - self._since >= self._most
+        if back:
+            self._factor = 1.0
+        return back
 
 
 class Patience:

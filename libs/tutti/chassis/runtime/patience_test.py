@@ -1,8 +1,8 @@
-"""Patience: silence has an end, a pause of our own has no victim."""
+"""Patience: silence has an end, a pause of our own has no victim, a missed limit doubles."""
 
 import pytest
 
-from tutti.chassis.runtime.patience import Patience
+from tutti.chassis.runtime.patience import Doubling, Patience
 
 SECONDS = 8.0
 
@@ -27,3 +27,24 @@ def test_a_pause_of_our_own_is_nobodys_silence(pause: float) -> None:
     assert not patience.over(8.0 + pause, heard=False)
     assert looks(patience, start=8.0 + pause, end=16.0 + pause) == []
     assert patience.over(17.0 + pause, heard=False)
+
+
+def test_each_missed_limit_doubles_the_next_up_to_the_longest() -> None:
+    doubling = Doubling(most=900.0)
+    limits = []
+    for now in range(7):
+        limits.append(doubling.limit(60.0))
+        doubling.missed(float(now))
+    assert limits == [60, 120, 240, 480, 900, 900, 900]
+    assert doubling.limit(1000.0) == 1000.0  # a longer limit of the settings holds
+
+
+def test_limits_fall_back_once_all_was_well_for_the_longest_limit() -> None:
+    doubling = Doubling(most=900.0)
+    assert not doubling.well(0.0)
+    doubling.missed(100.0)
+    doubling.missed(200.0)
+    assert not doubling.well(1099.0)
+    assert doubling.limit(30.0) == 120.0
+    assert doubling.well(1100.0)
+    assert doubling.limit(30.0) == 30.0

@@ -1,8 +1,9 @@
 """The supervisor: keeps a host and its agents running, and leaves nothing behind.
 
-Promises: a child that ends, or gives no word for too long, is started again, later each time; a pause of the supervisor
-itself is no child's silence; SIGTERM drains agents first, then the host, and kills what is late; whoever was left over
-by a supervisor that was killed is ended before anything starts. Imports no gRPC.
+Promises: a child that ends, or gives no word for too long, is started again, later each time; after each silence it has
+twice the time, so a slow host does not kill it for ever; a pause of the supervisor itself is no child's silence;
+SIGTERM drains agents first, then the host, and kills what is late; whoever was left over by a supervisor that was
+killed is ended before anything starts. Imports no gRPC.
 """
 
 import argparse
@@ -29,9 +30,9 @@ from tutti.chassis.config.datadir import DEFAULT, PROCESSES, DataDir, DataDirErr
 from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.config.settings import SettingsError, SupervisorSettings, load
 from tutti.chassis.runtime import interpreter, logs
-from tutti.chassis.runtime.leash import EXAMINE, Leash, hold
+from tutti.chassis.runtime.leash import BEAT, EXAMINE, Leash, hold
 from tutti.chassis.runtime.logfiles import LOG_BYTES, rotate
-from tutti.chassis.runtime.patience import Patience
+from tutti.chassis.runtime.patience import Doubling, Patience
 from tutti.chassis.runtime.processes import ProcessId, end, gone, process_id, signal_group
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,9 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     leash: Leash | None = None
     patience: Patience | None = None  # none with a child that is being killed
-    spoken: bool = False
+    limit: float = 0.0  # of its patience, in seconds
+    doubling: Doubling = field(default_factory=Doubling)
+    spoken: bool = False  # its loop turns
     started_at: float = 0.0
     log_start: int = 0
     since: str = ""
@@ -105,7 +108,7 @@ class Supervisor:
         self, data_dir: DataDir, specs: Sequence[ChildSpec], settings: SupervisorSettings, *, log_bytes: int = LOG_BYTES
     ) -> None:
         self._data_dir, self._settings, self._log_bytes = data_dir, settings, log_bytes
-        self._children = [Child(spec) for spec in specs]
+        self._children = [Child(spec, doubling=Doubling(settings.most_silence_seconds)) for spec in specs]
         self._told: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         self._listen_seconds = min(LISTEN_SECONDS, min(settings.silence_seconds, settings.first_word_seconds) / 8)
         self._at_once = max(2, os.cpu_count() or 1)
@@ -169,18 +172,25 @@ class Supervisor:
         for child in self._children:
             if child.patience is None or child.leash is None:
                 continue
-            now, heard = time.monotonic(), child.leash.heard()
-            if heard and not child.spoken:
-                child.spoken, child.patience = True, Patience(self._settings.silence_seconds, now)
-            if child.patience.over(now, heard=heard):
-                self._give_up(child)
+            now, words = time.monotonic(), child.leash.heard()
+            if BEAT in words:
+                falls_back = child.doubling.well(now)
+                if not child.spoken or falls_back:
+                    child.spoken = True
+                    self._wait_for(child, self._settings.silence_seconds, now)
+            if child.patience.over(now, heard=bool(words)):
+                self._give_up(child, now)
 
-    def _give_up(self, child: Child) -> None:
+    def _wait_for(self, child: Child, seconds: float, now: float) -> None:
+        """Expect the next word of the child within `seconds`, or more after limits that it missed."""
+        child.limit = child.doubling.limit(seconds)
+        child.patience = Patience(child.limit, now)
+
+    def _give_up(self, child: Child, now: float) -> None:
         assert child.id is not None
-        settings = self._settings
-        seconds = settings.silence_seconds if child.spoken else settings.first_word_seconds
+        child.doubling.missed(now)
         child.patience = None
-        child.exit = f"no word for {seconds:g} s" + (", stopped by a signal" if child.id.stopped() else "")
+        child.exit = f"no word for {child.limit:g} s" + (", stopped by a signal" if child.id.stopped() else "")
         log.warning("%s (process %d): %s; killed and restarted", child.spec.name, child.id.pid, child.exit)
         child.id.send(EXAMINE)
         if not child.id.stopped():
@@ -214,7 +224,8 @@ class Supervisor:
         leash.given()
         child.process, child.id, child.state = process, process_id(process.pid), State.RUNNING
         child.started_at, child.since = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-        child.patience, child.spoken = Patience(self._settings.first_word_seconds, child.started_at), False
+        child.spoken = False
+        self._wait_for(child, self._settings.first_word_seconds, child.started_at)
         log.info("started %s as process %d", child.spec.name, process.pid)
         self._record()
         threading.Thread(
@@ -321,7 +332,7 @@ class Supervisor:
 
 def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: Sequence[str]) -> list[ChildSpec]:
     """A host with all services, and agents `a`, `b`, … that start once it is ready."""
-    host = interpreter.module("tutti.chassis.runtime.main", "--data-dir", str(data_dir.path), *arguments)
+    host = interpreter.module("tutti.chassis.runtime.entry", "--data-dir", str(data_dir.path), *arguments)
     specs = [ChildSpec(HOST, tuple(host))]
     for index in range(agents):
         node = chr(ord("a") + index) if index < 26 else f"n{index}"

@@ -17,6 +17,7 @@ from tutti.chassis.config.datadir import DataDir, endpoint_in
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.settings import SupervisorSettings
 from tutti.chassis.demo_test import eventually
+from tutti.chassis.runtime.leash import STARTS, Leash
 from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.chassis.runtime.supervisor import LAST_WORDS_BYTES, ChildSpec, Supervisor
 from tutti.client import connect
@@ -52,6 +53,19 @@ for number in range(10**9):
     pulse.beat()
     print(f"word {number}\n" * 1000, flush=True)
     time.sleep(0.01)
+"""
+# Imports for so many seconds, and works from then on.
+SLOW = """
+import os, signal, sys, time
+from tutti.chassis.runtime import leash
+leash.first_word()
+time.sleep(float(sys.argv[1]))
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+pulse = leash.hold(lambda: os._exit(0))
+while True:
+    pulse.beat()
+    open(sys.argv[2], "w").close()
+    time.sleep(0.05)
 """
 MUTE = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -192,6 +206,61 @@ def test_a_child_that_gives_no_word_is_killed_and_started_again(
     }
     assert f"hung (process {first['hung'].pid}): no word for 2 s; killed and restarted" in caplog.text
     assert "in waits_for_nobody" in (tmp_path / "logs" / "hung.log").read_text()
+
+
+def test_a_child_that_starts_more_slowly_than_its_limit_gets_twice_the_time_and_lives(tmp_path: Path) -> None:
+    """Its imports take longer than the first limit, and less than the next ones."""
+    works = tmp_path / "works"
+    spec = ChildSpec("slow", (sys.executable, "-c", SLOW, "1.5", str(works)))
+    settings = SupervisorSettings(first_word_seconds=1.0, silence_seconds=1.0, backoff_seconds=0.01, drain_seconds=5.0)
+    supervisor = Supervisor(DataDir(tmp_path), [spec], settings)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        eventually(works.exists, 60)
+    finally:
+        supervisor.stop()
+        thread.join(30)
+    (child,) = json.loads((tmp_path / "processes.json").read_text())["children"]
+    assert child["restarts"] >= 1
+    assert child["exit"].startswith("no word for ")
+
+
+def test_a_first_word_before_long_imports_is_heard_and_is_no_heartbeat() -> None:
+    """A process whose first line is that of every program of Tutti."""
+    leash = Leash()
+    program = "from tutti.chassis.runtime.leash import first_word; first_word(); import sys; sys.stdin.read()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        env=leash.environment(),
+        pass_fds=[leash.descriptor],
+    )
+    try:
+        assert eventually(leash.heard) == STARTS
+    finally:
+        process.communicate()
+        leash.close()
+
+
+@pytest.mark.parametrize("module", ["tutti.scheduler", "tutti.trainer", "tutti.chassis.runtime.entry"])
+def test_a_program_gives_its_first_word_before_it_imports_what_takes_long(module: str) -> None:
+    """Such as gRPC and SQLAlchemy; here none of them can be imported."""
+    leash = Leash()
+    program = (
+        "import runpy, sys\n"
+        "sys.modules.update(dict.fromkeys(['grpc', 'sqlalchemy', 'google.protobuf']))\n"
+        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=leash.environment(),
+        pass_fds=[leash.descriptor],
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    assert (done.returncode, leash.heard()) == (1, STARTS)
+    leash.close()
 
 
 def test_children_of_a_killed_supervisor_stop(tmp_path: Path) -> None:
