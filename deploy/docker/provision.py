@@ -7,6 +7,8 @@ user can read (mode 0700, files 0600); run again, nothing changes but what is mi
     python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container
     python provision.py roles VOLUME                   a role in Postgres for each service, and rights to blobs
     python provision.py topics VOLUME BROKER           every topic, and a user in Kafka for each service
+    python provision.py topics VOLUME BROKER compared  the same; an empty broker beside a full database is refused
+    python provision.py topics VOLUME BROKER adopted   the same; an empty broker gets the id of the database's stack
     python provision.py token VOLUME                   print the operator's token
     python provision.py reader VOLUME KAFKA POSTGRES S3    print the URLs of who reads, with these ports of this machine
     python provision.py authority VOLUME               print the certificate of the stack's authority
@@ -19,9 +21,11 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tutti.backbone.s3.users import ACCOUNTS, accounts, agent
 from tutti.chassis.config.datadir import tokens_at
@@ -37,6 +41,9 @@ from tutti.chassis.identity.certificates import (
     read_pair,
 )
 
+if TYPE_CHECKING:
+    from tutti.backbone.kafka.brokers import Brokers
+
 PORT = 7000
 METRICS_PORT = 9464
 SERVERS = ("postgres", "s3")
@@ -44,6 +51,8 @@ OWNED = Path("/own")  # volumes that the container of this name writes to
 ARCHIVE = "archive"  # takes backups and restores them, so it may do what every service may
 DOOR = "door"
 TLS_HOSTS = "TLS_HOSTS"
+REPAIR = "`docker compose run --rm --no-deps topics adopted`, then `docker compose up -d --wait`"
+REPAIR_DATABASE = "restore the one that is foreign from the backup"
 # Variables of `secrets`, and what they stand for with one server of each kind.
 BROKERS = ("BROKERS", "kafka:9092")
 DATABASE = ("DATABASE", "postgres:5432/tutti")
@@ -109,7 +118,10 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
                 NODES: json.dumps([each.removeprefix(AGENT) for each in agents]),
             }
         elif name == "topics":
-            files = {"users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)})}
+            files = {
+                "users.json": json.dumps({each: made[f"kafka_{each}"] for each in (*services, ARCHIVE, READER)}),
+                "url": f"postgresql://{ARCHIVE}:{made[ARCHIVE]}@{database}",
+            }
         elif name == READER:
             files = {
                 "passwords.json": json.dumps(
@@ -178,16 +190,60 @@ def roles(volume: Path) -> None:
         ensure_bucket((folder / "s3").read_text(), declared(BLOBS.read_text(), nodes), [READER])
 
 
-def topics(volume: Path, broker: str) -> None:
-    """`broker` takes anybody as its administrator, so it is one that nobody else can reach. Raises EventLogError."""
-    from tutti.backbone.kafka.brokers import Brokers
-    from tutti.backbone.kafka.users import Rights, declared, ensure_users
-    from tutti.chassis.store.stack import TOPIC
+def topics(volume: Path, broker: "Brokers", *, compared: bool = False, adopted: bool = False) -> None:
+    """`broker` is as its administrator reaches it.
 
+    `compared`: refuse an empty broker beside a full database, or, `adopted`, give it the id of the database's stack.
+    Raises EventLogError, psycopg.Error, ForeignStore.
+    """
+    from tutti.backbone.kafka.eventlog import KafkaEventLog
+    from tutti.backbone.kafka.users import Rights, declared, ensure_users
+    from tutti.chassis.store.stack import TOPIC, ForeignStore, into_log
+
+    identity = lost_identity(volume, broker) if compared else ""
+    if identity and not adopted:
+        raise ForeignStore(
+            f"the event log ({broker}) has no id of a stack, expected {identity} as in the database: it was emptied, "
+            f"or another volume is mounted. Restore it from the backup, or mount its volume; to go on with it as it "
+            f"is: {REPAIR}"
+        )
     passwords = json.loads((volume / "topics" / "users.json").read_text())
     every, rights = declared(TOPICS)
     rights |= {ARCHIVE: Rights(shares=[TOPIC.name]), READER: Rights(reads=[topic.name for topic in every])}
-    ensure_users(Brokers([broker]), passwords, rights, every)
+    ensure_users(broker, passwords, rights, every)
+    if identity:
+        with closing(KafkaEventLog(broker)) as log:
+            into_log(log, identity)
+        print(f"the event log belongs to stack {identity} now")
+
+
+def lost_identity(volume: Path, broker: "Brokers") -> str:
+    """Return the id of the stack that the databases have and the broker lacks; empty where it lacks none."""
+    from tutti.backbone.kafka.eventlog import KafkaEventLog
+    from tutti.chassis.store.stack import ForeignStore, in_log
+
+    ids = _database_ids((volume / "topics" / "url").read_text())
+    if not ids:
+        return ""
+    with closing(KafkaEventLog(broker)) as log:
+        if in_log(log):
+            return ""
+    if len(ids) > 1:
+        raise ForeignStore(f"the databases of the services have different ids: {', '.join(ids)}; {REPAIR_DATABASE}")
+    return ids[0]
+
+
+def _database_ids(url: str) -> list[str]:
+    """Return the different ids in the databases of the services, one schema each."""
+    import psycopg
+    from psycopg.sql import SQL, Identifier
+
+    from tutti.chassis.store.stack import TABLE
+
+    with psycopg.connect(url, connect_timeout=10) as connection:
+        found = connection.execute("SELECT table_schema FROM information_schema.tables WHERE table_name = %s", [TABLE])
+        tables = [SQL("SELECT id FROM {}").format(Identifier(schema, TABLE)) for (schema,) in found.fetchall()]
+        return sorted({str(row[0]) for table in tables for row in connection.execute(table)})
 
 
 def reader(volume: Path, kafka: str, postgres: str, s3: str) -> str:
@@ -198,6 +254,18 @@ def reader(volume: Path, kafka: str, postgres: str, s3: str) -> str:
         f"export TUTTI_EVENTS=kafka://{READER}:{own['events']}@127.0.0.1:{kafka}\n"
         f"export TUTTI_BLOBS='s3://{READER}:{own['blobs']}@127.0.0.1:{s3}/tutti?secure=false'\n"
     )
+
+
+def _said(work: Callable[[], None]) -> int:
+    """Return the exit code of `work`; stores that must be repaired are one line on stderr."""
+    from tutti.chassis.config.exits import MISUSE, say
+    from tutti.chassis.store.stack import ForeignStore
+
+    try:
+        work()
+    except ForeignStore as error:
+        return say(str(error), MISUSE)
+    return 0
 
 
 def _made(volume: Path, services: Sequence[str], agents: Sequence[str]) -> dict[str, str]:
@@ -255,8 +323,12 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{rotate(Path(volume))} secrets will be made anew: docker compose up -d --wait --force-recreate")
         case ["roles", volume]:
             roles(Path(volume))
-        case ["topics", volume, broker]:
-            topics(Path(volume), broker)
+        case ["topics", volume, broker, *empty] if empty in ([], ["compared"], ["adopted"]):
+            from tutti.backbone.kafka.brokers import Brokers
+
+            # The listener takes anybody as its administrator, so it is one that nobody else can reach.
+            admin = Brokers([broker])
+            return _said(lambda: topics(Path(volume), admin, compared=bool(empty), adopted=empty == ["adopted"]))
         case ["token", volume]:
             print(tokens_at(Path(volume, "operator", "tokens")).of(Role.OPERATOR))
         case ["reader", volume, kafka, postgres, s3]:

@@ -354,6 +354,18 @@ def test_a_store_that_hangs_is_away(stack: Path, prometheus: Asked) -> None:
     ends(prometheus, "StoreAway")
 
 
+def test_a_store_of_another_stack_is_foreign(stack: Path, prometheus: Asked) -> None:
+    """As after its volume was exchanged: it answers as before."""
+    with psycopg.connect(url(stack, "postgres"), autocommit=True) as connection:
+        (identity,) = connection.execute("SELECT id FROM dedup.stack_identity").fetchone() or ()
+        connection.execute("UPDATE dedup.stack_identity SET id = 'another'")
+        try:
+            fires(prometheus, "StoreForeign", shown=30)
+        finally:
+            connection.execute("UPDATE dedup.stack_identity SET id = %s", [identity])
+    ends(prometheus, "StoreForeign")
+
+
 def test_shards_are_slow_to_be_stored_while_the_blob_store_hangs(stack: Path, pages: Path, prometheus: Asked) -> None:
     with training(stack, pages, "input.limit=14", "train.ranks=1", *ENDLESS, "train.checkpoint_every=500", step=1000):
         with hanging(server(stack, "s3")):

@@ -1,6 +1,7 @@
 """The examination: the checks of the doctor that need no long look, repeated while the host runs.
 
-Promises: what was last seen is returned at once, and a metric shows which store did not answer; a dependency that hangs
+Promises: what was last seen is returned at once, and metrics show which store did not answer and whether all belong to
+the stack of the start; a dependency that hangs
 delays the next examination, and nothing else.
 """
 
@@ -20,6 +21,7 @@ from tutti.chassis.runtime.probe import answer, look_at_log
 from tutti.chassis.service import Finding, Host, Service
 
 BACKLOG = 1000  # unsent events that are too many
+STACK = "stack"
 NO_BLOB = "stack/looks/none"
 WELL_SECONDS, BAD_SECONDS = 10.0, 2.0
 
@@ -35,13 +37,26 @@ class Administered:
 
 
 class Examination:
-    """A Loop over the services of this process, which share the event log; `why_not` says why one does not serve."""
+    """A Loop over the services of this process, which share the event log; `why_not` says why one does not serve.
+
+    `compare` raises ForeignStore if the stores of a service do not belong to the stack of the start any more.
+    """
 
     name = "examination"
 
-    def __init__(self, services: Sequence[Administered], log: EventLog, why_not: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        services: Sequence[Administered],
+        log: EventLog,
+        why_not: Callable[[str], str],
+        compare: Callable[[str], None],
+    ) -> None:
         self._services, self._log, self._why_not, self._looks = list(services), log, why_not, Looks()
         self._seen: dict[str, Sequence[Finding]] = {}
+        self._compare = compare
+        self._foreign = metrics.gauge(
+            "store_foreign", "1 while a store was emptied or belongs to another stack, else 0", labels=["service"]
+        )
         self._away = metrics.gauge("store_away", "1 while a store does not answer, else 0", labels=["service", "store"])
 
     @property
@@ -56,6 +71,8 @@ class Examination:
             seen[name] = findings = list(self.of(each))
             for store in (finding for finding in findings if finding.check in STORES):
                 self._away.labels(name, store.check).set(0 if store.ok else 1)
+            for stack in (finding for finding in findings if finding.check == STACK):
+                self._foreign.labels(name).set(0 if stack.ok else 1)
         self._seen = seen
         return False
 
@@ -77,6 +94,8 @@ class Examination:
         if away:
             return
         if not log and not blobs:  # or they fail because of that
+            foreign = self._looks.at(f"stack of {each.service.name}", partial(self._compare, each.service.name))
+            yield Finding(STACK, not foreign, foreign or "the stores are those of the start")
             troubles = [thread.trouble for thread in each.threads if thread.trouble]
             yield Finding("loops", not troubles, "; ".join(troubles) or "they work")
         unsealed = each.machinery.sealer.trouble

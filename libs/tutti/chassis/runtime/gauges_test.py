@@ -4,6 +4,8 @@ import dataclasses
 import re
 import threading
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tutti.chassis.runtime.examination import Examination
 from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.runtime.parts import topics
 from tutti.chassis.service import Consumed, Host, Service
+from tutti.chassis.store.stack import Stores, compare
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import Ingest
 
@@ -90,7 +93,7 @@ def test_a_store_that_does_not_answer_is_shown_until_it_does(tmp_path: Path) -> 
     try:
         with closing(EmbeddedEventLog(None)) as log:
             log.ensure(topics(host.services[0].service))
-            examination = Examination(host.services, log, lambda name: "")
+            examination = Examination(host.services, log, lambda name: "", lambda name: None)
             examination.step()
             stores = {"database": 0, "event log": 0, "blobs": 0}
             assert shown(tmp_path) == stores
@@ -104,6 +107,32 @@ def test_a_store_that_does_not_answer_is_shown_until_it_does(tmp_path: Path) -> 
             assert shown(tmp_path) == stores
     finally:
         host.stop()
+
+
+def test_a_log_that_was_emptied_while_the_platform_runs_is_found_and_counted(tmp_path: Path) -> None:
+    """Every store answers; only the id of the stack is gone."""
+    host = HostProcess({"ingest": build}, DataDir(tmp_path), load(environment={}, services=["ingest"]))
+    host.start()
+    try:
+        with closing(EmbeddedEventLog(None)) as emptied:
+            emptied.ensure(topics(host.services[0].service))
+            for log, foreign in ((host._log, False), (emptied, True)):
+                stores = replace(host._stores, log=log)
+                examination = Examination(
+                    host.services, log, lambda name: "", partial(_compare, stores, host._identity)
+                )
+                examination.step()
+                (finding,) = [each for each in examination.seen("ingest") if each.check == "stack"]
+                assert finding.ok is not foreign
+                assert f'store_foreign{{service="ingest"}} {float(foreign)}' in scraped(tmp_path)
+            assert "stack.identity" not in emptied._store.topics
+    finally:
+        host.stop()
+    assert "tutti stack adopt" in finding.message
+
+
+def _compare(stores: Stores, identity: str, _service: str) -> None:
+    compare(stores, identity)
 
 
 def shown(data_dir: Path) -> dict[str, float]:

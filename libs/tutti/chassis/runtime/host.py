@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -55,7 +56,7 @@ from tutti.chassis.runtime.resident import Resident
 from tutti.chassis.runtime.scrubber import Scrubber
 from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.runtime.signals import Stop
-from tutti.chassis.runtime.upgrades import await_upgrade, older
+from tutti.chassis.runtime.upgrades import StoppedWaiting, await_upgrade, older
 from tutti.chassis.service import Build, Front, FrontHost, PagesAt, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
@@ -64,6 +65,8 @@ from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.chassis.work.leadership import AT
 
 log = logging.getLogger(__name__)
+REPAIR_SECONDS = 5.0
+"""Between two looks at stores that have to be repaired."""
 S = TypeVar("S", bound=BaseModel)
 
 
@@ -174,7 +177,8 @@ class HostProcess:
             for each in self._builds
         }
         _check(deadline, "the comparison of the stores")
-        stack.join(Stores(self._blobs, self._log, databases, stack.places(values, data_dir)), self._randomness)
+        self._stores = Stores(self._blobs, self._log, databases, stack.places(values, data_dir))
+        deadline += self._join(stop)
         for service, build in self._builds.items():
             _check(deadline, service)
             self._running.append(self._build(service, build, databases[service]))
@@ -212,6 +216,32 @@ class HostProcess:
         self._examination.start()
         data_dir.announce(self.address, self._part)
         self._ready = True
+
+    def _join(self, stop: Stop) -> float:
+        """Compare the ids of the stores; the seconds that it took. Raises ForeignStore, StoppedWaiting.
+
+        A service in a process of its own waits until the stores are repaired: if it ended, whatever restarts it would
+        do so for ever.
+        """
+        began, told = time.monotonic(), ""
+        while True:
+            try:
+                self._identity = stack.join(self._stores, self._randomness)
+                return time.monotonic() - began
+            except stack.ForeignStore as error:
+                if self._alone is None:
+                    raise
+                if str(error) != told:
+                    told = str(error)
+                    log.error("waits until its stores are repaired: %s", told)
+            self._health_file.write(told)
+            if stop.wait(REPAIR_SECONDS):
+                raise StoppedWaiting("told to stop while it waited for the repair of its stores")
+
+    def _same_stack(self, service: str) -> None:
+        """Raises ForeignStore."""
+        stores = self._stores
+        stack.compare(replace(stores, databases={service: stores.databases[service]}), self._identity)
 
     def _await_upgrade(self, url: str, stop: Stop) -> float:
         """Wait until `tutti migrate` has upgraded older tables; the seconds that it took. Raises SettingsError.
@@ -268,7 +298,7 @@ class HostProcess:
     def _serve(self) -> None:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
-        examination = Examination(self._running, self._log, self._health.reason)
+        examination = Examination(self._running, self._log, self._health.reason, self._same_stack)
         topic = next((topic for each in self._running for topic in each.machinery.topics), None)
         preflight = Preflight(
             self._data_dir.path,

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,11 +26,15 @@ from sqlalchemy import insert, select, update
 from tutti.backbone import SystemClock
 from tutti.backbone.direct import fetch
 from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.config.settings import load
 from tutti.chassis.connections import connection
-from tutti.chassis.demo_test import Beat, Demo, eventually, running, temporary_folder
+from tutti.chassis.demo_test import Beat, Demo, build, eventually, running, temporary_folder
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.runtime import host as host_module
+from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.runtime.pruner import Pruner
+from tutti.chassis.store import stack
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.taskrows import TaskState
 from tutti.chassis.store.unit import Unit
@@ -53,6 +58,32 @@ def test_the_address_is_announced_while_it_serves_and_only_then(tmp_path: Path) 
         demo.host.drain()
         assert demo.data_dir.endpoint() is None
     assert not (tmp_path / "endpoint").exists()
+
+
+def test_a_service_of_its_own_waits_for_the_repair_of_its_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it ended, its container would be restarted for ever. A platform of one process ends, with the reason."""
+    monkeypatch.setattr(host_module, "REPAIR_SECONDS", 0.05)
+    with running(tmp_path):
+        pass
+    for path in tmp_path.glob("log*"):
+        if path.name != "logs":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(stack.ForeignStore), running(tmp_path):
+        pass
+    loaded = load(environment={}, services=["ingest"])
+    host = HostProcess({"ingest": build}, DataDir(tmp_path), loaded, alone="ingest")
+    started = threading.Thread(target=host.start)
+    started.start()
+    try:
+        health = tmp_path / "endpoints" / "ingest.health"
+        eventually(lambda: health.exists() and stack.ADOPT in health.read_text())
+        stack.adopt(host._stores)
+        eventually(lambda: (tmp_path / "endpoints" / "ingest").exists())
+    finally:
+        started.join(30)
+        host.stop()
 
 
 def test_health_says_not_serving_once_it_drains(tmp_path: Path) -> None:

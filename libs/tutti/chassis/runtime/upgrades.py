@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class StoppedWaiting(Exception):
-    """The process was told to stop while it waited for an upgrade."""
+    """The process was told to stop while it waited for an upgrade, or for the repair of its stores."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Promises: it is compared before a service touches its tables; a store that is empty although the stack is known to the
 others, and a store of another stack, are refused with the command that adopts it; a first start that is killed between
-two stores continues at the next start.
+two stores continues at the next start. It is compared again while the services run, and no id is written then.
 
 The id is written to the blob store first, then to the event log, then to the database of a service, and last the blob
 store is told that this service has joined. It is read in the opposite order. Hence a store that another process is
@@ -30,6 +30,7 @@ from tutti.backbone import (
 from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.backbone.connect import hidden, open_blobs, open_database, open_log
 from tutti.backbone.database import Conflict
+from tutti.backbone.eventlog import UnknownTopic
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import Settings
 from tutti.chassis.store.tables import NAME
@@ -144,6 +145,22 @@ def join(stores: Stores, randomness: Randomness) -> str:
     return _write(stores, seen, identity)
 
 
+def compare(stores: Stores, identity: str) -> None:
+    """Raise ForeignStore if a store of a running platform no longer has the id that it had at its start.
+
+    Raises BlobError, EventLogError, DatabaseError.
+    """
+    held = {f"database {service}": _in_database(database) for service, database in stores.databases.items()}
+    held |= {"log": _read_log(stores.log), "blobs": _in_blobs(stores.blobs)}
+    if wrong := sorted(store for store, each in held.items() if each != identity):
+        what = " and ".join(f"{stores.named(store)} has {held[store] or 'no id'}" for store in wrong)
+        raise ForeignStore(
+            f"{what}, expected {identity} as at the start: it was emptied or replaced while the platform ran, and a "
+            f"restart will be refused. Stop the platform, then restore the store or correct its URL; to go on with it "
+            f"as it is, run `{ADOPT}`"
+        )
+
+
 def adopt(stores: Stores, identity: str = "") -> str:
     """Write one id to every store, whatever they held; by default the one that was found. Raises ForeignStore."""
     seen = look(stores)
@@ -191,10 +208,17 @@ def _in_blobs(blobs: Blobs) -> str:
 
 def in_log(log: EventLog) -> str:
     log.ensure([TOPIC])
+    return _read_log(log)
+
+
+def _read_log(log: EventLog) -> str:
     found, offset = "", 0
-    while records := log.read(_PLACE, offset):
-        found = next((record.value.decode() for record in reversed(records) if record.key == KEY), found)
-        offset = records[-1].offset + 1
+    try:
+        while records := log.read(_PLACE, offset):
+            found = next((record.value.decode() for record in reversed(records) if record.key == KEY), found)
+            offset = records[-1].offset + 1
+    except UnknownTopic:
+        return ""
     return found
 
 
