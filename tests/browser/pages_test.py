@@ -59,13 +59,14 @@ class Tab:
         return [f"{each['id']}: {each['nodes'][0]['html'][:120]}" for each in found["violations"]]
 
     def tab_stops(self) -> list[Any]:
-        """Each control, reached by the Tab key in turn."""
-        count = self.page.evaluate("controls => document.querySelectorAll(controls).length", CONTROLS)
-        self.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
-        stops = []
-        for _ in range(count):
-            self.page.keyboard.press("Tab")
-            stops.append(self.page.evaluate(FOCUS, CONTROLS))
+        """Return each control, reached by the Tab key in turn, while the page has the same number of them."""
+        count, stops = -1, list[Any]()
+        while count != (count := self.page.evaluate("all => document.querySelectorAll(all).length", CONTROLS)):
+            self.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+            stops.clear()
+            for _ in range(count):
+                self.page.keyboard.press("Tab")
+                stops.append(self.page.evaluate(FOCUS, CONTROLS))
         return stops
 
 

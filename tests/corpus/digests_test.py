@@ -34,6 +34,7 @@ from tutti.native import native
 from tutti.tokenization.making import Making, make
 
 FILES, WORKERS = (1, 2, 8), (1, 2, 4)
+ROOT = Path(__file__).resolve().parents[2]
 Made = tuple[bytes, str]
 """The file of who stands for whom, and the digest of the dataset of what stays."""
 
@@ -149,7 +150,10 @@ def test_two_nodes_of_ray_leave_out_and_cut_all_that_a_recipe_asks_for(tmp_path:
     assert len(here.repeated) > 1
 
 
-def test_two_nodes_of_ray_make_the_documents_and_measures_that_one_process_makes(tmp_path: Path, address: str) -> None:
+def test_two_nodes_of_ray_make_the_documents_and_measures_that_one_process_makes(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # a worker imports nothing from its folder, and `refused` is in tests
     pages, model = tmp_path / "pages", tmp_path / "model"
     pages.mkdir()
     filled(pages)

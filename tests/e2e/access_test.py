@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.command import TINY, platform, start, tiny, tutti
+from tests.e2e.command import TINY, platform, run_process, start, tiny, tutti
 from tests.faults.processes import family, until
 from tutti.chassis.config.datadir import tokens_in
 from tutti.chassis.identity.auth import Role
@@ -114,7 +114,7 @@ def test_what_is_asked_about_a_recipe_leaves_no_data_directory_behind(tmp_path: 
 
 
 def test_up_says_what_stops_it_and_down_refuses_a_directory_that_is_not_there(stopped: Path) -> None:
-    up = tutti("up", "--detach", "--agents", "0", "--data-dir", stopped)
+    up = run_process("up", "--detach", "--agents", "0", "--data-dir", stopped)  # its supervisor is no child of ours
     assert f"`tutti down --data-dir '{stopped}'` stops it" in up.err
     assert tutti("down", "--data-dir", stopped).code == 0
     missing = tutti("down", "--data-dir", stopped / "none")

@@ -1,7 +1,7 @@
 """The `tutti` command as a person runs it: its arguments, its output, its exit code.
 
 Guarantees: `tutti` runs the command in this process, from the arguments to the exit code, which saves the imports of a
-process (about 1 s). Whoever tests signals, pipes or the process itself uses `process` or `start`.
+process (about 1 s). Whoever tests signals, pipes or the process itself uses `run_process` or `start`.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ def tutti(*arguments: str | Path, seconds: float = 800.0, extra: Mapping[str, st
     `seconds` limit the latter alone; a command in this process has the limit of its test.
     """
     if threading.current_thread() is not threading.main_thread():
-        return process(*arguments, seconds=seconds, extra=extra)
+        return run_process(*arguments, seconds=seconds, extra=extra)
     from tutti.cli.failures import guarded
 
     code: object = None
@@ -96,7 +96,7 @@ def tutti(*arguments: str | Path, seconds: float = 800.0, extra: Mapping[str, st
     return Result(code, shown, said)
 
 
-def process(
+def run_process(
     *arguments: str | Path, seconds: float = 800.0, extra: Mapping[str, str] | None = None, before: Sequence[str] = ()
 ) -> Result:
     """Run a command to its end as a process; `before` is a command that runs it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.e2e.command import checkpoints, platform, run_process, start, tiny, tutti
 from tests.faults.processes import blobs, family, until
 from tutti.chassis.config.datadir import DataDir
 from tutti.cli.runs import ENDS_WITH_COMMAND
@@ -152,7 +152,7 @@ def test_a_run_of_a_platform_that_is_up_ends_with_it_in_words(pages: Path, tmp_p
 
 
 def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, tmp_path: Path, begin: Begin) -> None:
-    up = tutti("up", "--detach", "--data-dir", tmp_path)
+    up = run_process("up", "--detach", "--data-dir", tmp_path)  # the supervisor must not be a child of this process
     assert up.code == 0, up.err
     assert f"`tutti down --data-dir {tmp_path}` stops it" in up.err
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import TINY, Result, platform, process, tiny, tutti
+from tests.e2e.command import TINY, Result, platform, run_process, tiny, tutti
 from tests.faults.processes import family, until
 
 # Root obeys the modes of files too, once it may not override them.
@@ -148,7 +148,7 @@ def test_a_data_directory_of_a_newer_version_is_left_as_it_is(tmp_path: Path) ->
 def test_a_data_directory_that_may_not_be_written(tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
-    result = process("up", "--data-dir", locked / "data", before=BOUND_BY_MODES)
+    result = run_process("up", "--data-dir", locked / "data", before=BOUND_BY_MODES)
     assert_one_line(result, 1, str(locked), "Permission denied", "give a folder that you may write with --data-dir")
     assert list(locked.iterdir()) == []
 
