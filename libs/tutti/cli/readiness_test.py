@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis.config.datadir import PROCESSES
-from tutti.chassis.runtime.processes import process_id
-from tutti.chassis.runtime.supervisor import Recorded
+from tutti.chassis.runtime.processes import Recorded, process_id
 from tutti.cli.readiness import LONGEST_SECONDS, READY_SECONDS, Wait
 
 

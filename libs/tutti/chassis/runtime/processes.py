@@ -42,6 +42,19 @@ class ProcessId:
             signal_group(self.pid, number)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """One child in processes.json."""
+
+    name: str
+    state: str
+    pid: int
+    started: int
+    since: str
+    restarts: int
+    exit: str
+
+
 def process_id(pid: int) -> ProcessId:
     return ProcessId(pid, _look(pid)[0])
 

@@ -33,7 +33,7 @@ from tutti.chassis.runtime import interpreter, logs
 from tutti.chassis.runtime.leash import BEAT, EXAMINE, Leash, hold
 from tutti.chassis.runtime.logfiles import LOG_BYTES, rotate
 from tutti.chassis.runtime.patience import Doubling, Patience
-from tutti.chassis.runtime.processes import ProcessId, end, gone, process_id, signal_group
+from tutti.chassis.runtime.processes import ProcessId, Recorded, end, gone, process_id, signal_group
 
 log = logging.getLogger(__name__)
 HOST = "host"
@@ -80,19 +80,6 @@ class Child:
     failures: int = 0
     due: float = 0.0
     exit: str = ""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One child in processes.json."""
-
-    name: str
-    state: str
-    pid: int
-    started: int
-    since: str
-    restarts: int
-    exit: str
 
 
 @dataclass(frozen=True)
