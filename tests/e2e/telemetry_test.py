@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tools.dashboards import expressions
 
 from tests.e2e.collector import Collector
 from tests.e2e.command import start, tiny, tutti
+from tests.faults.processes import until
 from tests.network import PROXIES
 from tests.promtool import alerts, rules, scraping
 
@@ -57,20 +57,13 @@ def observed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Iterator[
     extra = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}", "OTEL_BSP_SCHEDULE_DELAY": "200", **PROXIES}
     process = start("up", "--agents", "1", "--data-dir", data_dir, extra=extra)
     try:
-        awaited((data_dir / "endpoint").exists, 60.0)
+        until((data_dir / "endpoint").exists, seconds=60.0, what="targets of Prometheus")
         yield Observed(data_dir, pages, collector, process)
     finally:
         if process.poll() is None:
             process.terminate()
             process.communicate(timeout=400)
         collector.close()
-
-
-def awaited(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.05)
 
 
 def test_a_run_ends_and_calls_are_answered_while_the_collector_hangs(observed: Observed) -> None:
@@ -133,7 +126,11 @@ def prometheus(observed: Observed, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_a_live_prometheus_answers_every_expression(prometheus: Callable[[str], Any]) -> None:
-    awaited(lambda: len(prometheus("query?query=" + quote('up{job="tutti"} == 1'))["result"]) == 2, 30.0)
+    until(
+        lambda: len(prometheus("query?query=" + quote('up{job="tutti"} == 1'))["result"]) == 2,
+        seconds=30.0,
+        what="targets of Prometheus",
+    )
     found = {line: prometheus(f"query?query={quote(line)}")["result"] for line in expressions()}
     drawn = [line for line, result in found.items() if result]
     for metric in ("loss", "goodput_ratio", "outbox_unsent_events", "process_resident_memory_bytes", "tasks"):
@@ -147,11 +144,11 @@ def test_an_alert_fires_when_its_condition_is_caused_and_not_before(
         (group,) = prometheus("rules")["groups"]
         return str(group["rules"][0]["state"])
 
-    awaited(lambda: state() == "inactive", 15.0)
+    until(lambda: state() == "inactive", seconds=15.0, what="an inactive alert")
     children = json.loads((observed.data_dir / "processes.json").read_text())["children"]
     (agent,) = [each["pid"] for each in children if each["name"] == "agent-a"]
     psutil.Process(agent).kill()  # the next one has another port
-    awaited(lambda: state() == "firing", 15.0)
+    until(lambda: state() == "firing", seconds=15.0, what="a firing alert")
 
 
 def test_a_stop_waits_two_seconds_for_a_collector_that_hangs(observed: Observed) -> None:
