@@ -57,7 +57,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Iterator[
     extra = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}", "OTEL_BSP_SCHEDULE_DELAY": "200", **PROXIES}
     process = start("up", "--agents", "1", "--data-dir", data_dir, extra=extra)
     try:
-        until((data_dir / "endpoint").exists, seconds=60.0, what="targets of Prometheus")
+        until((data_dir / "endpoint").exists, seconds=60.0, what="the endpoint")
         yield Observed(data_dir, pages, collector, process)
     finally:
         if process.poll() is None:
