@@ -46,6 +46,8 @@ class Project:
     """more compose files, which come last"""
     backups: Path | None = None
     """the folder that `archive` sees as /backups, if not a volume of the project"""
+    folder: Path = ROOT
+    """the clone where the commands are called"""
     token: str = field(default="", repr=False)
     authority: Path | None = None
 
@@ -71,8 +73,8 @@ class Project:
             "TUTTI_INPUT": str(self.input),
             **({"TUTTI_BACKUPS": str(self.backups)} if self.backups else {}),
         }
-        layers = [ROOT / "deploy" / "compose" / f"{layer}.yaml" for layer in self.layers]
-        files = [ROOT / "docker-compose.yml", *layers, *self.overrides]
+        layers = [self.folder / "deploy" / "compose" / f"{layer}.yaml" for layer in self.layers]
+        files = [self.folder / "docker-compose.yml", *layers, *self.overrides]
         named = [word for file in files for word in ("--file", file)]
         return command(
             [*self.engine.compose, "--project-name", self.name, *named, *words],

@@ -4,7 +4,9 @@ Postgres, Kafka and S3.
 Promises: secrets are random, made once and kept; each container gets a folder of its own in the volume, which only its
 user can read (mode 0700, files 0600); run again, nothing changes but what is missing.
 
-    python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container
+    python provision.py secrets VOLUME NAME=UID ...    the folder VOLUME/NAME for each container, unless the
+                                                       volumes belong to a project in another folder
+    python provision.py secrets VOLUME moved           the project goes on from this folder
     python provision.py roles VOLUME                   a role in Postgres for each service, and rights to blobs
     python provision.py topics VOLUME BROKER           every topic, and a user in Kafka for each service
     python provision.py topics VOLUME BROKER compared  the same; an empty broker beside a full database is refused
@@ -19,6 +21,7 @@ each container that calls or is called; one that has less than RENEWAL_DAYS left
 
 import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +65,9 @@ READER = "reader"  # a person who reads views, topics and blobs
 MADE = "made.json"  # every secret, in a folder of its own
 # Those of the servers' administrators, which are fixed when the servers first start.
 LASTING = ("postgres", "standby", "s3_access", "s3_secret")
+PROJECT = Path("/project")  # a file of the folder where `docker compose` was called
+STARTED_IN = "project.json"  # that folder, at the first start of the volumes
+MOVED = "moved"
 NODES = "nodes.json"  # those whose agents have a key of the blob store
 AGENT = agent("")  # how the names of agents begin
 TOPICS, BLOBS = (Path(__file__).with_name(f"{name}.json") for name in ("topics", "blobs"))
@@ -256,16 +262,63 @@ def reader(volume: Path, kafka: str, postgres: str, s3: str) -> str:
     )
 
 
+class ForeignProject(Exception):
+    """The volumes are those of a project that was started in another folder."""
+
+
+def source_of(mounts: str, target: Path) -> str | None:
+    """Return the path of what is mounted on `target`, within its file system; None where nothing is.
+
+    `mounts` has the lines of /proc/self/mountinfo: proc_pid_mountinfo(5).
+    """
+    found = None
+    for line in mounts.splitlines():
+        root, mounted = (re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), each) for each in line.split()[3:5])
+        if mounted == str(target):
+            found = root.removesuffix("//deleted")  # of a file that was replaced, as `git pull` does
+    return found
+
+
+def claim(volume: Path, folder: str | None, *, moved: bool = False) -> None:
+    """Record that the volumes belong to the project in `folder`. Raises ForeignProject if they belong to another.
+
+    Docker Compose tells projects apart by their name alone, and the file gives every clone the same name: the second
+    would work on the data of the first, and `down --volumes` would delete them.
+    """
+    if folder is None:  # no Docker Compose, or an older file
+        return
+    path = volume / STARTED_IN
+    owner = json.loads(path.read_text())["folder"] if path.exists() else folder
+    if owner != folder and not moved:
+        raise ForeignProject(
+            f"the volumes of this compose project belong to the one in {owner}, and this is {folder}. For another "
+            "platform, set COMPOSE_PROJECT_NAME and the ports (TUTTI_PORT, TUTTI_PAGES_PORT, TUTTI_ANNOTATION_PORT) in "
+            "the file .env of this folder. If the folder was moved, run `docker compose run --rm --no-deps secrets "
+            f"{MOVED}`, then `docker compose up -d --wait`"
+        )
+    if owner != folder or not path.exists():
+        volume.mkdir(parents=True, exist_ok=True)
+        _write(path, json.dumps({"folder": folder}), os.getuid())
+
+
 def _said(work: Callable[[], None]) -> int:
-    """Return the exit code of `work`; stores that must be repaired are one line on stderr."""
+    """Return the exit code of `work`; what an operator must repair is one line on stderr."""
     from tutti.chassis.config.exits import MISUSE, say
     from tutti.chassis.store.stack import ForeignStore
 
     try:
         work()
-    except ForeignStore as error:
+    except (ForeignStore, ForeignProject) as error:
         return say(str(error), MISUSE)
     return 0
+
+
+def _started(volume: Path, users: Sequence[str]) -> None:
+    """Claim the volumes, then write what each of `users` (NAME=UID) needs."""
+    source = source_of(Path("/proc/self/mountinfo").read_text(), PROJECT)
+    claim(volume, str(Path(source).parent) if source else None, moved=users == [MOVED])
+    if users != [MOVED]:
+        provide(volume, {name: int(user) for name, _, user in (each.partition("=") for each in users)})
 
 
 def _made(volume: Path, services: Sequence[str], agents: Sequence[str]) -> dict[str, str]:
@@ -318,7 +371,7 @@ def _write(path: Path, text: str, user: int) -> None:
 def main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["secrets", volume, *users]:
-            provide(Path(volume), {name: int(user) for name, _, user in (each.partition("=") for each in users)})
+            return _said(lambda: _started(Path(volume), users))
         case ["rotate", volume]:
             print(f"{rotate(Path(volume))} secrets will be made anew: docker compose up -d --wait --force-recreate")
         case ["roles", volume]:

@@ -176,3 +176,38 @@ def test_certificates_are_made_where_people_name_the_door_and_kept_while_they_la
 def test_a_name_that_is_no_container_is_refused(provision: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nobody: expected a service"):
         provision.provide(tmp_path, {"nobody": os.getuid()})
+
+
+MOUNTS = r"""
+598 567 0:52 / / ro,relatime master:1 - overlay overlay rw,lowerdir=/var/lib/docker
+612 598 254:0 /var/lib/docker/volumes/tutti_secrets/_data /run/tutti rw,relatime - ext4 /dev/root rw
+613 598 254:0 {file} /project ro,relatime - ext4 /dev/root rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "path"),
+    [
+        ("/home/a/tutti/docker-compose.yml", "/home/a/tutti/docker-compose.yml"),
+        (r"/home/a/my\040clones/docker-compose.yml", "/home/a/my clones/docker-compose.yml"),
+        ("/home/a/tutti/docker-compose.yml//deleted", "/home/a/tutti/docker-compose.yml"),
+    ],
+)
+def test_a_container_sees_which_folder_it_was_started_from(provision: ModuleType, file: str, path: str) -> None:
+    assert provision.source_of(MOUNTS.format(file=file).strip(), Path("/project")) == path
+    assert provision.source_of(MOUNTS.format(file=file).strip(), Path("/elsewhere")) is None
+
+
+def test_volumes_are_refused_to_another_folder_until_it_is_said_that_the_first_moved(
+    provision: ModuleType, tmp_path: Path
+) -> None:
+    volume = tmp_path / "volume"
+    provision.claim(volume, None)  # an older compose file
+    provision.claim(volume, "/first")
+    provision.claim(volume, "/first")
+    with pytest.raises(provision.ForeignProject, match=r"/first.*/second"):
+        provision.claim(volume, "/second")
+    provision.claim(volume, "/second", moved=True)
+    provision.claim(volume, "/second")
+    with pytest.raises(provision.ForeignProject):
+        provision.claim(volume, "/first")
