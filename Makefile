@@ -41,6 +41,7 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/mypy
 	$(BIN)/python tools/house.py imports
 	$(BIN)/python tools/house.py children
+	$(BIN)/python -m tools.callers
 	$(BIN)/python tools/house.py docstrings
 	$(BIN)/hadolint deploy/docker/Dockerfile deploy/docker/standins/*.Dockerfile
 	$(BIN)/shellcheck .ci/run deploy/docker/standins/kafka-archive deploy/docker/standins/kafka-run deploy/docker/standins/postgres-entrypoint

@@ -13,10 +13,12 @@ from tutti.chassis.errors import Problem
 from tutti.chassis.identity.auth import AUTHORIZATION, HELD, SCHEME, Role
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.identity.principal import ON_BEHALF_OF, Method, Principal, attributed, delegated, delegation
+from tutti.chassis.rpc.methods import methods_of
 from tutti.chassis.store import audit, origins
 from tutti.chassis.store.audit import Record
 from tutti.client import Client, connect
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, User
+from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.options.v1 import ROLE_ENGINEER
 
@@ -102,21 +104,22 @@ def test_a_refused_call_is_recorded_with_its_role_and_address(served: Hosted) ->
     )
 
 
-@pytest.mark.parametrize("role", sorted(set(HELD) - {Role.SERVICE}, key=str))
+@pytest.mark.parametrize("role", sorted(set(HELD) - {Role.SERVICE, Role.ANNOTATOR}, key=str))
 def test_only_a_service_may_act_on_behalf_of_others(served: Hosted, role: Role) -> None:
     tokens = served.data_dir.tokens()
 
-    def describe(caller: Role) -> grpc.StatusCode:
+    def asked(caller: Role) -> tuple[grpc.StatusCode, str]:
+        path = next(each.path for each in methods_of(DESCRIPTOR.services_by_name["Admin"]) if caller in each.roles)
         metadata = ((AUTHORIZATION, SCHEME + tokens.of(caller)), (ON_BEHALF_OF, delegation(ADA)))
         with connection(served.host.address) as channel:
-            method: Any = channel.unary_unary("/tutti.admin.v1.Admin/Describe")
+            method: Any = channel.unary_unary(path)
             outcome = method.future(b"", metadata=metadata, timeout=10)
             outcome.exception()
-            code: grpc.StatusCode = outcome.code()
-            return code
+            return outcome.code(), outcome.details()
 
-    assert describe(Role.SERVICE) is grpc.StatusCode.OK
-    assert describe(role) is grpc.StatusCode.PERMISSION_DENIED
+    assert ON_BEHALF_OF not in asked(Role.SERVICE)[1]
+    code, said = asked(role)
+    assert (code, ON_BEHALF_OF in said) == (grpc.StatusCode.PERMISSION_DENIED, True)
 
 
 def test_a_call_from_service_to_service_is_made_for_the_same_user(served: Hosted) -> None:

@@ -51,6 +51,7 @@ def resolve(platform: Platform, request: CheckRecipeRequest | CreateRunRequest, 
 def _otherwise_sound(platform: Platform, request: CheckRecipeRequest | CreateRunRequest) -> None:
     """Raises Failure where more is wrong with a recipe than that there are no rules of these classifiers yet."""
     without = CheckRecipeRequest(recipe=request.recipe, directory=request.directory, all_problems=True)
+    without.files.update(request.files)
     without.overrides.extend([*request.overrides, f"{KEY}="])
     for each in platform.client.pipeline.CheckRecipe(without).problems:
         if each.key != "quality.thresholds":

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tutti.chassis.errors import InvalidField, Unavailable
-from tutti.cli import INTERRUPTED
+from tutti.cli import INTERRUPTED, recipefiles
 from tutti.cli.access import consulted, served, upheld
 from tutti.cli.comparing import compared
 from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options
@@ -128,11 +128,13 @@ def run(
     if dry_run:
         with consulted(data_dir, address) as platform, naming(what):
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
+            recipefiles.send(platform.client, request)
             carried.resolve(platform, request, anew=False)
             show_plan(platform.client, request, output)
         return
     with upheld(data_dir, address, detach=detach) as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
+        recipefiles.send(platform.client, wanted)
         carried.resolve(platform, wanted, anew=True)
         carry_out(platform, wanted, output, detach=detach)
 

@@ -99,7 +99,7 @@ def of(tenant: str) -> Iterator[None]:
 
 
 def answered(desks: Desks, tenant: str, method: str, request: Message) -> Any:
-    stub = AnnotationServiceStub(desks.world.channel("annotation", Role.SERVICE))
+    stub = AnnotationServiceStub(desks.world.channel("annotation", Role.ENGINEER))
     with of(tenant):
         return desks.world.insist(lambda: getattr(stub, method)(request))
 

@@ -17,6 +17,7 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
@@ -178,8 +179,8 @@ class ClassifierApi:
     def __init__(self, classifiers: Work[Classifier], paths: Paths) -> None:
         self._classifiers, self._places = classifiers, paths
 
-    def create(self, request: CreateClassifierRequest) -> CreateClassifierResponse:
-        self._places.check(request.spec.input_path)
+    def create(self, request: CreateClassifierRequest, call: Call) -> CreateClassifierResponse:
+        self._places.check(request.spec.input_path, call.principal)
         reading_of(request.spec)
         if not _NAME.fullmatch(check_name("classifiers", request.name)):
             raise InvalidField(

@@ -240,7 +240,7 @@ class ConversationsApi:
 
     def CreateConversations(self, request: CreateConversationsRequest, call: Call) -> CreateConversationsResponse:
         if not request.spec.HasField("demonstrations"):
-            self._paths.check(request.spec.input_path)
+            self._paths.check(request.spec.input_path, call.principal)
         elif request.spec.input_path:
             expected = "nothing beside demonstrations"
             raise InvalidField("spec.input_path", seen=request.spec.input_path, expected=expected)

@@ -10,12 +10,13 @@ from sqlalchemy import Column, MetaData, String, Text, insert, select, update
 
 from tutti.chassis.config.roots import Roots
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.tables import declare
 from tutti.chassis.store.unit import Unit
 
 
 class Paths:
-    """`roots`: the folders under which inputs may be; none given: anywhere that this process may read."""
+    """`roots`: the folders under which inputs may be; none given: anywhere, for the owner alone."""
 
     def __init__(self, metadata: MetaData, roots: Sequence[str] = ()) -> None:
         self._roots = Roots(roots, "ingest.roots")
@@ -27,12 +28,12 @@ class Paths:
             Column("path", Text, nullable=False),
         )
 
-    def check(self, path: str) -> None:
-        """Raise InvalidField unless a request may name this folder; links are followed.
+    def check(self, path: str, principal: Principal) -> None:
+        """Raise InvalidField unless a request of `principal` may name this folder; links are followed.
 
         A folder may be replaced later: readers compare it with `roots` when they begin.
         """
-        self._roots.resolved("spec.input_path", folder(path), "folder")
+        self._roots.resolved("spec.input_path", folder(path), "folder", principal)
 
     def keep(self, unit: Unit, ingest: str, path: str) -> None:
         """Record the path of an ingest, or of a crawl its hosts as JSON; the newest one stays."""

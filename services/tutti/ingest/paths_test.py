@@ -6,7 +6,12 @@ import pytest
 from sqlalchemy import MetaData
 
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Method, Principal
 from tutti.ingest.paths import Paths
+
+OWNER = Principal.of_role(Role.OPERATOR)
+ENGINEER = Principal("users/u4k2m7qx9c", frozenset({Role.ENGINEER}), "tenants/default", Method.TOKEN)
 
 
 @pytest.fixture
@@ -20,11 +25,19 @@ def roots(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("path", ["input", "input/pages", "input/missing", "secret/back", "secret/../input"])
 def test_a_folder_under_a_root_may_be_read(roots: Path, path: str) -> None:
-    Paths(MetaData(), [str(roots / "input")]).check(f"{roots}/{path}")
+    Paths(MetaData(), [str(roots / "input")]).check(f"{roots}/{path}", ENGINEER)
 
 
 @pytest.mark.parametrize("path", ["secret", "input/link", "input/../secret", "input-2", "."])
 def test_a_folder_elsewhere_is_refused_and_the_roots_are_named(roots: Path, path: str) -> None:
     with pytest.raises(InvalidField, match=rf"a folder under {roots}/input \(ingest.roots\)"):
-        Paths(MetaData(), [str(roots / "input")]).check(f"{roots}/{path}")
-    Paths(MetaData()).check(f"{roots}/{path}")
+        Paths(MetaData(), [str(roots / "input")]).check(f"{roots}/{path}", ENGINEER)
+
+
+def test_without_roots_the_owner_alone_names_folders(roots: Path) -> None:
+    Paths(MetaData()).check(f"{roots}/secret", OWNER)
+    passed_on = Principal(OWNER.user, frozenset({Role.SERVICE}), OWNER.tenant, Method.DELEGATED)
+    Paths(MetaData()).check(f"{roots}/secret", passed_on)
+    for stranger in (ENGINEER, Principal.of_node("nodes/a"), Principal.of_role(Role.AGENT)):
+        with pytest.raises(InvalidField, match=r"ingest\.roots"):
+            Paths(MetaData()).check(f"{roots}/secret", stranger)

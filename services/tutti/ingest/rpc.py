@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tutti.backbone import Blobs
 from tutti.chassis.errors import DeadlineExceeded, InvalidField
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.runtime.pool import PoolCancelled
@@ -80,7 +81,7 @@ class IngestApi(CrawlApi):
         filters: Work[Filter],
         retractions: Retractions,
         paths: Paths,
-        reading: Callable[[IngestSpec], shards.Reading],
+        reading: Callable[[IngestSpec, Principal], shards.Reading],
         classifiers: ClassifierApi,
     ) -> None:
         super().__init__(host, crawls, frontier, paths)
@@ -88,7 +89,7 @@ class IngestApi(CrawlApi):
         self._work, self._filters, self._retractions, self._reading = work, filters, retractions, reading
 
     def CreateIngest(self, request: CreateIngestRequest, call: Call) -> CreateIngestResponse:
-        self._reading(request.spec)
+        self._reading(request.spec, call.principal)
         shown = IngestSpec()
         shown.CopyFrom(request.spec)
         shown.ClearField("input_path")
@@ -114,11 +115,11 @@ class IngestApi(CrawlApi):
         return self._retractions.find(request, call)
 
     def CreateClassifier(self, request: CreateClassifierRequest, call: Call) -> CreateClassifierResponse:
-        return self._classifiers.create(request)
+        return self._classifiers.create(request, call)
 
     def DigestInput(self, request: DigestInputRequest, call: Call) -> DigestInputResponse:
         try:
-            seen, sample = self._survey(request, call.deadline_seconds)
+            seen, sample = self._survey(request, call)
         except InputRootError as error:
             raise InvalidField(
                 "input.path",
@@ -133,12 +134,13 @@ class IngestApi(CrawlApi):
             sample=_sample(sample) if sample else None,
         )
 
-    def _survey(self, request: DigestInputRequest, seconds: float) -> tuple[shards.Survey, sampled.Sample | None]:
+    def _survey(self, request: DigestInputRequest, call: Call) -> tuple[shards.Survey, sampled.Sample | None]:
         """Read the folder in another process, for as long as the caller waits. Raises DeadlineExceeded."""
-        asked = self._reading(request.spec), request.files, request.sample
+        asked = self._reading(request.spec, call.principal), request.files, request.sample
         pool, clock = self._host.pool, self._host.clock
         if not isinstance(pool, CancellablePool):
             return pool.run(sampled.surveyed, *asked)
+        seconds = call.deadline_seconds
         until = clock.monotonic() + seconds
         try:
             return pool.run_until(lambda: clock.monotonic() >= until, sampled.surveyed, *asked)

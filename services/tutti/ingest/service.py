@@ -7,6 +7,7 @@ where the folder lies is told to nobody. A filter reads what was measured of doc
 from collections.abc import Iterator
 from pathlib import Path
 
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import standard
 from tutti.chassis.runtime import kernels
 from tutti.chassis.runtime.cluster import require_engine
@@ -47,11 +48,11 @@ def build(host: Host) -> Service:
         yield from learnt.export(unit)
         yield from gathered.export(unit)
 
-    def asked(spec: IngestSpec) -> shards.Reading:
+    def asked(spec: IngestSpec, principal: Principal) -> shards.Reading:
         require_engine(spec.engine, lambda: lacking(settings))
         reading = ingests.reading_of(spec, paths.roots)
         if spec.input_path:  # archives of a crawl have none
-            paths.check(spec.input_path)
+            paths.check(spec.input_path, principal)
         return reading
 
     kept = standard.Stored(host.units, retractions.resource)

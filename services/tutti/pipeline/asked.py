@@ -19,7 +19,14 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import IngestSpec
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, InputReport
+from tutti.contracts.pipeline.v1 import (
+    CheckRecipeRequest,
+    CreateRunRequest,
+    InputReport,
+    ListRecipeFilesRequest,
+    ListRecipeFilesResponse,
+    RecipeFile,
+)
 from tutti.pipeline import graph, reading, saga, textfiles
 from tutti.pipeline.earlier import Earlier, origin
 from tutti.pipeline.graph import Node
@@ -46,7 +53,7 @@ class Asked:
         if request.again:
             return self._again(request)
         required(request, "recipe")
-        recipe = self._embedded(reading.read(request.recipe, request.overrides), request)
+        recipe = self._embedded(reading.read(request.recipe, request.overrides), request, call)
         recipe = self._earlier.resolved(self._owners.resolved(recipe))
         sources = {place: read() for place, read in self._inputs(recipe, request, call)}
         for judge in self._owners.judgements(recipe, sources):
@@ -67,7 +74,11 @@ class Asked:
         recipe = recipe or reading.remains(request.recipe, request.overrides)
         if recipe is None:
             return found, []
-        for resolve in (partial(self._embedded, request=request), self._owners.resolved, self._earlier.resolved):
+        for resolve in (
+            partial(self._embedded, request=request, call=call),
+            self._owners.resolved,
+            self._earlier.resolved,
+        ):
             with _kept(found):
                 recipe = resolve(recipe)
         sources: dict[str, Source] = {}
@@ -81,8 +92,17 @@ class Asked:
             self._owners.foreseen(recipe)
         return found, reports(recipe, sources)
 
-    def _embedded(self, recipe: Recipe, request: Request) -> Recipe:
-        return textfiles.embedded(recipe, request.directory, self._roots)
+    def files(self, request: ListRecipeFilesRequest) -> ListRecipeFilesResponse:
+        """The files of text that a recipe names."""
+        required(request, "recipe")
+        recipe, _ = reading.examine(request.recipe, request.overrides)
+        recipe = recipe or reading.remains(request.recipe, request.overrides)
+        named = textfiles.named(recipe) if recipe else {}
+        return ListRecipeFilesResponse(files=[RecipeFile(key=key, path=path) for key, path in sorted(named.items())])
+
+    def _embedded(self, recipe: Recipe, request: Request, call: Call) -> Recipe:
+        given = textfiles.Given(dict(request.files), request.directory, self._roots, call.principal)
+        return textfiles.embedded(recipe, given)
 
     def _inputs(
         self, recipe: Recipe, request: Request, call: Call, most: int = 0

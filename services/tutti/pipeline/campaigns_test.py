@@ -1,12 +1,15 @@
 """Stages that judge answers: a campaign, and the preferences that are fitted to its judgements."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Method, Principal
 from tutti.chassis.work.work import publish, put_named
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CLOSED,
@@ -17,7 +20,7 @@ from tutti.contracts.annotation.v1 import (
     CROWD_SIMULATED,
 )
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, Artifact
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, ListRecipeFilesRequest, Run
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.pipeline.world_test import CALL, World
@@ -238,3 +241,32 @@ def test_a_pipe_is_refused_without_waiting_for_its_writer(world: World) -> None:
     os.mkfifo(world.folder / "guideline.md")
     with pytest.raises(InvalidField, match=r"stages\.judged\.guideline: .*not a regular file"):
         create(world)
+
+
+def test_a_caller_who_may_name_no_paths_sends_the_files(world: World) -> None:
+    engineer = Principal("users/u4k2m7qx9c", frozenset({Role.ENGINEER}), "tenants/default", Method.TOKEN)
+    call = replace(CALL, role=Role.ENGINEER, user=engineer)
+    request = CheckRecipeRequest(recipe=TEXT, directory=str(world.folder))
+    with pytest.raises(InvalidField, match=r"simulated: .*pipeline\.roots"):
+        world.api.CheckRecipe(request, call)
+    named = world.api.ListRecipeFiles(ListRecipeFilesRequest(recipe=TEXT), call).files
+    assert [(each.key, each.path) for each in named] == [
+        ("stages.judged.crowd.simulated", "crowd.yaml"),
+        ("stages.judged.guideline", "guideline.md"),
+    ]
+    for each in named:
+        request.files[each.path] = (world.folder / each.path).read_text()
+    sent = world.api.CheckRecipe(request, call)
+    assert (
+        sent.recipe_digest
+        == world.api.CheckRecipe(CheckRecipeRequest(recipe=TEXT, directory=str(world.folder)), CALL).recipe_digest
+    )
+
+
+def test_files_that_are_sent_are_small_and_few(world: World) -> None:
+    long = CheckRecipeRequest(recipe=TEXT, directory=str(world.folder), files={"guideline.md": "x" * (17 << 10)})
+    with pytest.raises(InvalidField, match=r"stages\.judged\.guideline"):
+        world.api.CheckRecipe(long, CALL)
+    many = CheckRecipeRequest(recipe=TEXT, directory=str(world.folder), files={f"{n}.md": "" for n in range(65)})
+    with pytest.raises(InvalidField, match="files"):
+        world.api.CheckRecipe(many, CALL)

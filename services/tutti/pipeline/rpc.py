@@ -19,6 +19,8 @@ from tutti.contracts.pipeline.v1 import (
     CheckRecipeResponse,
     CreateRunRequest,
     CreateRunResponse,
+    ListRecipeFilesRequest,
+    ListRecipeFilesResponse,
     RecipeProblem,
     Run,
     RunTraining,
@@ -151,6 +153,9 @@ class PipelineApi:
             return self._tables.runs.put(unit, saga.ended(run, STATE_CANCELLED, "cancelled on request", unit.now))
 
         return self._host.units.run(cancel)
+
+    def ListRecipeFiles(self, request: ListRecipeFilesRequest, call: Call) -> ListRecipeFilesResponse:
+        return self._asked.files(request)
 
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
         if request.all_problems:

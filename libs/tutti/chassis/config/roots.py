@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.identity.principal import Principal
 
 
 class NotRegular(OSError):
@@ -21,17 +22,24 @@ class NotRegular(OSError):
 
 
 class Roots:
-    """`folders` that a path must be in, as the setting lists them; without any, every path is allowed."""
+    """`folders` that a path must be in, as the setting lists them; without any, the owner of the platform may name
+    every path, and nobody else one.
+    """
 
     def __init__(self, folders: Sequence[str], setting: str) -> None:
         self.folders, self._setting = tuple(os.path.realpath(each) for each in folders), setting
 
-    def resolved(self, field: str, path: str | Path, kind: str) -> str:
+    def resolved(self, field: str, path: str | Path, kind: str, principal: Principal) -> str:
         """The path with its links followed; nothing needs to be there. Raises InvalidField if it is in no root.
 
-        `kind` is the noun of the message: a folder, a file.
+        `kind` is the noun of the message: a folder, a file. `principal` names the path.
         """
         real = os.path.realpath(path)
+        if not self.folders and not principal.is_owner:
+            expected = (
+                f"a {kind} under a folder of the setting {self._setting}, which the operator of the platform sets"
+            )
+            raise InvalidField(field, seen=path, expected=expected)
         if not within(real, self.folders):
             expected = f"a {kind} under {', '.join(self.folders)} ({self._setting})"
             raise InvalidField(field, seen=path, expected=expected)

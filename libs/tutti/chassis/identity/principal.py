@@ -9,11 +9,12 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.auth import PEOPLE, Role
 
 ON_BEHALF_OF = "on-behalf-of"
 DEFAULT_TENANT = "tenants/default"
 MACHINES = frozenset({Role.AGENT, Role.SERVICE, Role.JOINER, Role.SIMULATOR})
+_OWNERS = frozenset(f"users/{role.value}" for role in (*PEOPLE, Role.SERVICE))
 _FORM = re.compile(r"(users/[a-z0-9][a-z0-9.-]{0,99}) (tenants/[a-z0-9][a-z0-9.-]{0,99})")
 
 
@@ -53,6 +54,14 @@ class Principal:
     def is_machine(self) -> bool:
         """True if there is no person behind it: an agent, a simulator, or a service that acts for itself."""
         return self.method is Method.TOKEN and self.roles <= MACHINES
+
+    @property
+    def is_owner(self) -> bool:
+        """True if it holds a token of the platform's own file `tokens`, for which it reads what the platform can read.
+
+        Agents share theirs with no person, and a service acts for itself only in work that was admitted.
+        """
+        return self.user in _OWNERS
 
     def sees(self, tenant: str) -> bool:
         """Return whether what belongs to a tenant exists for the principal: its own, and for machines all."""

@@ -59,6 +59,8 @@ from tutti.contracts.pipeline.v1 import (
     CheckRecipeResponse,
     CreateRunRequest,
     CreateRunResponse,
+    ListRecipeFilesRequest,
+    ListRecipeFilesResponse,
     Run,
 )
 from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR as PIPELINE_DESCRIPTOR
@@ -328,6 +330,9 @@ class SlowReader:
 
     def GetRun(self, request: GetRequest, call: Call) -> Run:
         return Run(name=request.name)
+
+    def ListRecipeFiles(self, request: ListRecipeFilesRequest, call: Call) -> ListRecipeFilesResponse:
+        return ListRecipeFilesResponse()
 
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
         return CreateRunResponse()

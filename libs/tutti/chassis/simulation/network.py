@@ -5,6 +5,7 @@ are lost before or after their effect, and those that may be sent again arrive t
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 from google.protobuf.message import Message
@@ -18,7 +19,7 @@ from tutti.chassis.errors import (
     problem_of,
     to_status,
 )
-from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.auth import PEOPLE, Role
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.identity.principal import Principal, delegated, delegation
 from tutti.chassis.rpc.call import Call, request_id_of
@@ -122,8 +123,11 @@ class Network:
 
 
 def _user(role: Role) -> Principal | None:
-    """The user on whose behalf a caller of a role calls."""
-    return delegated(delegation(current_cause().principal), role)
+    """The user who calls with a token of a role of people, or on whose behalf a service calls."""
+    user = current_cause().principal
+    if role in PEOPLE and user is not None:
+        return replace(user, roles=frozenset({role}))
+    return delegated(delegation(user), role)
 
 
 def channel(network: Network, caller: Process, service: str, role: Role) -> LocalChannel:

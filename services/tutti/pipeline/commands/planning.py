@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tutti.chassis.rpc.kinds import owners
-from tutti.cli import inputs, verdict
+from tutti.cli import inputs, recipefiles, verdict
 from tutti.cli.access import consulted, consulted_soon
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -78,6 +78,7 @@ def check(
     def ask(platform: Platform) -> CheckRecipeResponse:
         asked = CheckRecipeRequest()
         asked.CopyFrom(request)
+        recipefiles.send(platform.client, asked)
         carried.resolve(platform, asked, anew=False)
         return platform.client.pipeline.CheckRecipe(asked)
 
@@ -133,6 +134,7 @@ def plan(
     request, what = asked(recipe, data, site, contact, overrides)
     request.forecast = True
     with consulted(data_dir, address) as platform, naming(what), patiently(READS):
+        recipefiles.send(platform.client, request)
         carried.resolve(platform, request, anew=False)
         found = platform.client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
     free = shutil.disk_usage(there(data_dir)).free

@@ -26,6 +26,26 @@ class CreateRunRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class FilesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     RECIPE_FIELD_NUMBER: _builtins.int
@@ -33,6 +53,7 @@ class CreateRunRequest(_message.Message):
     DIRECTORY_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     AGAIN_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id makes the call idempotent."""
     name: _builtins.str
@@ -49,6 +70,12 @@ class CreateRunRequest(_message.Message):
     def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """overrides as `key=value`, with dotted keys."""
 
+    @_builtins.property
+    def files(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """files: texts of files that the recipe names, by the paths in it. Others are read where the platform runs, if the
+        caller may name paths there.
+        """
+
     def __init__(
         self,
         *,
@@ -59,10 +86,11 @@ class CreateRunRequest(_message.Message):
         directory: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
         again: _builtins.str = ...,
+        files: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "directory", b"directory", "name", b"name", "overrides", b"overrides", "recipe", b"recipe", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "directory", b"directory", "files", b"files", "name", b"name", "overrides", b"overrides", "recipe", b"recipe", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -132,12 +160,33 @@ class CheckRecipeRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class FilesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RECIPE_FIELD_NUMBER: _builtins.int
     OVERRIDES_FIELD_NUMBER: _builtins.int
     DIRECTORY_FIELD_NUMBER: _builtins.int
     AGAIN_FIELD_NUMBER: _builtins.int
     ALL_PROBLEMS_FIELD_NUMBER: _builtins.int
     FORECAST_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     """recipe as YAML or JSON text."""
     directory: _builtins.str
@@ -152,6 +201,12 @@ class CheckRecipeRequest(_message.Message):
     def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """overrides as `key=value`, with dotted keys."""
 
+    @_builtins.property
+    def files(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """files: texts of files that the recipe names, by the paths in it. Others are read where the platform runs, if the
+        caller may name paths there.
+        """
+
     def __init__(
         self,
         *,
@@ -161,14 +216,93 @@ class CheckRecipeRequest(_message.Message):
         again: _builtins.str = ...,
         all_problems: _builtins.bool = ...,
         forecast: _builtins.bool = ...,
+        files: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "all_problems", b"all_problems", "directory", b"directory", "forecast", b"forecast", "overrides", b"overrides", "recipe", b"recipe"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "all_problems", b"all_problems", "directory", b"directory", "files", b"files", "forecast", b"forecast", "overrides", b"overrides", "recipe", b"recipe"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckRecipeRequest: _TypeAlias = CheckRecipeRequest  # noqa: Y015
+
+@_typing.final
+class ListRecipeFilesRequest(_message.Message):
+    """ListRecipeFilesRequest contains a recipe."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECIPE_FIELD_NUMBER: _builtins.int
+    OVERRIDES_FIELD_NUMBER: _builtins.int
+    recipe: _builtins.str
+    """recipe as YAML or JSON text."""
+    @_builtins.property
+    def overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """overrides as `key=value`, with dotted keys."""
+
+    def __init__(
+        self,
+        *,
+        recipe: _builtins.str = ...,
+        overrides: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["overrides", b"overrides", "recipe", b"recipe"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRecipeFilesRequest: _TypeAlias = ListRecipeFilesRequest  # noqa: Y015
+
+@_typing.final
+class RecipeFile(_message.Message):
+    """RecipeFile is a file of text that a recipe names."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """key of the recipe that names it."""
+    path: _builtins.str
+    """path as written in the recipe."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        path: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecipeFile: _TypeAlias = RecipeFile  # noqa: Y015
+
+@_typing.final
+class ListRecipeFilesResponse(_message.Message):
+    """ListRecipeFilesResponse contains the files."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecipeFile]:
+        """files of the recipe; empty if it names none, or cannot be read."""
+
+    def __init__(
+        self,
+        *,
+        files: _abc.Iterable[Global___RecipeFile] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRecipeFilesResponse: _TypeAlias = ListRecipeFilesResponse  # noqa: Y015
 
 @_typing.final
 class InputReport(_message.Message):

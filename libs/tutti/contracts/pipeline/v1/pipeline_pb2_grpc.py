@@ -57,6 +57,11 @@ class PipelineServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.FromString,
                 _registered_method=True)
+        self.ListRecipeFiles = channel.unary_unary(
+                '/tutti.pipeline.v1.PipelineService/ListRecipeFiles',
+                request_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.ListRecipeFilesRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.ListRecipeFilesResponse.FromString,
+                _registered_method=True)
         self.CheckRecipe = channel.unary_unary(
                 '/tutti.pipeline.v1.PipelineService/CheckRecipe',
                 request_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.CheckRecipeRequest.SerializeToString,
@@ -96,6 +101,13 @@ class PipelineServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRecipeFiles(self, request, context):
+        """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CheckRecipe(self, request, context):
         """CheckRecipe validates a recipe and returns which stages would be reused.
         """
@@ -125,6 +137,11 @@ def add_PipelineServiceServicer_to_server(servicer, server):
                     servicer.CancelRun,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.SerializeToString,
+            ),
+            'ListRecipeFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRecipeFiles,
+                    request_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.ListRecipeFilesRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.ListRecipeFilesResponse.SerializeToString,
             ),
             'CheckRecipe': grpc.unary_unary_rpc_method_handler(
                     servicer.CheckRecipe,
@@ -241,6 +258,33 @@ class PipelineService:
             '/tutti.pipeline.v1.PipelineService/CancelRun',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
             tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRecipeFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.pipeline.v1.PipelineService/ListRecipeFiles',
+            tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.ListRecipeFilesRequest.SerializeToString,
+            tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.ListRecipeFilesResponse.FromString,
             options,
             channel_credentials,
             insecure,

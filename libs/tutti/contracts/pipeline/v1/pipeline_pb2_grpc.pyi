@@ -43,6 +43,8 @@ class PipelineServiceStub:
     """ListRuns returns one page of runs, sorted by name."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Run]
     """CancelRun cancels a run."""
+    ListRecipeFiles: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.ListRecipeFilesRequest, _pipeline_pb2.ListRecipeFilesResponse]
+    """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them."""
     CheckRecipe: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]
     """CheckRecipe validates a recipe and returns which stages would be reused."""
 
@@ -59,6 +61,8 @@ class PipelineServiceAsyncStub(PipelineServiceStub):
     """ListRuns returns one page of runs, sorted by name."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Run]  # type: ignore[assignment]
     """CancelRun cancels a run."""
+    ListRecipeFiles: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.ListRecipeFilesRequest, _pipeline_pb2.ListRecipeFilesResponse]  # type: ignore[assignment]
+    """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them."""
     CheckRecipe: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]  # type: ignore[assignment]
     """CheckRecipe validates a recipe and returns which stages would be reused."""
 
@@ -96,6 +100,14 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Run, _abc.Awaitable[_events_pb2.Run]]:
         """CancelRun cancels a run."""
+
+    @_abc_1.abstractmethod
+    def ListRecipeFiles(
+        self,
+        request: _pipeline_pb2.ListRecipeFilesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pipeline_pb2.ListRecipeFilesResponse, _abc.Awaitable[_pipeline_pb2.ListRecipeFilesResponse]]:
+        """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them."""
 
     @_abc_1.abstractmethod
     def CheckRecipe(

@@ -1,0 +1,75 @@
+"""Lint: a method that machines may call has a machine that calls it.
+
+A role that nobody needs is a door for whoever steals the credential of one node or one service.
+"""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from tutti.chassis.events.catalog import every_message
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc import kinds
+from tutti.chassis.rpc.methods import Method, methods_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PLACES = {Role.AGENT: ("services/tutti/trainer", "libs/tutti"), Role.SERVICE: ("services/tutti", "libs/tutti")}
+"""The folders whose code runs in a process with the credential of a role."""
+PEOPLES = frozenset({"cli", "commands", "client", "contracts"})
+"""Folders in them whose code runs for people, or only declares."""
+VERBS = ("Create", "Get", "List", "Cancel")
+"""Of a kind of resource: services call them by the kind's name (`tutti.chassis.rpc.kinds`)."""
+
+
+def uncalled() -> Iterator[tuple[Method, Role]]:
+    """Each method and each role of machines that may call it, where no code of theirs does."""
+    by_kind = {f"{verb}{name}" for kind in kinds.every_kind() for verb in VERBS for name in _names(kind)}
+    for method in every_method():
+        for role in sorted(method.roles & PLACES.keys(), key=lambda role: role.value):
+            if role is Role.SERVICE and method.name in by_kind:
+                continue
+            if method.name not in _called(PLACES[role]):
+                yield method, role
+
+
+def every_method() -> list[Method]:
+    """The methods of every service that the protos declare."""
+    found: dict[str, ServiceDescriptor] = {}
+    for message in every_message():
+        for descriptor in message.DESCRIPTOR.file.services_by_name.values():
+            found[descriptor.full_name] = descriptor
+    return [method for name in sorted(found) for method in methods_of(found[name])]
+
+
+def _names(kind: kinds.Kind) -> Iterable[str]:
+    plural = "".join(word.capitalize() for word in kind.plural.split("-"))
+    return kind.singular, plural
+
+
+@cache
+def _called(folders: tuple[str, ...]) -> frozenset[str]:
+    """The names of attributes that the sources of these folders read, as `stub.GetJob` does."""
+    names: set[str] = set()
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            if not path.stem.endswith("_test") and PEOPLES.isdisjoint(path.relative_to(ROOT).parts):
+                names |= {
+                    node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
+                }
+    return frozenset(names)
+
+
+def main() -> int:
+    """1 if there is such a method, else 0; prints which."""
+    found = list(uncalled())
+    for method, role in found:
+        print(f"{method.path}: nothing calls it with the role {role.value}: remove ROLE_{role.name} from its option")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
