@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-
-from google.protobuf.descriptor import ServiceDescriptor
+from typing import Any
 
 from tutti.chassis.events.catalog import every_message
 from tutti.chassis.identity.auth import Role
@@ -38,7 +37,7 @@ def uncalled() -> Iterator[tuple[Method, Role]]:
 
 def every_method() -> list[Method]:
     """The methods of every service that the protos declare."""
-    found: dict[str, ServiceDescriptor] = {}
+    found: dict[str, Any] = {}
     for message in every_message():
         for descriptor in message.DESCRIPTOR.file.services_by_name.values():
             found[descriptor.full_name] = descriptor
