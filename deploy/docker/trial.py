@@ -11,14 +11,12 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from firstlight import first_light
 from images import PYTHON, prepare, sizes
 from project import CACHE, READERS, REPLICAS, ROOT, TUTTI, Project
 from reading import read
+from sites import emptied_broker, second_clone, slow_host
 from upgrading import upgrade
 from writes import Writes
 
@@ -108,7 +107,9 @@ def _carried_out(project: Project, pages: Path, given: argparse.Namespace, figur
     limits = [20]
     _run(project, limits[0])
     print("recipes/tiny.yaml ran through the front door")
-    _second_clone(project)
+    second_clone(project)
+    emptied_broker(project)
+    slow_host(project)
     if READERS in project.layers:
         read(project)
     if REPLICAS not in project.layers:
@@ -143,31 +144,6 @@ def _proxies(project: Project) -> None:
     if found != NOWHERE:
         raise TrialError(f"the front door has http_proxy={found!r}, and its client was configured with {NOWHERE}")
     print("all containers are healthy with a proxy in their environment that leads nowhere")
-
-
-def _second_clone(project: Project) -> None:
-    """A clone in another folder gets nothing of this project, until it is said that the folder moved."""
-    with tempfile.TemporaryDirectory() as folder:
-        clone = replace(project, folder=Path(folder))
-        shutil.copy(ROOT / "docker-compose.yml", folder)
-        shutil.copytree(ROOT / "deploy", Path(folder, "deploy"))
-        _refused(clone)
-        clone.compose("run", "--rm", "-T", "--no-deps", "secrets", "moved")
-        clone.compose("run", "--rm", "-T", "--no-deps", "secrets")
-        _refused(project)
-        project.compose("run", "--rm", "-T", "--no-deps", "secrets", "moved")
-    print("the volumes are refused to a clone in another folder, until `secrets moved` says that it is the same")
-
-
-def _refused(clone: Project) -> None:
-    """Raises TrialError."""
-    try:
-        clone.compose("run", "--rm", "-T", "--no-deps", "secrets")
-    except TrialError as error:
-        if "COMPOSE_PROJECT_NAME" not in str(error):
-            raise
-    else:
-        raise TrialError(f"{clone.folder} started on the volumes of a project in another folder")
 
 
 def _faults(given: argparse.Namespace) -> list[tuple[str, Fault]]:
