@@ -142,8 +142,8 @@ Generated from `protos/` by `tools/pages.py`; do not edit.
       with connect(".tutti") as client:
           print(client.scheduler.ListJobs(ListRequest(page_size=5)))
 
-- **Without the data directory**, give `connect(address="host:port", token="...")`, or set `TUTTI_TOKEN`; commands take
-  `--address` (or `TUTTI_ADDRESS`), and `--tls-ca` for a platform with TLS.
+- **Without the data directory**, give `connect(address="host:port", token="...")`, or set `TUTTI_TOKEN`, which is
+  sent to such an address only; commands take `--address` (or `TUTTI_ADDRESS`), and `--tls-ca` for a platform with TLS.
 - **Errors and updates.** A failed call has a [reason](errors.md). `Watch` of the Admin service
   (`client.watch("runs/x")`) streams the changes of a resource; every service answers it for its own resources.
 

@@ -19,7 +19,7 @@ from engine import command
 
 NAME = "app.kubernetes.io/name"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
-IMAGE = {"HOME": "/tmp", "USER": "tutti", "MALLOC_ARENA_MAX": "2", "TUTTI_DATA_DIR": "/var/lib/tutti"}  # noqa: S108
+IMAGE = {"HOME": "/tmp", "USER": "tutti", "MALLOC_ARENA_MAX": "2", "TUTTI_DATA_DIR": "/var/lib/tutti/data"}  # noqa: S108
 """The variables of the image (deploy/docker/Dockerfile)."""
 INIT_SECONDS = 60.0
 

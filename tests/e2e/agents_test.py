@@ -12,7 +12,7 @@ from tutti.chassis.identity.auth import Role
 
 def test_a_second_agent_with_the_name_of_a_node_stops_and_names_the_first(served: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "data" / "tokens"
-    tokens.parent.mkdir()
+    tokens.parent.mkdir(mode=0o700)
     tokens.touch(mode=0o600)
     tokens.write_text((served / "tokens").read_text())
     address = (served / "endpoint").read_text().strip()

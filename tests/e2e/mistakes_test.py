@@ -1,5 +1,6 @@
 """A user's mistake ends with one line that says what to do, exit code 2, and nothing half-done."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -151,6 +152,15 @@ def test_a_data_directory_that_may_not_be_written(tmp_path: Path) -> None:
     result = run_process("up", "--data-dir", locked / "data", before=BOUND_BY_MODES)
     assert_one_line(result, 1, str(locked), "Permission denied", "give a folder that you may write with --data-dir")
     assert list(locked.iterdir()) == []
+
+
+def test_settings_that_a_checkout_brought_along_start_no_program(tmp_path: Path) -> None:
+    (folder := tmp_path / ".tutti").mkdir(mode=0o700)
+    command = json.dumps(["/bin/sh", "-c", f"touch {tmp_path}/started"])
+    (folder / "tutti.toml").write_text(f"[supervisor]\nagent_command = {command}\n")
+    with contextlib.chdir(tmp_path):
+        assert_one_line(tutti("up", "--detach"), 2, "supervisor.agent_command", "--data-dir .tutti")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".tutti"]
 
 
 def test_a_data_directory_that_another_process_serves(served: Path) -> None:

@@ -130,7 +130,7 @@ def test_the_job_ends_by_itself_with_the_same_states(
 ) -> None:
     data_dir = tmp_path / "data"
     if not SOAK:
-        data_dir.mkdir()
+        data_dir.mkdir(mode=0o700)
         (data_dir / "tutti.toml").write_text(HASTE)
     with platform(data_dir):
         process = start(*tiny(data_dir, pages, *steps(fault.every)))

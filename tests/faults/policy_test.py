@@ -77,7 +77,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("letters")
     begun, whole = recipes(folder, "ppo", ITERATIONS)
     data_dir = folder / "data"
-    data_dir.mkdir()
+    data_dir.mkdir(mode=0o700)
     (data_dir / "tutti.toml").write_text(HASTE)
     result = tutti("run", begun, "--data-dir", data_dir, seconds=400)
     assert result.code == 0, result.err

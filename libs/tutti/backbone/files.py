@@ -52,8 +52,8 @@ class Files(Protocol):
 
     def truncate(self, path: Path, size: int) -> None: ...
 
-    def make_folder(self, path: Path) -> None:
-        """Create one folder whose parent exists; silent when it is there."""
+    def make_folder(self, path: Path, mode: int = 0o777) -> None:
+        """Create one folder whose parent exists; silent when it is there. The umask applies to its mode."""
         ...
 
     def fsync_folder(self, path: Path) -> None: ...
@@ -136,8 +136,8 @@ class RealFiles:
     def truncate(self, path: Path, size: int) -> None:
         os.truncate(path, size)
 
-    def make_folder(self, path: Path) -> None:
-        path.mkdir(exist_ok=True)
+    def make_folder(self, path: Path, mode: int = 0o777) -> None:
+        path.mkdir(mode, exist_ok=True)
 
     def fsync_folder(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -192,15 +192,18 @@ def _is_still(descriptor: int, path: Path) -> bool:
         return False
 
 
-def make_folders(files: Files, path: Path) -> None:
-    """Create a folder and its missing ancestors, each durably; one that is there may not be durable yet."""
+def make_folders(files: Files, path: Path, mode: int = 0o777) -> None:
+    """Create a folder and its missing ancestors, each durably; one that is there may not be durable yet.
+
+    The umask applies to its mode. Other accounts cannot write to the ancestors.
+    """
     missing = []
     folder = path
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
     for folder in reversed(missing):
-        files.make_folder(folder)
+        files.make_folder(folder, mode if folder == path else 0o755)
         files.fsync_folder(folder.parent)
     if not missing:
         with contextlib.suppress(PermissionError):  # then another account made it, long ago

@@ -118,9 +118,9 @@ class LosingFiles(RealFiles):
         assert isinstance(inode, _Inode)
         inode.pending.append(_Truncate(size))
 
-    def make_folder(self, path: Path) -> None:
+    def make_folder(self, path: Path, mode: int = 0o777) -> None:
         is_new = not path.exists()
-        super().make_folder(path)
+        super().make_folder(path, mode)
         if is_new:
             self._enter(path, _Folder())
 

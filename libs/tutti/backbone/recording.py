@@ -52,8 +52,8 @@ class RecordingFiles:
     def truncate(self, path: Path, size: int) -> None:
         self._do("truncate", path, lambda: self._inner.truncate(path, size))
 
-    def make_folder(self, path: Path) -> None:
-        self._do("make_folder", path, lambda: self._inner.make_folder(path))
+    def make_folder(self, path: Path, mode: int = 0o777) -> None:
+        self._do("make_folder", path, lambda: self._inner.make_folder(path, mode))
 
     def fsync_folder(self, path: Path) -> None:
         self._sync("fsync_folder", path, lambda: self._inner.fsync_folder(path))

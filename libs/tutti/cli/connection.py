@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tutti.chassis.config.datadir import config_in
+from tutti.chassis.config.datadir import DEFAULT, config_in, is_found, named
 from tutti.chassis.runtime.healthfile import awaits_upgrade
 from tutti.cli.failures import MISUSE, UNREACHABLE, Failure
 from tutti.cli.output import patiently
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 RESTART_SECONDS, LOOK_SECONDS = 60.0, 0.1
 AUTHORITY, PROXY = "tutti.tls-ca", "tutti.proxy"
-DEFAULT_DATA_DIR = Path(".tutti")
 
 
 def typed(command: str, data_dir: Path) -> str:
     """A command as it is typed for a data directory."""
-    return command if data_dir == DEFAULT_DATA_DIR else f"{command} --data-dir {shlex.quote(str(data_dir))}"
+    return command if is_found(data_dir) else f"{command} --data-dir {shlex.quote(str(data_dir))}"
 
 
 def sampling(checkpoint: str, data_dir: Path) -> str:
@@ -44,9 +43,15 @@ def tries(models: Sequence[tuple[str, str]], data_dir: Path) -> list[tuple[str, 
 
 def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
-        "--data-dir", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_DATA_DIR, show_default=True,
-        envvar="TUTTI_DATA_DIR", help="Data directory of the platform.",
+        "--data-dir", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT, show_default=True,
+        envvar="TUTTI_DATA_DIR", callback=_as_named, help="Data directory of the platform.",
     )(command)  # fmt: skip
+
+
+def _as_named(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    """Return the directory, so that one which somebody gave is never one that was found."""
+    source = context.get_parameter_source(parameter.name or "")
+    return value if source is click.core.ParameterSource.DEFAULT else named(value)
 
 
 def _remember(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:

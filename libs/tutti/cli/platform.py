@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from tutti.chassis.config.datadir import is_found
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
@@ -73,7 +74,8 @@ class Platform:
 
 def supervise(data_dir: Path, *arguments: str) -> list[str]:
     """The command that runs the platform in the foreground."""
-    return interpreter.module("tutti.chassis.runtime.supervisor", "--data-dir", str(data_dir), *arguments)
+    place = [] if is_found(data_dir) else ["--data-dir", str(data_dir)]
+    return interpreter.module("tutti.chassis.runtime.supervisor", *place, *arguments)
 
 
 @click.command()

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED, recipefiles
 from tutti.cli.access import consulted, served, upheld
 from tutti.cli.comparing import compared
-from tutti.cli.connection import DEFAULT_DATA_DIR, connected, connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
@@ -242,7 +243,7 @@ def finish(platform: Platform, name: str, output: str) -> None:
             files = reported(facts, platform.data_dir)
             print_json({**facts.summary, "report": files[0] if files else None, "pictures": files[1:]})
         else:
-            show_summary(facts.summary, platform.data_dir or DEFAULT_DATA_DIR)
+            show_summary(facts.summary, platform.data_dir or DEFAULT)
             for at, each in enumerate(reported(facts, platform.data_dir)):
                 click.echo(f"{('report', 'curves')[at] if at < 2 else '':14}{each}")
     elif output == JSON:

@@ -79,7 +79,7 @@ def settled(data_dir: Path) -> Iterator[tuple[Any, Any]]:
         raise Failure(f"{data_dir} is not a data directory: name one with --data-dir", MISUSE)
     try:
         folder = DataDir(data_dir)
-        yield folder, load(Path(config) if config else folder.config).values
+        yield folder, load(Path(config).absolute() if config else folder.config).values
     except SettingsError as error:
         raise Failure(str(error), MISUSE) from None
     except TROUBLES as error:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
+from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import NotFound
 from tutti.cli import datasets, mixtures, passages, verdict
 from tutti.cli.ancestry import ancestry
-from tutti.cli.connection import DEFAULT_DATA_DIR, tries, typed
+from tutti.cli.connection import tries, typed
 from tutti.cli.naming import models
 from tutti.cli.nouns import get_one, list_all
 from tutti.cli.output import READING_SECONDS, shown
@@ -108,7 +109,7 @@ SHOWN_LANGUAGES = 5
 SHOWN_UNITS = 3
 
 
-def show_summary(found: Plain, data_dir: Path = DEFAULT_DATA_DIR) -> None:
+def show_summary(found: Plain, data_dir: Path = DEFAULT) -> None:
     """Print a summary for people; commands that it names are those for this data directory."""
     ingest, chosen, dedup, dataset, job = (found[key] for key in ("ingest", "filter", "dedup", "dataset", "train"))
     lines: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {found['run']['spec']['title']}")]

@@ -19,7 +19,7 @@ from google.protobuf.descriptor_pool import Default as default_pool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from tutti.chassis.config.datadir import DEFAULT, DataDirError, endpoint_in, tokens_in
+from tutti.chassis.config.datadir import DEFAULT, LOOPBACK, DataDirError, endpoint_in, is_found, require_ours, tokens_in
 from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.channel import RpcChannel, Unreachable
@@ -61,13 +61,19 @@ def connect(
 
     `tls` names the authority that is trusted where the platform speaks TLS. `proxy` is the URL of an HTTP proxy that
     connects to `address` or `addresses`; the variables of the environment that name one have no effect.
-    With a directory the token of `role` is read from it, with an address it is `token` or $TUTTI_TOKEN. Nothing is sent
-    yet. Raises Unreachable when the directory has no platform, Unauthenticated without a token.
+    With an address the token is `token` or $TUTTI_TOKEN. With a directory alone it is `token`, or that of `role` in the
+    directory; $TUTTI_TOKEN is never sent to an address that a directory names. Nothing is sent yet. Raises Unreachable
+    when the directory has no platform, Unauthenticated without a token, or where another account can use the directory.
     """
-    where = Path(data_dir) if data_dir is not None else None
-    token = token or os.environ.get(TOKEN_VARIABLE, "")
-    if address is None and not addresses:
+    where, token = Path(data_dir) if data_dir is not None else None, token or ""
+    if address is not None or addresses:
+        token = token or os.environ.get(TOKEN_VARIABLE, "")
+    else:
         where = where or DEFAULT
+        try:
+            require_ours(where)
+        except DataDirError as error:
+            raise Unauthenticated(str(error)) from None
         if not any(endpoint_in(where, service) for service in sorted(set(owners().values()))):
             raise Unreachable(nobody(where))
     if not token and where is not None:
@@ -83,6 +89,12 @@ def connect(
     if not token:
         raise Unauthenticated(f"no token: give one, or set {TOKEN_VARIABLE}; it is in `tokens` of the data directory")
     return Client(where, address, addresses or {}, token, deadline_seconds, tls, proxy)
+
+
+def _elsewhere(addresses: str) -> str:
+    """Return the first of several addresses that other machines may have, "" if there is none."""
+    hosts = {each: each.rpartition(":")[0].strip("[]") for each in addresses.split(",")}
+    return next((each for each, host in hosts.items() if host not in {*LOOPBACK, "0.0.0.0", "::"}), "")  # noqa: S104
 
 
 class Client:
@@ -127,6 +139,11 @@ class Client:
             raise Unreachable(f"no address of {service} was given: give one for it, or one for all services")
         if not (found := endpoint_in(self._data_dir, service)):
             raise Unreachable(nobody(self._data_dir, service))
+        if is_found(self._data_dir) and (elsewhere := _elsewhere(found)):
+            raise Unreachable(
+                f"{self._data_dir} names {elsewhere}, which is no address of this machine, and nobody named the "
+                f"directory: give it with --data-dir if it is yours, or the address with --address"
+            )
         return found
 
     def _given(self, service: str) -> str | None:

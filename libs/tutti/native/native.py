@@ -15,7 +15,6 @@ import functools
 import os
 import platform
 import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.backbone.files import RealFiles, overwrite
+from tutti.backbone.ours import NotOurs, claim
 from tutti.native.wheelkernels import FLAGS, built_name
 from tutti.records.canonical import keyed_bytes
 from tutti.records.errors import CorpusError
@@ -109,13 +109,10 @@ def _version(compiler: str) -> bytes:
 
 def own_folder(folder: Path) -> None:
     """Make `folder` with mode 0700; refuse one that others could have put code into. Raises NoKernel."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    seen = folder.stat()
-    if seen.st_uid != os.geteuid() or stat.S_IMODE(seen.st_mode) & 0o022:
-        raise NoKernel(
-            f"{folder} has owner {seen.st_uid} and mode {stat.S_IMODE(seen.st_mode):04o}; expected owner "
-            f"{os.geteuid()} and 0700, since code is loaded from it; repair or remove it"
-        )
+    try:
+        claim(folder, close=True, links=True)
+    except NotOurs as error:
+        raise NoKernel(f"{error.strerror}; code is loaded from it") from None
 
 
 def _compile(code: bytes, target: Path, compiler: str) -> None:

@@ -8,7 +8,8 @@ rebinding) gets nothing.
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from tutti.chassis.config.settings import LOOPBACK, WebSettings
+from tutti.chassis.config.datadir import LOOPBACK
+from tutti.chassis.config.settings import WebSettings
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tutti.chassis.config.roots import Roots, open_regular
+from tutti.backbone.ours import open_regular
+from tutti.chassis.config.roots import Roots
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.identity.principal import Principal
 from tutti.pipeline.crowdpart import CrowdPart, check_crowd

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Self
 
 from tutti.backbone.files import Files, Lock
+from tutti.backbone.ours import check, claim, open_regular
 
 log = logging.getLogger(__name__)
 
 _SHARED = Path("/dev/shm")  # noqa: S108
+_MOST_PATH = 8192
 _OWNER = "owner"  # locked while its agent lives; holds the state folder's path
 
 
@@ -54,10 +56,10 @@ class BufferPool:
     def make(self, job: str, epoch: int, rank: int, *, size: int, count: int) -> list[Path]:
         """Buffers whose memory is reserved now, so that no later write can fail for want of it. Raises OSError."""
         folder = self._attempt(job, epoch)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        claim(folder)
         paths = [folder / f"{rank}.{index}" for index in range(count)]
         for path in paths:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 os.posix_fallocate(descriptor, 0, max(size, 1))
             finally:
@@ -97,8 +99,10 @@ def sweep(files: Files, shared: Path = _SHARED) -> list[Path]:
     """
     swept = []
     for folder in sorted(shared.glob(f"{_prefix()}*")):
-        with contextlib.suppress(OSError):
-            state = (folder / _OWNER).read_text()
+        with contextlib.suppress(OSError, UnicodeDecodeError):  # others may put anything there
+            check(folder, folder.lstat(), 0)
+            with open_regular(folder / _OWNER, own=True) as owner:
+                state = owner.read(_MOST_PATH).decode()
             if not state or os.path.exists(state) or (lock := files.try_lock(folder / _OWNER)) is None:
                 continue
             try:
@@ -116,12 +120,12 @@ def _prefix() -> str:
 
 def remove(folder: Path) -> None:
     """Remove all buffers, those of a dead incarnation too; a folder of somebody else is refused."""
-    if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.getuid()):
-        raise PermissionError(f"{folder} belongs to somebody else; remove it, or set another data directory")
+    with contextlib.suppress(FileNotFoundError):
+        check(folder, folder.lstat(), 0)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def clear(folder: Path) -> None:
     """An empty folder that only its owner can enter."""
     remove(folder)
-    folder.mkdir(mode=0o700, parents=True)
+    claim(folder)

@@ -1,6 +1,7 @@
 """Folders of snapshot buffers: whose they are, and when anybody may remove them."""
 
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -80,3 +81,23 @@ def test_an_agent_starts_with_an_empty_folder_of_its_own(tmp_path: Path, shared:
     assert not (folder / "x.1").exists()
     assert folder.stat().st_mode & 0o777 == 0o700
     lock.release()
+
+
+def test_a_pipe_or_a_link_of_somebody_in_shared_memory_keeps_nobody_waiting(tmp_path: Path, shared: Path) -> None:
+    dead = agent(tmp_path, shared, "dead", alive=False, state_is_there=False)
+    prefix = dead.name.rsplit("-", 1)[0]
+    (piped := shared / f"{prefix}-0").mkdir()
+    os.mkfifo(piped / "owner")
+    (shared / f"{prefix}-1").symlink_to(dead)
+    (shared / f"{prefix}-2").write_text("")
+    assert sweep(FILES, shared) == [dead]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of other accounts")
+def test_a_folder_of_another_account_is_neither_swept_nor_taken(tmp_path: Path, shared: Path) -> None:
+    folder = agent(tmp_path, shared, "a", alive=False, state_is_there=False)
+    os.chown(folder, 65534, 65534)
+    assert sweep(FILES, shared) == []
+    (state := tmp_path / "agents" / "a").mkdir()
+    with pytest.raises(PermissionError, match="65534"):
+        own(buffer_folder(state, shared), state, FILES)

@@ -18,8 +18,9 @@ from pydantic import Field
 
 from tutti.backbone import SystemClock, SystemRandomness, uuid7
 from tutti.backbone.files import RealFiles, make_folders
-from tutti.chassis.config.arguments import add_overrides
-from tutti.chassis.config.datadir import DEFAULT, DataDir, tokens_at
+from tutti.backbone.ours import close_to_others
+from tutti.chassis.config.arguments import add_overrides, add_places
+from tutti.chassis.config.datadir import DataDir, tokens_at
 from tutti.chassis.config.exits import FAILED, say
 from tutti.chassis.config.settings import Loaded, Section, SettingsError, load
 from tutti.chassis.identity.auth import Role
@@ -85,13 +86,13 @@ class BadNode(SettingsError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run an agent until it is told to stop; the exit code."""
     given = _parser().parse_args(arguments)
+    close_to_others()
     return guarded(lambda: _serve(given), troubles=(RuntimeError,))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -P -m tutti.trainer", description="The agent of a node.")
-    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
-    parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
+    add_places(parser)
     add_overrides(parser)
     parser.add_argument("--node", default="a", help="name of the node, one agent each")
     parser.add_argument(

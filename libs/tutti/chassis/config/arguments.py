@@ -1,11 +1,28 @@
-"""Settings among the arguments of a process.
+"""Settings among the arguments of a process, and the arguments that say where its data and settings are.
 
-Promises: none of them is secret, because every user of the machine can read the arguments of a process.
+Promises: none of them is secret, because every user of the machine can read the arguments of a process; a directory
+that an argument or the environment names is never one that was found.
 """
 
 import argparse
+import os
+from pathlib import Path
 
+from tutti.chassis.config.datadir import DEFAULT, named
 from tutti.chassis.config.settings import ENVIRONMENT_PREFIX, secret_in
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Add --data-dir and --config, whose defaults are in the environment."""
+    parser.add_argument("--data-dir", type=named, default=os.environ.get("TUTTI_DATA_DIR") or DEFAULT)
+    parser.add_argument(
+        "--config", type=absolute, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings"
+    )
+
+
+def absolute(path: str) -> Path:
+    """Return a path that somebody gave, as seen from the root."""
+    return Path(path).absolute()
 
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,8 @@
 """The data directory: one folder that holds everything a platform on this machine keeps.
 
-Promises: one owner at a time (a lock that dies with its process); a directory of a newer version is refused; a new one,
-and its tokens, which are made once, can be read by their owner alone; files that others read appear whole or not at
-all.
+Promises: one owner at a time (a lock that dies with its process); a directory of a newer version is refused; it belongs
+to this account and no other can read it or put anything into it; tokens are made once; files that other processes read
+appear whole or not at all; a directory that nobody named decides nothing that a stranger may want (`is_found`).
 """
 
 import contextlib
@@ -18,14 +18,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from tutti.backbone.files import Files, Lock, RealFiles, make_folders, overwrite, publish
+from tutti.backbone.files import Files, Lock, RealFiles, overwrite, publish
+from tutti.backbone.ours import OTHERS, OTHERS_WRITE, PRIVATE, NotOurs, check, claim, open_regular
 from tutti.chassis.config.room import is_full
 from tutti.chassis.identity.auth import HELD, Role, Tokens
 
 DEFAULT = Path(".tutti")
+"""The directory if nobody names one; this relative path, and no other, says that it was found (`is_found`)."""
+SETTINGS = "tutti.toml"
+VOLUME_FOLDER = "data"
+"""The name of a data directory in the volume of a container, which is not ours; 0.2.0 used the volume (`_move_in`)."""
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 VERSION = 1
 MOST_COPIES = 9
 """The maximum number of replicas of a service that share a data directory."""
+MOST_LINE = 4096
 PROCESSES = "processes.json"  # which ones the supervisor keeps running
 FOLDERS = ("db", "log", "blobs", "agents", "logs", "endpoints")
 
@@ -63,18 +70,17 @@ class DataDir:
     """Opening makes what is missing. Raises DataDirError."""
 
     def __init__(self, path: Path, *, files: Files | None = None) -> None:
-        self.path = path.absolute()
+        self.path, self._given = path.absolute(), path
         self._files = files or RealFiles()
         if any("\udc80" <= each <= "\udcff" for each in str(self.path)):  # bytes that are no UTF-8 (PEP 383)
             raise NotUsable(f"data directory {str(self.path)!a}: expected a path in UTF-8; choose another")
         with self._named("open"):
             self._check_version()
-            new = not self.path.exists()
-            make_folders(self._files, self.path)
-            if new:
-                self.path.chmod(0o700)
+            _move_in(self.path, self._files)
+            closed = not _is_shared(self.path)
+            claim(self.path, files=self._files, close=_is_empty(self.path) or is_data_dir(self.path), links=True)
             for name in FOLDERS:
-                self._files.make_folder(self.path / name)
+                self._own(name, closed=closed)
             if (self.path / "version").exists():
                 self._files.fsync_folder(self.path)  # who made it may have died before
             else:
@@ -95,7 +101,7 @@ class DataDir:
     @property
     def config(self) -> Path | None:
         """The settings file, if there is one."""
-        return config_in(self.path)
+        return config_in(self._given)
 
     def lock(self, what: str, name: str = "lock") -> Lock:
         """Own the directory (or the part called `name`) until released or dead. Raises InUse."""
@@ -195,6 +201,18 @@ class DataDir:
         with contextlib.suppress(FileNotFoundError):
             (self.path / name).unlink()
 
+    def _own(self, name: str, *, closed: bool) -> None:
+        """Make a folder of the directory, or close it to others; `closed`: nobody else can have written to it."""
+        folder = self.path / name
+        if folder.is_symlink():
+            claim(folder, files=self._files, close=True, links=True)
+            return
+        self._files.make_folder(folder, PRIVATE)
+        seen = folder.lstat()
+        check(folder, seen, 0 if closed else OTHERS_WRITE)
+        if stat.S_IMODE(seen.st_mode) != PRIVATE:
+            folder.chmod(PRIVATE)
+
     def _check_version(self) -> None:
         try:
             text = (self.path / "version").read_text().strip()
@@ -237,6 +255,8 @@ class DataDir:
     def _named(self, verb: str) -> Iterator[None]:
         try:
             yield
+        except NotOurs as error:
+            raise NotUsable(f"cannot {verb} {self.path}: {error.strerror}") from None
         except OSError as error:
             if is_full(error):
                 raise DiskFull(f"cannot {verb} {self.path}: the disk is full; free some space and try again") from None
@@ -244,6 +264,16 @@ class DataDir:
             raise NotUsable(
                 f"cannot {verb} {self.path}: {reason}; give a folder that you may write with --data-dir"
             ) from None
+
+
+def named(path: Path | str) -> Path:
+    """Return a path that somebody gave, as an argument or in the environment."""
+    return Path(path).absolute() if Path(path) == DEFAULT else Path(path)
+
+
+def is_found(path: Path) -> bool:
+    """True for the directory of the working folder that nobody named: a checkout may have brought it along."""
+    return path == DEFAULT
 
 
 def part_of(service: str | None, copy: int) -> str | None:
@@ -264,8 +294,8 @@ def endpoint_in(path: Path, service: str | None = None) -> str | None:
 
 def _line(path: Path) -> str:
     """The content of a file of one line; empty where there is none."""
-    with contextlib.suppress(OSError):
-        return path.read_text().strip()
+    with contextlib.suppress(OSError, UnicodeDecodeError), open_regular(path) as file:
+        return file.read(MOST_LINE).decode().strip()
     return ""
 
 
@@ -280,7 +310,7 @@ def pages_in(path: Path, service: str) -> str | None:
 
 def config_in(path: Path) -> Path | None:
     """Return the settings file of a data directory, if there is one; the directory is not made."""
-    file = path / "tutti.toml"
+    file = path / SETTINGS
     return file if file.is_file() else None
 
 
@@ -292,10 +322,12 @@ def tokens_in(path: Path) -> Tokens:
 def tokens_at(file: Path, roles: Iterable[Role] = HELD) -> Tokens:
     """The tokens in a file, which has one for each of `roles`. Raises NotUsable."""
     try:
-        mode, text = stat.S_IMODE(file.stat().st_mode), file.read_text()
-    except OSError as error:
+        with open_regular(file.resolve()) as opened:  # Kubernetes mounts files as links
+            mode, text = stat.S_IMODE(os.fstat(opened.fileno()).st_mode), opened.read().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise NotUsable(
-            f"{file} cannot be read: {error.strerror}; it is made when the platform first starts, for its owner alone"
+            f"{file} cannot be read: {reason}; it is made when the platform first starts, for its owner alone"
         ) from None
     if mode & 0o077:
         raise NotUsable(f"{file} can be read by others (mode {mode:04o}): chmod 600 it, or remove it for new ones")
@@ -305,6 +337,16 @@ def tokens_at(file: Path, roles: Iterable[Role] = HELD) -> Tokens:
         raise NotUsable(f"{file}: {error}; remove it and start again to make new ones") from None
 
 
+def require_ours(path: Path) -> None:
+    """Raise NotUsable if another account can use a data directory that exists, or put an address there."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        seen = path.stat()
+        try:
+            check(path, seen, OTHERS_WRITE if is_data_dir(path) else OTHERS)
+        except NotOurs as error:
+            raise NotUsable(f"cannot use {path}: {error.strerror}") from None
+
+
 def is_data_dir(path: Path) -> bool:
     """True if a folder is a data directory, in use or not; changes nothing there."""
     try:
@@ -312,6 +354,38 @@ def is_data_dir(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return text.isdigit() and all((path / name).is_dir() for name in FOLDERS)
+
+
+def _move_in(path: Path, files: Files) -> None:
+    """Move what 0.2.0 kept in the volume of a container into the folder of it that is now the data directory.
+
+    Such a volume belongs to nobody who serves in it (mode 1777, or the group of a pod); what is ours moves, once, also
+    if a process that moved it died.
+    """
+    volume, moving = path.parent, path.parent / f".{path.name}.moving"
+    if path.name != VOLUME_FOLDER or os.path.lexists(path) or not _is_shared(volume):
+        return
+    if not moving.exists() and not (volume / "version").is_file():
+        return
+    claim(moving, files=files)
+    for entry in sorted(os.listdir(volume)):
+        if volume / entry != moving and (volume / entry).lstat().st_uid == os.geteuid():
+            files.replace(volume / entry, moving / entry)
+    files.fsync_folder(moving)
+    files.replace(moving, path)
+    files.fsync_folder(volume)
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not os.listdir(path)
+
+
+def _is_shared(folder: Path) -> bool:
+    """True for a folder that is there, and in which others can make files."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        seen = folder.stat()
+        return seen.st_uid != os.geteuid() or bool(seen.st_mode & OTHERS_WRITE)
+    return False
 
 
 def _holder(path: Path) -> Holder | None:

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from tutti.backbone.files import Handle, RealFiles
-from tutti.chassis.config.datadir import DataDir, DiskFull, InUse, NewerVersion, NotUsable, endpoint_in
+from tutti.chassis.config.datadir import (
+    FOLDERS,
+    DataDir,
+    DiskFull,
+    InUse,
+    NewerVersion,
+    NotUsable,
+    endpoint_in,
+    tokens_in,
+)
 from tutti.chassis.identity.auth import HELD, Role, Tokens
 
 
@@ -145,6 +155,140 @@ def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_new_directory_is_its_owners_alone(tmp_path: Path) -> None:
     assert DataDir(tmp_path / "a" / "data").path.stat().st_mode & 0o777 == 0o700
-    (own := tmp_path / "own").mkdir()
-    own.chmod(0o755)
-    assert DataDir(own).path.stat().st_mode & 0o777 == 0o755
+
+
+NOBODY = 65534
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def readable_by_another(path: Path) -> list[str]:
+    """Names in a directory, and below it, that the account `nobody` sees; run as root."""
+    program = (
+        "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); print(*[name for folder, folders, files "
+        "in os.walk(sys.argv[1]) for name in folders + files])"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@contextmanager
+def under(umask: int) -> Iterator[None]:
+    before = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_no_folder_of_a_new_directory_is_for_others_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    with under(umask):
+        data_dir = DataDir(tmp_path / "above" / "own")
+        data_dir.tokens()
+    assert {mode(path) for path in (data_dir.path, *map(data_dir.path.joinpath, FOLDERS))} == {0o700}
+    assert not mode(tmp_path / "above") & 0o022
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another account")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_another_account_reads_nothing_of_directories_new_and_old(umask: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, under(umask):
+        Path(folder).chmod(0o755)
+        DataDir(Path(folder) / "new").tokens()
+        old = release_of_0_2_0(Path(folder) / "old")
+        old.chmod(0o755)
+        DataDir(old)
+        assert sorted(readable_by_another(Path(folder))) == ["new", "old"]
+
+
+@pytest.mark.parametrize(("seen", "files"), [(0o755, ["notes"]), (0o777, []), (0o777, ["notes"])])
+def test_a_folder_that_others_can_use_becomes_no_data_directory(tmp_path: Path, seen: int, files: list[str]) -> None:
+    (folder := tmp_path / "own").mkdir()
+    for name in files:
+        (folder / name).write_text("")
+    folder.chmod(seen)
+    with pytest.raises(NotUsable, match=f"chmod 700 {folder}"):
+        DataDir(folder)
+    assert os.listdir(folder) == files
+    folder.chmod(0o700)  # as the message says
+    DataDir(folder)
+
+
+def test_an_empty_folder_of_ours_is_closed(tmp_path: Path) -> None:
+    (folder := tmp_path / "own").mkdir(0o755)
+    DataDir(folder)
+    assert mode(folder) == 0o700
+
+
+def release_of_0_2_0(path: Path) -> Path:
+    """A directory as 0.2.0 left it under the umask of the test: its folders have no mode of their own."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name in FOLDERS:
+        (path / name).mkdir()
+    (path / "version").write_text("1\n")
+    (path / "db" / "access.db").write_text("users")
+    return path
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
+def test_a_directory_of_0_2_0_goes_on_and_its_folders_are_closed(tmp_path: Path, umask: int) -> None:
+    with under(umask):
+        old = release_of_0_2_0(tmp_path / "old")
+    old.chmod(0o700)
+    DataDir(old)
+    assert {mode(old / name) for name in FOLDERS} == {0o700}
+    assert (old / "db" / "access.db").read_text() == "users"
+
+
+def test_a_directory_of_0_2_0_that_existed_before_is_closed_unless_others_could_write_to_it(tmp_path: Path) -> None:
+    with under(0o022):
+        readable = release_of_0_2_0(tmp_path / "readable")
+    with under(0o000):
+        writable = release_of_0_2_0(tmp_path / "writable")
+    DataDir(readable)
+    assert mode(readable) == 0o700
+    with pytest.raises(NotUsable, match=f"chmod 700 {writable}"):
+        DataDir(writable)
+
+
+def test_the_volume_of_a_container_of_0_2_0_is_moved_into_a_folder_of_it_once(tmp_path: Path) -> None:
+    (volume := tmp_path / "volume").mkdir()
+    with under(0o022):
+        release_of_0_2_0(volume)
+    volume.chmod(0o1777)  # as in the images
+    data_dir = DataDir(volume / "data")
+    assert (data_dir.path / "db" / "access.db").read_text() == "users"
+    assert os.listdir(volume) == ["data"]
+    assert mode(data_dir.path) == 0o700
+    (volume / "version").write_text("1\n")  # of whoever shares the volume
+    DataDir(volume / "data")
+    assert sorted(os.listdir(volume)) == ["data", "version"]
+
+
+def test_a_move_that_a_crash_interrupted_is_finished(tmp_path: Path) -> None:
+    (volume := tmp_path / "volume").mkdir()
+    release_of_0_2_0(volume)
+    volume.chmod(0o1777)
+    (moving := volume / ".data.moving").mkdir(0o700)
+    (volume / "version").rename(moving / "version")
+    (volume / "db").rename(moving / "db")
+    DataDir(volume / "data")
+    assert (volume / "data" / "db" / "access.db").read_text() == "users"
+    assert os.listdir(volume) == ["data"]
+
+
+def test_a_folder_of_a_data_directory_that_is_ours_is_not_mistaken_for_a_volume(tmp_path: Path) -> None:
+    outer = DataDir(tmp_path / "own")
+    DataDir(outer.path / "data")
+    assert (outer.path / "version").exists()
+
+
+def test_a_pipe_in_a_directory_is_no_address_and_no_token(tmp_path: Path) -> None:
+    for name in ("endpoint", "tokens"):
+        os.mkfifo(tmp_path / name)
+    assert endpoint_in(tmp_path) is None
+    with pytest.raises(NotUsable, match="regular"):
+        tokens_in(tmp_path)

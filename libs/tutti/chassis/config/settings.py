@@ -1,7 +1,8 @@
 """Settings: every number of the platform with its default, from a file, the environment and the command line.
 
 Promises: later sources win (default, file, environment, command line) and each value knows where it came from; an
-unknown key is refused and the nearest known one is named; secrets never leave through `effective`.
+unknown key is refused and the nearest known one is named; secrets never leave through `effective`; a file that nobody
+named starts no program, chooses no server and names no file.
 """
 
 import difflib
@@ -19,6 +20,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tutti.chassis.config.datadir import LOOPBACK, is_found
+
 M = TypeVar("M", bound=BaseModel)
 Tree = dict[str, Any]
 ENVIRONMENT_PREFIX = "TUTTI_"
@@ -29,7 +32,6 @@ RESERVED_VARIABLES = frozenset(
 )
 AGENT = "trainer"
 """The table that agents alone read; the host and the supervisor share their settings file with them."""
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _SECRET = re.compile(r"(?:^|_)(secret|password|token)s?(?:_|$)")
 
 
@@ -332,6 +334,8 @@ def _layers(
     if config is not None:
         tree = _read(config)
         _check_mode(config, tree)
+        if is_found(config.parent):
+            _check_found(config, tree)
         yield str(config), tree
     for name in sorted(environment):
         if name.startswith(ENVIRONMENT_PREFIX) and name not in RESERVED_VARIABLES:
@@ -360,6 +364,29 @@ def _check_mode(config: Path, tree: Tree) -> None:
     mode = stat.S_IMODE(config.stat().st_mode)
     if mode & 0o007 and (secret := _secret_in(tree)):
         raise SettingsError(f"{config} can be read by others (mode {mode:04o}) and {secret} is secret: chmod 600 it")
+
+
+def _check_found(config: Path, tree: Tree) -> None:
+    """Raise SettingsError for more than numbers, choices and ports: a stranger's checkout may have brought the file."""
+    for key, value in _leaves(tree, ""):
+        if not (isinstance(value, (bool, int, float)) or _is_choice(key) or _listens_here(key, value)):
+            raise SettingsError(
+                f"{config} sets {key}, and nobody named this directory, which a checkout may have brought along: if "
+                f"the file is yours, give --data-dir {config.parent} (or --config, or TUTTI_DATA_DIR)"
+            )
+
+
+def _is_choice(key: str) -> bool:
+    """True for a setting that is one of a few words."""
+    table, _, name = key.partition(".")
+    model = Settings.model_fields[table].annotation if table in Settings.model_fields else None
+    field = model.model_fields.get(name) if isinstance(model, type) and issubclass(model, BaseModel) else None
+    return field is not None and get_origin(field.annotation) is Literal
+
+
+def _listens_here(key: str, value: object) -> bool:
+    """True for the address of a server that other machines cannot reach."""
+    return key.endswith("listen") and str(value).rpartition(":")[0].strip("[]") in LOOPBACK
 
 
 def secret_in(override: str) -> str:

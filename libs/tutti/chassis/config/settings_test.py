@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from tutti.chassis.config.datadir import DataDir, named
 from tutti.chassis.config.settings import SettingsError, load
 
 
@@ -137,3 +138,42 @@ def test_an_address_of_a_service_is_no_secret(tmp_path: Path) -> None:
     config.chmod(0o644)
     shown = {each.key: each.value for each in load(config, environment={}, services=["tokenization"]).effective()}
     assert shown["services.tokenization"] == "tokenization:7000"
+
+
+PROGRAMS_AND_SERVERS = {
+    "supervisor.agent_command": '["/bin/sh", "-c", "id"]',
+    "database.url": '"postgresql://elsewhere/x"',
+    "blobs.url": '"s3://elsewhere/x"',
+    "log.url": '"kafka://elsewhere:1"',
+    "services.scheduler": '"elsewhere:1"',
+    "rpc.listen": '"0.0.0.0:1"',
+    "rpc.tokens": '"tokens"',
+    "tls.ca": '"theirs.pem"',
+    "trainer.address": '"elsewhere"',
+    "own.policy": '"any"',
+    "own.list": "[1]",
+}
+
+
+@pytest.mark.parametrize("key", PROGRAMS_AND_SERVERS)
+def test_a_file_of_a_directory_that_nobody_named_starts_nothing_and_chooses_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data_dir = DataDir(Path(".tutti"))
+    table, _, name = key.rpartition(".")
+    (data_dir.path / "tutti.toml").write_text(f"[{table}]\n{name} = {PROGRAMS_AND_SERVERS[key]}\n")
+    with pytest.raises(SettingsError, match=rf"{key}.*--data-dir \.tutti"):
+        load(data_dir.config, environment={}, services=["own", "scheduler"])
+    given = DataDir(named(".tutti"))  # as the message says
+    assert load(given.config, environment={}, services=["own", "scheduler"]).sources[key]
+
+
+def test_such_a_file_may_set_numbers_choices_and_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data_dir = DataDir(Path(".tutti"))
+    text = "[rpc]\nthreads = 2\nlisten = '127.0.0.1:7000'\n[telemetry]\nlevel = 'debug'\n[scrub]\nrepair = false\n"
+    (data_dir.path / "tutti.toml").write_text(text)
+    values = load(data_dir.config, environment={}, services=[]).values
+    assert values.rpc.listen == "127.0.0.1:7000"
+    assert (values.rpc.threads, values.telemetry.level, values.scrub.repair) == (2, "debug", False)

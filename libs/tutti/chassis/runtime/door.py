@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, NoReturn
 
@@ -26,8 +25,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 from grpc_status import rpc_status
 
-from tutti.chassis.config.arguments import add_overrides
-from tutti.chassis.config.datadir import DEFAULT, DataDir
+from tutti.backbone.ours import close_to_others
+from tutti.chassis.config.arguments import add_overrides, add_places
+from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import RpcSettings, Settings, SettingsError, installed_services, load
 from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
@@ -333,10 +333,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -P -m tutti.chassis.runtime.door", description="One gRPC address for all."
     )
-    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
-    parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
+    add_places(parser)
     add_overrides(parser)
     given = parser.parse_args()
+    close_to_others()
 
     def work() -> int:
         data_dir = DataDir(given.data_dir)

@@ -10,11 +10,11 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from tutti.chassis.config.arguments import add_overrides
-from tutti.chassis.config.datadir import DEFAULT, MOST_COPIES, DataDir, part_of
+from tutti.backbone.ours import close_to_others
+from tutti.chassis.config.arguments import add_overrides, add_places
+from tutti.chassis.config.datadir import MOST_COPIES, DataDir, part_of
 from tutti.chassis.config.settings import SettingsError, installed_services, load
 from tutti.chassis.rpc.eventloop import event_loop
 from tutti.chassis.rpc.methods import BadService
@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 def main(service: str | None = None) -> NoReturn:
     """Serve until told to stop; exits."""
     arguments = parser(service).parse_args()
+    close_to_others()
     names = [service] if service else arguments.services or installed_services()
     code = guarded(
         lambda: serve(names, arguments, alone=service),
@@ -47,8 +48,7 @@ def main(service: str | None = None) -> NoReturn:
 
 def parser(service: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog=f"python -P -m tutti.{service or 'chassis.main'}", description=__doc__)
-    made.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
-    made.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"), help="a TOML file of settings")
+    add_places(made)
     add_overrides(made)
     if service is not None:
         made.add_argument("--copy", type=int, choices=range(1, MOST_COPIES + 1), default=1,

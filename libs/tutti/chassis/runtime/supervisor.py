@@ -24,9 +24,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
+from tutti.backbone.ours import close_to_others
 from tutti.chassis.config import memory
-from tutti.chassis.config.arguments import add_overrides
-from tutti.chassis.config.datadir import DEFAULT, PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
+from tutti.chassis.config.arguments import add_overrides, add_places
+from tutti.chassis.config.datadir import PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
 from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.config.settings import SettingsError, SupervisorSettings, load
 from tutti.chassis.runtime import interpreter, logs
@@ -330,13 +331,13 @@ def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -P -m tutti.chassis.runtime.supervisor", description=__doc__)
-    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("TUTTI_DATA_DIR", DEFAULT)))
-    parser.add_argument("--config", type=Path, default=os.environ.get("TUTTI_CONFIG"))
+    add_places(parser)
     add_overrides(parser)
     parser.add_argument("--agents", type=int, help="agents to run; the setting supervisor.agents")
     parser.add_argument("--listen", help="address of the one port; the setting rpc.listen")
     parser.add_argument("services", nargs="*", help="names, or name=package.module:build; all that are installed")
     arguments = parser.parse_args()
+    close_to_others()
     overrides = [*arguments.set, *([f"rpc.listen={arguments.listen}"] if arguments.listen else [])]
     try:
         data_dir = DataDir(arguments.data_dir)

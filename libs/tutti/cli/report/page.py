@@ -16,9 +16,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.version import VERSION
 from tutti.cli import passages, verdict
-from tutti.cli.connection import DEFAULT_DATA_DIR, tries
+from tutti.cli.connection import tries
 from tutti.cli.plain import Plain, indented
 from tutti.cli.report.abilities import groups
 from tutti.cli.report.facts import Facts
@@ -119,7 +120,7 @@ def _values(facts: Facts) -> dict[str, Any]:
         "unsearched": passages.unsearched(found["continuations"]),
         "least": passages.LEAST,
         "checkpoints": checkpoints,
-        "tries": tries([(each["stage"], each["checkpoint"]) for each in found["models"]], DEFAULT_DATA_DIR),
+        "tries": tries([(each["stage"], each["checkpoint"]) for each in found["models"]], DEFAULT),
         "more_checkpoints": len(found["checkpoints"]) if len(found["checkpoints"]) > len(checkpoints) else 0,
         "outcomes": _outcomes(found),
         "abilities": groups(facts.answers),

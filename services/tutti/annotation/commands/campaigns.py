@@ -281,7 +281,7 @@ def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> 
     tutti campaigns invite trial "Ada Example" "Bob Example"
     tutti campaigns invite trial users/u4k2m7qx9c
     """
-    from tutti.chassis.config.settings import LOOPBACK
+    from tutti.chassis.config.datadir import LOOPBACK
 
     rows = list[Plain]()
     with connected(**where) as client:

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutti.backbone.ours import NotRegular, open_regular
 from tutti.chassis.config.datadir import FOLDERS, is_data_dir
-from tutti.chassis.config.roots import NotRegular, open_regular, within
+from tutti.chassis.config.roots import within
 from tutti.ingest.reading.containers import Page, Reader, reader_of
 from tutti.ingest.reading.rejections import Reason, Rejection
 

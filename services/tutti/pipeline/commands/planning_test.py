@@ -91,7 +91,7 @@ def test_a_check_starts_nothing_unless_something_may_be_in_a_platform_that_is_st
     assert "dedup.against" in CliRunner().invoke(build(), named).stdout
     assert not started
     assert not data.exists()
-    data.mkdir()
+    data.mkdir(mode=0o700)
     (data / "version").write_text("0.2\n")
     assert CliRunner().invoke(build(), check).exit_code == 0
     assert not started
