@@ -33,6 +33,7 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.errors import CorpusError
 from tutti.trainer.buffers import SharedBuffer
+from tutti.trainer.contact import lost_contact
 from tutti.trainer.crew import Split
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel
@@ -69,7 +70,7 @@ def main(sock: socket.socket) -> int:
     except Stopped:
         return Exit.STOPPED
     except BaseException as error:
-        failed = _told(error, start.rank, lifeline)
+        failed = failed_of(error, rank=start.rank, step=lifeline.step, phase=lifeline.phase)
         if failed.reason == Reason.RANK_ERROR:
             traceback.print_exc()
         with contextlib.suppress(OSError):
@@ -170,7 +171,8 @@ def _meet(start: Start, ranks: int, lifeline: Lifeline) -> tuple[dist.ProcessGro
     return open_group(own, rank=start.rank, ranks=ranks, listen=listen, device=start.device), store
 
 
-def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
+def failed_of(error: BaseException, *, rank: int, step: int, phase: str) -> Failed:
+    """Return the message of a rank that ends with this error in a step."""
     ranks: tuple[int, ...] = (rank,)
     stop: PolicyStop | None = None
     match error:
@@ -187,30 +189,23 @@ def _told(error: BaseException, rank: int, lifeline: Lifeline) -> Failed:
         case SpecError():
             reason = Reason.SETUP_MISMATCH
         case CorpusError():
-            reason = Reason.STATE_REFUSED if lifeline.phase == "loading the state" else Reason.DATA_REFUSED
+            reason = Reason.STATE_REFUSED if phase == "loading the state" else Reason.DATA_REFUSED
         case torch.OutOfMemoryError():
             reason = Reason.OUT_OF_MEMORY
         case _ if memory.ran_out(error):
             reason = Reason.OUT_OF_MEMORY
-        case RuntimeError() if _lost_contact(error):
+        case _ if lost_contact(error):
             reason, ranks = Reason.PEER_LOST, ()
         case _:
             reason = Reason.RANK_ERROR
     words = str(error) or type(error).__name__
     if reason is Reason.PEER_LOST:
-        words = f"lost contact with the other ranks in step {lifeline.step}, {lifeline.phase}: {words.splitlines()[0]}"
+        words = f"lost contact with the other ranks in step {step}, {phase}: {words.splitlines()[0]}"
     elif reason is Reason.RANK_ERROR:
         words = f"{type(error).__name__}: {words}"
     elif reason is Reason.OUT_OF_MEMORY:
         words = f"{words}; {memory.TOO_LITTLE}, or fewer rows in a microbatch"
-    return Failed(reason=reason, message=words[:4000], step=max(0, lifeline.step - 1), ranks=ranks, stop=stop)
-
-
-def _lost_contact(error: RuntimeError) -> bool:
-    """True if a collective ended because a peer did; the back ends have no type for it."""
-    return isinstance(error, dist.DistError) or any(
-        sign in str(error).lower() for sign in ("gloo", "nccl", "connection", "peer", "timed out")
-    )
+    return Failed(reason=reason, message=words[:4000], step=max(0, step - 1), ranks=ranks, stop=stop)
 
 
 def _collectives() -> str:
