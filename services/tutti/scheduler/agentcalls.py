@@ -161,9 +161,10 @@ class AgentCalls:
             cause = clipped(request.cause or "its agent gave no cause")
             stop = request.stop if request.HasField("stop") else None
             for row in rows:
-                job = self._epochs.lose_rank(
-                    unit, job, LostRank(row.rank, request.node, request.step, cause, request.final, stop)
+                lost = LostRank(
+                    row.rank, request.node, request.step, cause, request.final, stop, consequence=request.consequence
                 )
+                job = self._epochs.lose_rank(unit, job, lost)
             return
         if request.event == RANK_EVENT_DISTURBED:
             self._epochs.note(unit, job, f"{request.node}: {clipped(request.cause)}")

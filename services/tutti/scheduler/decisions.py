@@ -112,6 +112,8 @@ class Decisions:
         return Rest()
 
     def _queued(self, unit: Unit, job: Job) -> Next:
+        if (left := self._backs_off(unit, job)) > 0:
+            return Rest(left)
         nodes = self._tables.nodes.select(unit)
         ranks = topology.wanted(job)
         waiting = [
@@ -126,7 +128,7 @@ class Decisions:
         heard = self._watch.heard(unit, nodes)
         before = self._tables.placements.nodes(unit, job)
         seats = ranks + topology.workers(job)
-        found = gangs.place(seats, [gangs.room_of(node) for node in heard], before)
+        found = gangs.place(seats, [gangs.room_of(node) for node in heard], before, jobs.avoided(job))
         if not isinstance(found, gangs.Short):
             self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks, job.spec.shard)))
             self._epochs.wake_queue(unit)
@@ -149,6 +151,16 @@ class Decisions:
         )
         self._tables.jobs.put(unit, jobs.waiting(job, reason))
         return Rest()
+
+    def _backs_off(self, unit: Unit, job: Job) -> float:
+        """Seconds until the next attempt may start, which the job then says; it keeps its place in the queue."""
+        left = (micros(job.retry_at.ToDatetime(unit.now.tzinfo)) - micros(unit.now)) / 1e6
+        if job.HasField("retry_at") and left > 0:
+            seconds, why = jobs.backoff_seconds(job.fruitless), self._epochs.last_line(unit, job)
+            after = f" after {job.fruitless} without a new checkpoint" if job.fruitless else ""
+            self._tables.jobs.put(unit, jobs.waiting(job, f"waits {seconds:g} s for its next attempt{after}: {why}"))
+            return left
+        return 0.0
 
     def _shrink(self, unit: Unit, job: Job, nodes: Sequence[Node]) -> bool:
         """By the recipe's policy: fewer ranks when nodes are lost and what is left could never hold the gang."""
@@ -208,9 +220,8 @@ class Decisions:
     def seats(self, unit: Unit, job: Job) -> tuple[gangs.Seat, ...] | gangs.Short:
         heard = self._watch.heard(unit, self._tables.nodes.select(unit))
         before = self._tables.placements.nodes(unit, job)
-        return gangs.place(
-            job.shape.data_parallel + topology.workers(job), [gangs.room_of(node) for node in heard], before
-        )
+        seats = job.shape.data_parallel + topology.workers(job)
+        return gangs.place(seats, [gangs.room_of(node) for node in heard], before, jobs.avoided(job))
 
     def _starting(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
         pending = self._due(unit, job)

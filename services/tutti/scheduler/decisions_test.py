@@ -16,7 +16,7 @@ from tutti.contracts.scheduler.v1 import (
     ReshapeJobRequest,
     Transition,
 )
-from tutti.scheduler import gangs
+from tutti.scheduler import gangs, jobs
 from tutti.scheduler.topology import shape_of
 from tutti.scheduler.world_test import CALL, Agent, World
 
@@ -168,3 +168,102 @@ def test_nothing_is_decided_of_a_job_that_is_not_there(world: World, caplog: pyt
     world.wake("jobs/unheard-of")
     world.settle()
     assert caplog.records == []
+
+
+def fail_attempt(world: World, agent: Agent) -> None:
+    """The ranks of an agent meet; one dies, and the others are released at once."""
+    agent.run()
+    agent.lose(0)
+    agent.release(backoff=False)
+
+
+def test_failed_attempts_back_off_and_the_job_says_for_how_long(world: World) -> None:
+    agent = Agent(world)
+    world.create(attempts=9)
+    waits = []
+    for fruitless in range(1, 9):
+        fail_attempt(world, agent)
+        job, begun = world.job(), world.clock.monotonic()
+        seconds = jobs.backoff_seconds(fruitless)
+        assert (job.state, job.epoch, job.fruitless) == (JOB_STATE_QUEUED, fruitless, fruitless)
+        assert f"{seconds:g} s" in job.reason
+        assert "killed by signal 9" in job.reason
+        wait(world, seconds)
+        world.settle()
+        assert world.job().state == JOB_STATE_QUEUED
+        world.pass_time(MOMENT)
+        assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, fruitless + 1)
+        waits.append(round(world.clock.monotonic() - begun))
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_checkpoint_resets_the_backoff(world: World) -> None:
+    agent = Agent(world)
+    world.create(attempts=9)
+    for _ in range(3):
+        fail_attempt(world, agent)
+        world.pass_backoff()
+    agent.run()
+    world.hear(world.committer.commit(world.job(), 5))
+    fail_attempt(world, agent)
+    world.pass_time(1.0)
+    assert (world.job().state, world.job().resume_checkpoint) == (JOB_STATE_STARTING, "checkpoints/a/0/5")
+
+
+def test_a_backoff_outlives_the_scheduler(world: World) -> None:
+    agent = Agent(world)
+    world.create(attempts=9)
+    for _ in range(4):
+        fail_attempt(world, agent)
+        world.pass_backoff()
+    fail_attempt(world, agent)
+    world.start()
+    agent.heartbeat()
+    world.pass_time(15.0)
+    assert world.job().state == JOB_STATE_QUEUED
+    world.pass_time(2.0)
+    assert world.job().state == JOB_STATE_STARTING
+
+
+def test_an_attempt_that_was_ended_on_purpose_is_followed_at_once(world: World) -> None:
+    agent, other = Agent(world), Agent(world, "b")
+    world.create()
+    agent.run()
+    agent.heartbeat(leaving=True)
+    agent.release(backoff=False)
+    assert (world.job().state, world.nodes()) == (JOB_STATE_STARTING, {"nodes/b"})
+    other.run()
+    world.api.ReshapeJob(ReshapeJobRequest(job="jobs/a", data_parallel=1), CALL)
+    world.hear(world.committer.commit(world.job(), 5))
+    other.release(backoff=False)
+    assert (world.job().state, world.job().shape.data_parallel) == (JOB_STATE_STARTING, 1)
+
+
+def test_a_node_with_two_losses_of_a_job_is_used_only_where_nothing_else_fits(world: World) -> None:
+    agent = Agent(world)
+    other = Agent(world, "b")
+    world.create(attempts=9)
+    used = []
+    for _ in range(3):
+        used.append(world.nodes())
+        fail_attempt(world, agent if used[-1] == {"nodes/a"} else other)
+        world.pass_backoff()
+    assert used == [{"nodes/a"}, {"nodes/a"}, {"nodes/b"}]
+    fail_attempt(world, other)
+    other.heartbeat(leaving=True)
+    world.pass_backoff()
+    assert world.nodes() == {"nodes/a"}
+    assert {each.node: each.losses for each in world.job().losses} == {"nodes/a": 2, "nodes/b": 2}
+
+
+def test_a_node_is_not_blamed_for_losses_that_followed_from_those_of_other_nodes(world: World) -> None:
+    victim, guilty = Agent(world, "a", slots=1), Agent(world, "b", slots=1)
+    world.create()
+    for _ in range(2):
+        victim.run()
+        guilty.run()
+        victim.lose(0, cause="lost contact with the other ranks", consequence=True)
+        guilty.lose(1)
+        victim.release()
+        guilty.release()
+    assert [(each.node, each.losses) for each in world.job().losses] == [("nodes/b", 2)]

@@ -42,6 +42,8 @@ class LostRank:
     cause: str
     final: bool = False
     stop: PolicyStop | None = None
+    consequence: bool = False
+    """It ended because of ranks on other nodes."""
 
     def __str__(self) -> str:
         return f"rank {self.rank} on {self.node} lost ({self.cause}) after step {self.step}"
@@ -115,6 +117,8 @@ class Epochs:
     def lose_rank(self, unit: Unit, job: Job, lost: LostRank) -> Job:
         """A rank is gone: the epoch ends, unless it is ending already; the history names the rank either way."""
         self._tables.report(unit, job, [lost.rank], RANK_EVENT_LOST)
+        if job.state not in jobs.ENDED and not lost.consequence:
+            job = jobs.blamed(job, lost.node)
         if job.state in jobs.ENDED:
             after = job
         elif job.state not in jobs.PLACED:
@@ -175,7 +179,7 @@ class Epochs:
         for assignment in assignments:
             job = self._tables.jobs.lock(unit, assignment.job)
             if job.epoch == assignment.epoch and job.state in jobs.PLACED:
-                self.fail(unit, job, f"{node.name} {what}")
+                self.fail(unit, jobs.blamed(job, node.name), f"{node.name} {what}")
             self.wake(unit, job.name)
 
     def leave(self, unit: Unit, node: Node) -> None:

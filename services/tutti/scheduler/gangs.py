@@ -75,16 +75,42 @@ def is_full(node: Node) -> bool:
     return node.ByteSize() + len(node.assignments) * GROWTH_BYTES + ASSIGNMENT_BYTES > MAX_PAYLOAD_BYTES
 
 
-def place(ranks: int, rooms: Sequence[Room], familiar: Set[str] = frozenset()) -> tuple[Seat, ...] | Short:
-    """Seats for all ranks, consecutive ranks together; between equals the `familiar` nodes are kept."""
+def place(
+    ranks: int, rooms: Sequence[Room], familiar: Set[str] = frozenset(), avoid: Set[str] = frozenset()
+) -> tuple[Seat, ...] | Short:
+    """Seats for all ranks, consecutive ranks together; between equals the `familiar` nodes are kept.
+
+    Nodes to `avoid` are used only if the gang does not fit without them, and then as few as possible. The kernel
+    signature of the familiar nodes is kept even so, because another one would change the result.
+    """
     known = {room.kernel for room in rooms if room.node in familiar}
     missing = ranks
-    for kernel in sorted({room.kernel for room in rooms}, key=lambda kernel: (kernel not in known, kernel)):
-        found = _place(ranks, [room for room in rooms if room.kernel == kernel], familiar)
-        if not isinstance(found, Short):
-            return found
-        missing = min(missing, found.missing)
+    for kernels in (known, {room.kernel for room in rooms} - known):
+        for spare in (False, True):
+            for kernel in sorted(kernels):
+                own = [room for room in rooms if room.kernel == kernel]
+                found = _place(ranks, own if spare else _without(own, avoid), familiar)
+                if isinstance(found, Short):
+                    missing = min(missing, found.missing)
+                elif spare:
+                    return _place(ranks, _with_few(ranks, own, avoid), familiar)
+                else:
+                    return found
     return Short(missing)
+
+
+def _without(rooms: Sequence[Room], avoid: Set[str]) -> list[Room]:
+    return [room for room in rooms if room.node not in avoid]
+
+
+def _with_few(ranks: int, rooms: Sequence[Room], avoid: Set[str]) -> list[Room]:
+    """The rooms that hold the ranks with the fewest nodes to avoid."""
+    chosen = _without(rooms, avoid)
+    avoided = (room for room in rooms if room.node in avoid)
+    for room in sorted(avoided, key=lambda room: (-len(room.free), room.node)):
+        if sum(len(each.free) for each in chosen) < ranks:
+            chosen.append(room)
+    return chosen
 
 
 def _place(ranks: int, rooms: Sequence[Room], familiar: Set[str]) -> tuple[Seat, ...] | Short:

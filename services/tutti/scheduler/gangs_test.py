@@ -98,6 +98,32 @@ def test_a_gang_has_one_kernel_signature_and_keeps_it() -> None:
     assert {seat.node for seat in place(2, rooms, before)} == {"nodes/b"}  # type: ignore[union-attr]
 
 
+@given(ROOMS, st.integers(1, 24), st.data())
+def test_a_node_to_avoid_is_used_only_if_the_gang_does_not_fit_without_it(
+    rooms: list[Room], ranks: int, data: st.DataObject
+) -> None:
+    avoid = frozenset(data.draw(st.sets(st.sampled_from([room.node for room in rooms]))) if rooms else ())
+    found = place(ranks, rooms, avoid=avoid)
+    if isinstance(found, Short):
+        assert found == place(ranks, rooms)
+        return
+    used = {seat.node for seat in found} & avoid
+    free = {room.node: len(room.free) for room in rooms}
+    for node in used:
+        others = sum(free[each] for each in free if each not in avoid or each in used - {node})
+        assert others < ranks
+    taken = Counter(seat.node for seat in found)
+    assert sum(taken.values()) == ranks
+    assert all(taken[node] <= free[node] for node in taken)
+
+
+def test_avoiding_a_node_does_not_change_the_kernel_signature_of_a_job() -> None:
+    rooms = [Room("nodes/a", ("cpu",), "avx2"), Room("nodes/b", ("cpu",), "avx512")]
+    (kept,) = place(1, rooms, {"nodes/a"}, {"nodes/a"})  # type: ignore[misc]
+    (first,) = place(1, rooms, avoid={"nodes/a"})  # type: ignore[misc]
+    assert (kept.node, first.node) == ("nodes/a", "nodes/b")
+
+
 def test_the_tightest_room_is_taken_so_that_large_ones_stay_whole() -> None:
     rooms = [Room("nodes/a", ("cpu",) * 8), Room("nodes/b", ("cpu",) * 2)]
     assert {seat.node for seat in place(2, rooms)} == {"nodes/b"}  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ being recorded.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tutti.chassis.store.words import clipped
 from tutti.contracts.common.v1 import Shape
@@ -23,10 +23,13 @@ from tutti.contracts.scheduler.v1 import (
     Job,
     JobSpec,
     JobState,
+    NodeLosses,
 )
 from tutti.scheduler.gangs import Seat, node_words
 
 HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
+FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 1.0, 60.0
+LOSSES_TO_AVOID, MOST_NODES = 2, 32
 ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
 OPEN = (JOB_STATE_QUEUED, JOB_STATE_OPENING, JOB_STATE_STARTING, JOB_STATE_RUNNING, JOB_STATE_STOPPING)
 PLACED = (JOB_STATE_STARTING, JOB_STATE_RUNNING)
@@ -107,6 +110,7 @@ def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat], *, moved: boo
     after.resume_checkpoint, after.resume_manifest_key = resume.checkpoint, resume.manifest_key
     after.resume_digest = resume.state_digest
     after.skipped_in_a_row = 0
+    after.ClearField("retry_at")
     del after.placement[:]
     after.placement_version = job.placement_version + moved
     nodes = node_words(sorted({seat.node for seat in seats}))
@@ -171,6 +175,7 @@ def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime)
     after = _copy(job)
     after.state, after.reason = JOB_STATE_STOPPING, clipped(what)
     after.fruitless = 0 if job.decided_step > resume_step else job.fruitless + 1
+    after.retry_at.FromDatetime(now + timedelta(seconds=backoff_seconds(after.fruitless)))
     _remember(after, f"epoch {job.epoch}: {what}")
     if after.fruitless >= attempts:
         return failed(
@@ -180,6 +185,29 @@ def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime)
             now,
         )
     return after
+
+
+def backoff_seconds(fruitless: int) -> float:
+    """Return the time between a failed attempt and the next one: 1, 2, 4 … 60 s, by the fruitless attempts so far."""
+    doublings = min(max(fruitless - 1, 0), 10)
+    return min(FIRST_BACKOFF_SECONDS * 2.0**doublings, LONGEST_BACKOFF_SECONDS)
+
+
+def blamed(job: Job, node: str) -> Job:
+    """The current attempt ended because of this node; counted once an attempt. Only the newest nodes are kept."""
+    before = next((each for each in job.losses if each.node == node), NodeLosses(node=node))
+    if before.losses and before.epoch == job.epoch:
+        return job
+    after = _copy(job)
+    others = [each for each in job.losses if each.node != node]
+    del after.losses[:]
+    after.losses.extend([*others, NodeLosses(node=node, losses=before.losses + 1, epoch=job.epoch)][-MOST_NODES:])
+    return after
+
+
+def avoided(job: Job) -> frozenset[str]:
+    """The nodes that the job uses only if it does not fit without them."""
+    return frozenset(each.node for each in job.losses if each.losses >= LOSSES_TO_AVOID)
 
 
 def reshaped(job: Job, ranks: int, line: str) -> Job:

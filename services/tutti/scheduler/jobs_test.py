@@ -349,6 +349,7 @@ def test_an_agent_that_comes_back_as_a_new_process_voids_what_the_old_one_ran(wo
     world.create()
     agent.run()
     again = Agent(world, incarnation="2")
+    world.pass_backoff()
     job = world.job()
     assert (job.state, job.epoch) == (JOB_STATE_STARTING, 2)
     assert any("nodes/a has a new agent" in line for line in job.history)

@@ -142,7 +142,9 @@ def test_ranks_that_died_with_the_platform_are_not_said_to_have_gone_on(world: W
     world.clock.advance(3)
     world.start()
     world.settle()
-    Agent(world, incarnation="2").run()
+    again = Agent(world, incarnation="2")
+    world.pass_backoff()
+    again.run()
     assert world.job().history == [
         "epoch 1: 2 ranks on nodes/a from the start",
         "epoch 1: nodes/a has a new agent, the ranks of the old one are gone",

@@ -190,3 +190,34 @@ def test_the_history_keeps_the_newest_lines_and_cuts_long_ones() -> None:
         after = jobs.also(after, f"{number} {'x' * 600}")
     assert [line.split()[2] for line in after.history] == [str(number) for number in range(8, 40)]
     assert {len(line.encode()) for line in after.history} == {500}
+
+
+def test_the_backoff_doubles_from_one_second_to_a_minute() -> None:
+    assert [jobs.backoff_seconds(fruitless) for fruitless in (0, 1, 2, 3, 6, 7, 8, 4000)] == [
+        1,
+        1,
+        2,
+        4,
+        32,
+        60,
+        60,
+        60,
+    ]
+
+
+def test_a_node_is_blamed_once_an_attempt_and_avoided_after_two() -> None:
+    first = Job(name="jobs/a", epoch=1)
+    once = jobs.blamed(jobs.blamed(first, "nodes/a"), "nodes/a")
+    assert [(each.node, each.losses, each.epoch) for each in once.losses] == [("nodes/a", 1, 1)]
+    assert (jobs.avoided(first), jobs.avoided(once), list(first.losses)) == (frozenset(), frozenset(), [])
+    once.epoch = 2
+    twice = jobs.blamed(jobs.blamed(once, "nodes/b"), "nodes/a")
+    assert [(each.node, each.losses) for each in twice.losses] == [("nodes/b", 1), ("nodes/a", 2)]
+    assert jobs.avoided(twice) == {"nodes/a"}
+
+
+def test_only_the_newest_nodes_with_losses_are_kept() -> None:
+    after = Job(name="jobs/a", epoch=1)
+    for number in range(jobs.MOST_NODES + 3):
+        after = jobs.blamed(after, f"nodes/{number}")
+    assert [each.node for each in after.losses] == [f"nodes/{number}" for number in range(3, jobs.MOST_NODES + 3)]

@@ -34,6 +34,7 @@ from tutti.contracts.committer.v1 import (
 )
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_QUEUED,
     RANK_EVENT_FINISHED,
     RANK_EVENT_LISTENING,
     RANK_EVENT_LOST,
@@ -226,8 +227,20 @@ class World:
             seconds -= moment
             self.settle()
 
-    def create(self, name: str = "jobs/a", *, ranks: int = 2, shrink: bool = False, steps: int = 20) -> Job:
-        created = self.api.CreateJob(request(name, ranks=ranks, shrink=shrink, steps=steps), CALL).job
+    def pass_backoff(self, job: str = "jobs/a") -> None:
+        """Let the time pass that a job whose attempt failed waits for the next one."""
+        self.settle()
+        found = self.job(job)
+        if found.state == JOB_STATE_QUEUED and found.HasField("retry_at"):
+            left = found.retry_at.ToDatetime(self.clock.now().tzinfo) - self.clock.now()
+            self.pass_time(max(left.total_seconds(), 0.0))
+
+    def create(
+        self, name: str = "jobs/a", *, ranks: int = 2, shrink: bool = False, steps: int = 20, attempts: int = 0
+    ) -> Job:
+        asked = request(name, ranks=ranks, shrink=shrink, steps=steps)
+        asked.spec.attempts = attempts
+        created = self.api.CreateJob(asked, CALL).job
         self.settle()
         found: Job = created
         return found
@@ -340,8 +353,9 @@ class Agent:
         )
         self._world.settle()
 
-    def release(self) -> None:
-        """Report everything that was asked to stop as gone."""
+    def release(self, *, backoff: bool = True) -> None:
+        """Report everything that was asked to stop as gone; then the time of the backoff passes."""
+        jobs = {each.job for each in self.assignments if each.stop}
         for each in self.assignments:
             if each.stop:
                 self._world.api.ReportReleased(
@@ -349,6 +363,8 @@ class Agent:
                     CALL,
                 )
         self._world.settle()
+        for job in jobs if backoff else ():
+            self._world.pass_backoff(job)
 
     def run(self) -> None:
         """All ranks of this node spawn, meet and load."""

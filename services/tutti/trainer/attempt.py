@@ -255,16 +255,24 @@ class Attempt:
         if self.phase not in (Phase.ENDING, Phase.GONE):
             self._kill()
 
-    def lose(self, ranks: tuple[int, ...], cause: str, *, final: bool = False, stop: PolicyStop | None = None) -> None:
+    def lose(
+        self,
+        ranks: tuple[int, ...],
+        cause: str,
+        *,
+        final: bool = False,
+        stop: PolicyStop | None = None,
+        consequence: bool = False,
+    ) -> None:
         """The attempt is void because of these ranks: say so at once, and end the others. `final`: so is the next;
-        `stop`: because of this stop rule.
+        `stop`: because of this stop rule; `consequence`: because of ranks on other nodes.
         """
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
         log.warning("%s, epoch %d: %s", *self.key, cause)
         measures.losses.labels(self.assignment.job).inc()
         for rank in ranks or tuple(self.assignment.ranks)[:1]:
-            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final, stop=stop)
+            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final, stop=stop, consequence=consequence)
         self._kill()
 
     def step(self) -> bool:
@@ -431,7 +439,7 @@ class Attempt:
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
             return self.end()
         if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
-            return self.lose(loss.ranks, loss.cause, final=loss.final, stop=loss.stop)
+            return self.lose(loss.ranks, loss.cause, final=loss.final, stop=loss.stop, consequence=loss.consequence)
         settings = self._settings
         silent = tuple(
             place.rank
@@ -495,6 +503,7 @@ class Attempt:
         cause: str = "",
         final: bool = False,
         stop: PolicyStop | None = None,
+        consequence: bool = False,
     ) -> None:
         place = self._places.get(rank)
         self._report(
@@ -508,6 +517,7 @@ class Attempt:
                 cause=cause[:4000],
                 final=final,
                 stop=stop,
+                consequence=consequence,
                 step=place.step if place else 0,
             )
         )

@@ -39,13 +39,14 @@ class Place:
 @dataclass(frozen=True)
 class Loss:
     """Ranks that end the attempt, and why; `final` if every other attempt would end so too, `stop` if the policy
-    reached a stop rule.
+    reached a stop rule, `consequence` if ranks on other nodes are the cause.
     """
 
     ranks: tuple[int, ...]
     cause: str
     final: bool = False
     stop: PolicyStop | None = None
+    consequence: bool = False
 
 
 def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | None:
@@ -58,7 +59,8 @@ def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | 
             own = tuple(rank for rank in place.failed.ranks if any(rank == each.rank for each in places))
             cause = f"rank {place.rank}: {place.failed.message} ({place.failed.reason})"
             stop = place.failed.stop if place.failed.HasField("stop") else None
-            return Loss(own or (place.rank,), cause, place.failed.reason in FINAL, stop)
+            final, elsewhere = place.failed.reason in FINAL, bool(place.failed.ranks) and not own
+            return Loss(own or (place.rank,), cause, final, stop, consequence=elsewhere)
     for place in ends:
         code = place.process.exit_code
         if place.failed is None and code != Exit.STOPPED:
@@ -70,7 +72,8 @@ def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | 
             )
     for place in ends:
         if place.failed is not None and _settled(place, now, settle):
-            return Loss((place.rank,), f"rank {place.rank}: {place.failed.message}")
+            # Had another rank here ended otherwise, it would have been reported: the cause is on another node.
+            return Loss((place.rank,), f"rank {place.rank}: {place.failed.message}", consequence=True)
     return None
 
 

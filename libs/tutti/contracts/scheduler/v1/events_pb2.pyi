@@ -399,6 +399,8 @@ class Job(_message.Message):
     SECONDS_LEFT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
+    LOSSES_FIELD_NUMBER: _builtins.int
+    RETRY_AT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -482,6 +484,16 @@ class Job(_message.Message):
         zero time.
         """
 
+    @_builtins.property
+    def losses(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeLosses]:
+        """losses on nodes that ended attempts of this job, newest last. A node with two is used only if the gang does not fit
+        without it.
+        """
+
+    @_builtins.property
+    def retry_at(self) -> _timestamp_pb2.Timestamp:
+        """retry_at is when the next attempt may start after a failed one; unset if the last attempt did not fail."""
+
     def __init__(
         self,
         *,
@@ -518,10 +530,12 @@ class Job(_message.Message):
         seconds_left: _builtins.float | None = ...,
         skipped: _builtins.int = ...,
         skipped_in_a_row: _builtins.int = ...,
+        losses: _abc.Iterable[Global___NodeLosses] | None = ...,
+        retry_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "retry_at", b"retry_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -541,6 +555,36 @@ class Job(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_per_second) -> _WhichOneofReturnType__tokens_per_second | None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
+
+@_typing.final
+class NodeLosses(_message.Message):
+    """NodeLosses counts the attempts of a job that ended because of a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    LOSSES_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """node, such as "nodes/x"."""
+    losses: _builtins.int
+    """losses: how many attempts ended because of it."""
+    epoch: _builtins.int
+    """epoch of the newest of them."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        losses: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "losses", b"losses", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeLosses: _TypeAlias = NodeLosses  # noqa: Y015
 
 @_typing.final
 class Assignment(_message.Message):

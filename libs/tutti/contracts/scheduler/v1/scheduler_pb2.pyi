@@ -445,6 +445,7 @@ class ReportRankRequest(_message.Message):
     MORE_RANKS_FIELD_NUMBER: _builtins.int
     FINAL_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
+    CONSEQUENCE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -463,6 +464,8 @@ class ReportRankRequest(_message.Message):
     """step that the rank had completed."""
     final: _builtins.bool
     """final, with LOST: another attempt would end in the same way, so the job fails."""
+    consequence: _builtins.bool
+    """consequence, with LOST: the rank ended because of ranks on other nodes, so the loss is not counted against its own."""
     @_builtins.property
     def more_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """more_ranks of the same node with the same event."""
@@ -485,10 +488,11 @@ class ReportRankRequest(_message.Message):
         more_ranks: _abc.Iterable[_builtins.int] | None = ...,
         final: _builtins.bool = ...,
         stop: _events_pb2.PolicyStop | None = ...,
+        consequence: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cause", b"cause", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cause", b"cause", "consequence", b"consequence", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
