@@ -14,7 +14,7 @@ from tutti.backbone.files import RealFiles
 from tutti.backbone.recording import Operation, RecordingFiles
 from tutti.checkpoints.curve import Curve
 from tutti.checkpoints.keys import ShardName
-from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED
+from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, Pace
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.courier import InlineCourier
 from tutti.trainer.journal import Journal
@@ -65,6 +65,10 @@ def drive(clock: ManualClock, nodes: list[Node], done: Callable[[], object], ste
 
 def trains(stage: Any, epoch: int) -> bool:
     return any(each.epoch == epoch for each in stage.plane.progress)
+
+
+def paces(stage: Any) -> list[Pace]:
+    return [report.pace for report in stage.plane.progress if report.HasField("pace")]
 
 
 def lost(stage: Any, epoch: int) -> bool:
@@ -179,6 +183,23 @@ def test_a_step_that_takes_long_is_no_hang_while_a_rank_computes(stage: Any) -> 
     drive(clock, [node], lambda: stage.plane.losses)
     assert limit < clock.monotonic() - begun < limit + 10
     assert "no rank made progress for 300." in stage.plane.losses[0].cause
+
+
+def test_a_slow_rank_on_another_node_is_named_by_the_node_of_the_lowest_rank(stage: Any) -> None:
+    clock, gangs = ManualClock(), Gangs()
+    nodes = [Node(stage, name, gangs, clock, f"{name}1") for name in "ab"]
+    drive(clock, nodes, lambda: all(node.agent.state is AgentState.SERVING for node in nodes))
+    training = stage.training(steps=100_000, checkpoint_every=100_000)
+    for node, ranks in (("a", (0, 1)), ("b", (2, 3))):
+        stage.plane.assign(node, stage.assignment(training, ranks=ranks, dp=4))
+    drive(clock, nodes, lambda: paces(stage))
+    assert [len(found.stragglers) for found in paces(stage)] == [0]
+    nodes[1].launcher.ranks[0].slow = 0.3
+    drive(clock, nodes, lambda: any(found.stragglers for found in paces(stage)))
+    (slow,) = paces(stage)[-1].stragglers
+    assert (slow.rank, round(slow.ratio, 3)) == (2, 4.0)
+    assert {report.node for report in stage.plane.progress if report.HasField("pace")} == {"nodes/a"}
+    assert not stage.plane.losses
 
 
 def test_a_rank_that_is_silent_again_on_the_same_node_had_twice_the_time(stage: Any) -> None:

@@ -157,6 +157,12 @@ class RankStep:
             return (*own, audit.leaf)
         return own
 
+    @property
+    def leaves_computed(self) -> tuple[int, ...]:
+        """The leaves that each rank computes in a step, those that it computes for nothing included."""
+        own = [len(self.plan.leaves_of(rank)) for rank in self.plan.ranks]
+        return tuple(max(own) if self._placement.collective else count for count in own)
+
     def audit(self, step: int) -> Audit | None:
         """The audited leaves of this step and the ranks that recompute them; None for a step without an audit."""
         return leaf_audit(self.plan, step, self.audit_every)

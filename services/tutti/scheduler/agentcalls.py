@@ -29,6 +29,7 @@ from tutti.contracts.scheduler.v1 import (
     HeartbeatResponse,
     Job,
     Node,
+    Pace,
     RegisterNodeRequest,
     ReportProgressRequest,
     ReportProgressResponse,
@@ -208,6 +209,8 @@ class AgentCalls:
             raise InvalidField("node", seen=request.node, expected=f"one that ranks of {job.name} are placed on")
         if request.step > job.spec.steps:
             raise InvalidField("step", seen=request.step, expected=f"at most {job.spec.steps}, the last of the job")
+        if request.HasField("pace"):
+            job = self._paced(unit, job, request.pace)
         if request.step < attempt.step:
             return
         bits = request.bits_per_byte if request.HasField("bits_per_byte") else attempt.bits_per_byte
@@ -225,6 +228,15 @@ class AgentCalls:
             values["persisted_at"] = now
             self.tables.jobs.put(unit, jobs.progressed(job, crossed))
         self.tables.note(unit, job, values)
+
+    def _paced(self, unit: Unit, job: Job, pace: Pace) -> Job:
+        """Record which ranks are slow. Raises InvalidField for a rank that the epoch does not have."""
+        slow = {each.rank for each in pace.stragglers}
+        nodes = self.tables.nodes_of(unit, job, slow)
+        if unknown := sorted(slow - nodes.keys()):
+            raise InvalidField("pace.stragglers", seen=f"rank {unknown[0]}", expected=f"ranks of epoch {job.epoch}")
+        after = jobs.paced(job, pace, nodes)
+        return job if after is job else self.tables.jobs.put(unit, after)
 
     def ReportReleased(self, request: ReportReleasedRequest, call: Call) -> ReportReleasedResponse:
         required(request, "job", "epoch", "node", "incarnation")

@@ -5,7 +5,7 @@ without a checkpoint of its own; the history says what happened, newest last; no
 being recorded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,6 +24,8 @@ from tutti.contracts.scheduler.v1 import (
     JobSpec,
     JobState,
     NodeLosses,
+    Pace,
+    Straggler,
 )
 from tutti.scheduler.gangs import Seat, node_words
 
@@ -111,6 +113,7 @@ def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat], *, moved: boo
     after.resume_digest = resume.state_digest
     after.skipped_in_a_row = 0
     after.ClearField("retry_at")
+    del after.stragglers[:]
     del after.placement[:]
     after.placement_version = job.placement_version + moved
     nodes = node_words(sorted({seat.node for seat in seats}))
@@ -140,6 +143,23 @@ def progressed(job: Job, crossed: Crossed) -> Job:
         after.skipped, after.skipped_in_a_row = crossed.skipped, crossed.skipped_in_a_row
         if crossed.bits_per_byte is not None:
             after.bits_per_byte = crossed.bits_per_byte
+    return after
+
+
+def paced(job: Job, pace: Pace, nodes: Mapping[int, str]) -> Job:
+    """A window of steps ended; the history names a straggler once an attempt. `nodes`: of the stragglers."""
+    slow = {each.rank: each.ratio for each in pace.stragglers}
+    before = {each.rank: each for each in job.stragglers}
+    if slow.keys() == {rank for rank, each in before.items() if each.ratio}:
+        return job
+    after = _copy(job)
+    del after.stragglers[:]
+    for rank in sorted(slow.keys() | before.keys()):
+        node, ratio = nodes.get(rank) or before[rank].node, slow.get(rank, 0.0)
+        after.stragglers.append(Straggler(rank=rank, node=node, ratio=ratio))
+        if rank not in before:
+            words = f"rank {rank} on {node} is slow: a leaf takes it {ratio:.1f} times as long as the other ranks"
+            _remember(after, f"epoch {job.epoch}: {words}")
     return after
 
 

@@ -22,6 +22,7 @@ from tutti.scheduler.decisions import POLICY, Decisions
 from tutti.scheduler.driver import Driver
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import LostNodes, NodeWatch
+from tutti.scheduler.pacewatch import PaceWatch
 from tutti.scheduler.rpc import SchedulerApi
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
@@ -64,7 +65,7 @@ def build(host: Host) -> Service:
         serves=[standard.served(DESCRIPTOR.services_by_name["SchedulerService"], api, *kept)],
         consumes=[Consumed(Checkpoint, driver.on_checkpoint)],
         facts=[EpochOpened, PolicyStopped, RankLost],
-        loops=[watch, LostNodes(watch), reconciler],
+        loops=[watch, LostNodes(watch), PaceWatch(host, tables), reconciler],
         checks=checks(host, tables),
         export=lambda unit: canonical(unit, tables),
         migrations=Path(__file__).with_name("migrations"),

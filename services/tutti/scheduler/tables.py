@@ -3,7 +3,7 @@
 Promises: every row belongs to one node or to one job; a row of an earlier epoch is never read as one of the current.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -265,6 +265,10 @@ class Tables:
     def ranks_on(self, unit: Unit, job: Job, node: str) -> dict[int, RankRow]:
         """The ranks of the current attempt on a node, by number."""
         return {row.rank: row for row in self._ranks(unit, job, self.ranks.c.node == node)}
+
+    def nodes_of(self, unit: Unit, job: Job, ranks: Collection[int]) -> dict[int, str]:
+        """The nodes of these ranks of the current attempt; a rank that there is not is left out."""
+        return {row.rank: row.node for row in self._ranks(unit, job, self.ranks.c.rank.in_(list(ranks)))}
 
     def ranks_without(self, unit: Unit, job: Job, *events: RankEvent.ValueType, limit: int = SHOWN) -> list[RankRow]:
         """The first ranks of the current attempt whose last event is none of these, in order."""

@@ -43,6 +43,8 @@ class Crossings:
                 self._report.bits_per_byte = each.bits_per_byte
             if math.isfinite(each.loss):
                 self._report.loss = each.loss
+            if each.HasField("pace"):
+                self._report.pace.CopyFrom(each.pace)
             self._report.step = each.step
             self._report.skipped, self._report.skipped_in_a_row = each.skipped, each.skipped_in_a_row
         self._told_at, self._worked = now, False

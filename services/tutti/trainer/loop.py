@@ -18,6 +18,7 @@ from tutti.contracts.trainer.v1 import (
     Snapshot,
 )
 from tutti.corpus.ledger import Ledger
+from tutti.model.pace import Finding, Pace
 from tutti.model.results import Outcome, Scalars, StepResult
 from tutti.model.step import RankStep
 from tutti.model.training import Training
@@ -26,6 +27,7 @@ from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, Lifeline
 from tutti.trainer.metrics import Metrics
+from tutti.trainer.paces import to_wire
 from tutti.trainer.programs.program import Batches, Program
 
 MOST_SKIPPED = 10
@@ -48,6 +50,7 @@ class Loop:
         self._program, self._training, self._step, self._data, self._ledger = program, training, step, data, ledger
         self._buffers, self._lifeline = buffers, lifeline
         self._free = list(range(len(buffers)))
+        self._pace = Pace(step.leaves_computed)
 
     def run(self) -> None:
         """Raises Stopped at a step boundary, StepAborted and CorpusError with the state as before the step."""
@@ -75,11 +78,20 @@ class Loop:
             if metrics is not None and decided:
                 metrics = dataclasses.replace(metrics, named={**metrics.named, **decided})
             scalars = self._step.scalars()
-            lifeline.send(RankMessage(progress=_progress(result, scalars, metrics, seconds=crossed, read=read)))
+            progress = _progress(result, scalars, metrics, seconds=crossed, read=read)
+            if (finding := self._paced(result)) is not None:
+                progress.pace.CopyFrom(to_wire(finding))
+            lifeline.send(RankMessage(progress=progress))
             if self._program.checkpoint_due(training, step):
                 self._snapshot(result, metrics)
         lifeline.phase = "finished"
         lifeline.send(RankMessage(finished=Finished(step=training.steps)))
+
+    def _paced(self, result: StepResult) -> Finding | None:
+        """Return the finding of the lowest rank about all. Audits are left out, because they make the witness slow."""
+        if self._step.rank != 0 or self._step.audit(result.step) is not None:
+            return None
+        return self._pace.add(result.step, result.busy)
 
     def _tell_experience(self) -> None:
         """Send the experience of the step, which is the same on all ranks, from the first rank."""

@@ -33,6 +33,7 @@ from tutti.contracts.trainer.v1 import (
 )
 from tutti.corpus.ledger import Ledger
 from tutti.model.chunks import Kind
+from tutti.model.pace import Pace
 from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.programs.sft import SftParameters
@@ -47,10 +48,12 @@ from tutti.trainer.failures import Reason
 from tutti.trainer.initial import initial_parameters
 from tutti.trainer.iochild import IoChild
 from tutti.trainer.lifeline import Exit
+from tutti.trainer.paces import to_wire
 from tutti.trainer.staged import Staged
 
 MODULUS = 8_388_593
 """A prime below 2^23: every value of the state is an integer that float32 holds exactly."""
+LEAF_SECONDS = 0.1
 KERNEL = '{"device":"simulated"}'
 
 State = dict[tuple[int, Kind], int]
@@ -98,6 +101,8 @@ class SimulatedRank:
         """Set by a simulation: the process is stopped and neither answers nor ends."""
         self.held, self.works = False, False
         """Set by a simulation: the main thread crosses no step, and whether it computes meanwhile."""
+        self.slow = 0.0
+        """Set by a simulation: seconds that it takes longer for a leaf than the others."""
         self.finished = False
         self._gangs, self._clock = gangs, clock
         self._heard = clock.monotonic()
@@ -193,6 +198,8 @@ class SimulatedRank:
             )
         )
         yield
+        leaves = [len(plan.leaves_of(rank)) for rank in plan.ranks]
+        pace = Pace(leaves)
         while self.step < training.steps:
             while not self._peers_at(start, self.step):
                 if self.gone:
@@ -202,7 +209,11 @@ class SimulatedRank:
             gradient = _gradient(data, ledger, step, training.step.leaves) % MODULUS
             state, scalars = next_state(state, step, gradient), scalars.after(Outcome.COMMITTED)
             self.step = step
-            self._out.append(RankMessage(progress=_progress(training, step, gradient)))
+            progress, gang = _progress(training, step, gradient), self._gangs.of(start)
+            busy = [count * (LEAF_SECONDS + gang[rank].slow) for rank, count in enumerate(leaves)]
+            if start.rank == 0 and (finding := pace.add(step, busy)) is not None:
+                progress.pace.CopyFrom(to_wire(finding))
+            self._out.append(RankMessage(progress=progress))
             yield
             if training.checkpoint_due(step):
                 while not self._free:

@@ -401,6 +401,7 @@ class Job(_message.Message):
     SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
     LOSSES_FIELD_NUMBER: _builtins.int
     RETRY_AT_FIELD_NUMBER: _builtins.int
+    STRAGGLERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -494,6 +495,10 @@ class Job(_message.Message):
     def retry_at(self) -> _timestamp_pb2.Timestamp:
         """retry_at is when the next attempt may start after a failed one; unset if the last attempt did not fail."""
 
+    @_builtins.property
+    def stragglers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Straggler]:
+        """stragglers of the current or last attempt: ranks that computed slower than the others."""
+
     def __init__(
         self,
         *,
@@ -532,10 +537,11 @@ class Job(_message.Message):
         skipped_in_a_row: _builtins.int = ...,
         losses: _abc.Iterable[Global___NodeLosses] | None = ...,
         retry_at: _timestamp_pb2.Timestamp | None = ...,
+        stragglers: _abc.Iterable[Global___Straggler] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "retry_at", b"retry_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "stragglers", b"stragglers", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -555,6 +561,64 @@ class Job(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_per_second) -> _WhichOneofReturnType__tokens_per_second | None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
+
+@_typing.final
+class Straggler(_message.Message):
+    """Straggler is a rank that computes slower than the others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RANK_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    RATIO_FIELD_NUMBER: _builtins.int
+    rank: _builtins.int
+    """rank in the shape."""
+    node: _builtins.str
+    """node of the rank; empty in a report of a rank, which does not know it."""
+    ratio: _builtins.float
+    """ratio of the median time of this rank for a leaf to that of the other ranks; 0 after it has caught up."""
+    def __init__(
+        self,
+        *,
+        rank: _builtins.int = ...,
+        node: _builtins.str = ...,
+        ratio: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "rank", b"rank", "ratio", b"ratio"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Straggler: _TypeAlias = Straggler  # noqa: Y015
+
+@_typing.final
+class Pace(_message.Message):
+    """Pace is the finding about a window of steps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    STRAGGLERS_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """step that ended the window."""
+    @_builtins.property
+    def stragglers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Straggler]:
+        """stragglers in it, in the order of ranks; empty if no rank was slow."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        stragglers: _abc.Iterable[Global___Straggler] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "stragglers", b"stragglers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Pace: _TypeAlias = Pace  # noqa: Y015
 
 @_typing.final
 class NodeLosses(_message.Message):

@@ -529,6 +529,7 @@ class ReportProgressRequest(_message.Message):
     BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
+    PACE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job that steps."""
     epoch: _builtins.int
@@ -545,6 +546,12 @@ class ReportProgressRequest(_message.Message):
     """skipped: how many steps up to this one changed nothing."""
     skipped_in_a_row: _builtins.int
     """skipped_in_a_row: how many of them are the newest ones; the loss is then that of the newest step before them."""
+    @_builtins.property
+    def pace(self) -> _events_pb2.Pace:
+        """pace of the ranks in the newest window of steps; only the node of the lowest rank reports it, after the first
+        window.
+        """
+
     def __init__(
         self,
         *,
@@ -556,10 +563,11 @@ class ReportProgressRequest(_message.Message):
         bits_per_byte: _builtins.float | None = ...,
         skipped: _builtins.int = ...,
         skipped_in_a_row: _builtins.int = ...,
+        pace: _events_pb2.Pace | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "pace", b"pace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "epoch", b"epoch", "job", b"job", "loss", b"loss", "node", b"node", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "epoch", b"epoch", "job", b"job", "loss", b"loss", "node", b"node", "pace", b"pace", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015

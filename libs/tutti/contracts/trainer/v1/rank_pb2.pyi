@@ -283,6 +283,7 @@ class Progress(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
+    PACE_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """step that was crossed."""
     outcome: Global___Outcome.ValueType
@@ -315,6 +316,10 @@ class Progress(_message.Message):
     def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """metrics that the program measured at this step, by name."""
 
+    @_builtins.property
+    def pace(self) -> _events_pb2.Pace:
+        """pace of all ranks in the window of steps that ends with this one; only the lowest rank sends it."""
+
     def __init__(
         self,
         *,
@@ -332,10 +337,11 @@ class Progress(_message.Message):
         metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         skipped: _builtins.int = ...,
         skipped_in_a_row: _builtins.int = ...,
+        pace: _events_pb2.Pace | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "validation_nats", b"validation_nats"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "pace", b"pace", "validation_nats", b"validation_nats"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "metrics", b"metrics", "outcome", b"outcome", "rate", b"rate", "seconds", b"seconds", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "metrics", b"metrics", "outcome", b"outcome", "pace", b"pace", "rate", b"rate", "seconds", b"seconds", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015

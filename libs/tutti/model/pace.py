@@ -1,0 +1,61 @@
+"""The pace of a gang: which ranks compute slower than the others. Does not import torch.
+
+Promises: a rank is named if, over a window of steps, its median time for a leaf is `RATIO` times that of the other
+ranks and `LEAST_SECONDS` more, so that the noise of a shared machine names nobody. It is a finding, and stops nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+WINDOW = 20
+"""Steps without an audit that a finding is about."""
+RATIO = 1.5
+LEAST_SECONDS = 0.03
+MOST = 8
+"""Stragglers that a finding names, the slowest ones."""
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A slow rank; `ratio` is its median time for a leaf, divided by the median of the other ranks."""
+
+    rank: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The stragglers of a window that ended with `step`, in the order of ranks."""
+
+    step: int
+    stragglers: tuple[Straggler, ...]
+
+
+class Pace:
+    """Collects the busy seconds of steps without an audit; `leaves` are those that each rank computes in a step."""
+
+    def __init__(self, leaves: Sequence[int]) -> None:
+        self._leaves = tuple(leaves)
+        self._window: list[tuple[float, ...]] = []
+
+    def add(self, step: int, busy: Sequence[float]) -> Finding | None:
+        """Take the busy seconds of all ranks in a step; return a finding when a window is full."""
+        self._window.append(tuple(seconds / leaves for seconds, leaves in zip(busy, self._leaves, strict=True)))
+        if len(self._window) < WINDOW:
+            return None
+        medians = [median(rank) for rank in zip(*self._window, strict=True)]
+        self._window.clear()
+        return Finding(step, stragglers(medians))
+
+
+def stragglers(seconds: Sequence[float]) -> tuple[Straggler, ...]:
+    """Return the stragglers among ranks, by the seconds that each takes for a leaf; none of a single rank."""
+    found = []
+    for rank, own in enumerate(seconds):
+        others = [*seconds[:rank], *seconds[rank + 1 :]]
+        usual = median(others) if others else own
+        if own >= RATIO * usual and own - usual >= LEAST_SECONDS:
+            found.append(Straggler(rank, own / usual if usual > 0 else RATIO))
+    slowest = sorted(found, key=lambda each: (-each.ratio, each.rank))[:MOST]
+    return tuple(sorted(slowest, key=lambda each: each.rank))
