@@ -133,7 +133,7 @@ class Training(Recorded):
     `conversion` is absent unless the initial checkpoint has to be extended.
 
     A checkpoint is due every `checkpoint_every` steps and after the last one; validation every `validate_every` steps
-    and after the last one; the audits every `audit_every` steps. `program` names what its ranks do.
+    and after the last one; so are the audits, every `audit_every` steps. `program` names what its ranks do.
     """
 
     model: ModelSpec
@@ -229,6 +229,15 @@ class Training(Recorded):
 
     def checkpoint_due(self, step: int) -> bool:
         return step == self.steps or step % self.checkpoint_every == 0
+
+    def audit_due(self, step: int) -> bool:
+        return self.audit_every > 0 and (step == self.steps or step % self.audit_every == 0)
+
+    def audited(self, step: int) -> int:
+        """The step of the last audit up to `step`; 0 where there is none."""
+        if self.audit_every == 0:
+            return 0
+        return self.steps if step >= self.steps else step - step % self.audit_every
 
     def validation_due(self, step: int) -> bool:
         return step == self.steps or (self.validate_every > 0 and step % self.validate_every == 0)

@@ -25,6 +25,7 @@ from tutti.committer import quarantine
 from tutti.committer.decision import ShardState, next_step
 from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow, line_name
 from tutti.committer.settings import CommitterSettings
+from tutti.committer.suspects import Suspects
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
@@ -64,6 +65,7 @@ class Commits:
     ) -> None:
         self.host, self.records, self.settings = host, records, settings
         self.checkpoints, self.lines = checkpoints, lines
+        self.suspects = Suspects(checkpoints, lines)
 
     def finish(self, job: str) -> bool:
         """Decide and publish all that is ready; whether anything was."""
@@ -211,6 +213,7 @@ class Commits:
         )
         checkpoint.decided_at.FromDatetime(unit.now)
         self.checkpoints.create(unit, checkpoint)
+        self.suspects.clear(unit, checkpoint)
         self.records.put_epoch(unit, replace(epoch, base=row.step, parent=row.name))
         return True
 
@@ -297,8 +300,13 @@ class Commits:
         checkpoint = self.checkpoints.lock(unit, decided.name)
         if not self.records.add_divergence(unit, decided.name, other.epoch, other.state_digest):
             return
-        checkpoint.reason = f"epoch {other.epoch} reached this step with another state, {other.state_digest}"
+        # Two kernel signatures may give two states without a defect.
+        other_kernel = other.kernel != CheckpointBody.decode(decided.manifest).kernel
+        seen = f"epoch {other.epoch} reached this step with another state, {other.state_digest}"
+        checkpoint.reason = f"{seen}, under another kernel signature" if other_kernel else seen
         self.checkpoints.put(unit, checkpoint)
+        if not other_kernel:
+            self.suspects.mark(unit, decided.job, decided.line, decided.step - 1, f"step {decided.step}: {seen}")
         unit.fact(
             decided.name,
             DivergenceDetected(
@@ -307,6 +315,7 @@ class Commits:
                 decided_digest=decided.state_digest,
                 epoch=other.epoch,
                 state_digest=other.state_digest,
+                other_kernel=other_kernel,
             ),
         )
 

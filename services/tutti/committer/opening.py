@@ -1,5 +1,8 @@
 """Opening an epoch: finish what the last one left, read the resume point back, seal, answer.
 
+A checkpoint that is suspect, or after the trusted step of the request, is not resumed from; the later ones of the line
+are marked in the transaction that opens the epoch.
+
 The answer is stored with the epoch, so a repeated call gets the same one; one that comes while a resume point is read
 back joins. Another replica reads for itself, which costs reading and nothing else: damage is recorded once, the epoch
 is written once, and who comes second gets the answer of the first. Between looking and sealing nothing may have been
@@ -29,6 +32,7 @@ from tutti.committer import epochs
 from tutti.committer.commits import Commits
 from tutti.committer.epochs import Branch, ResumePoint
 from tutti.committer.records import EpochRow, Records, line_name
+from tutti.committer.suspects import Suspects, trusted
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
@@ -69,9 +73,10 @@ class Opening:
         commits: Commits,
         checkpoints: Resource[Checkpoint],
         lines: Resource[Line],
+        suspects: Suspects,
         adopt: Adopt,
     ) -> None:
-        self.host, self.records, self.commits = host, records, commits
+        self.host, self.records, self.commits, self.suspects = host, records, commits, suspects
         self.checkpoints, self.lines, self.adopt = checkpoints, lines, adopt
         self._read_back: dict[tuple[str, int], str] = {}
         """Results of read-backs for an epoch that is not open yet: a caller whose deadline passed asks again."""
@@ -138,12 +143,14 @@ class Opening:
             )
             for number, limit in stretches:
                 of_line = [each for each in found if each.line == number and (limit is None or each.step <= limit)]
-                candidates += sorted(of_line, key=lambda each: each.step, reverse=True)
+                candidates += sorted(trusted(of_line), key=lambda each: each.step, reverse=True)
         return _Seen(self.records.epoch(unit, job), tuple(lines), tuple(candidates))
 
     def _resume(self, seen: _Seen, request: OpenEpochRequest) -> tuple[ResumePoint, Checkpoint | None]:
         """The newest committed checkpoint that can be resumed from; damaged ones are quarantined on the way."""
         candidates = seen.candidates
+        if request.HasField("trusted_step"):
+            candidates = tuple(each for each in candidates if each.step <= request.trusted_step)
         if request.rewind:
             candidates = tuple(each for each in candidates if each.step <= request.rewind_to_step)
             if request.rewind_to_step and not any(each.step == request.rewind_to_step for each in candidates):
@@ -188,9 +195,11 @@ class Opening:
             from_step=seen.line.from_step,
             lines=len(seen.lines),
             taken=taken,
-            rewind=request.rewind and bool(seen.lines),
+            rewind=(request.rewind or request.HasField("trusted_step")) and bool(seen.lines),
         )
         transition = epochs.transition_used(resume, shape_digest=shape.shape_digest, transition=request.transition)
+        if request.HasField("trusted_step"):
+            self.suspects.mark(unit, job, seen.line.line, request.trusted_step, request.cause)
         self._write_lines(unit, request, shape, seen, branch, transition)
         answer = OpenEpochResponse(
             checkpoint=resume.checkpoint,
@@ -281,7 +290,7 @@ def _read(request: OpenEpochRequest) -> tuple[Training, Shape]:
         raise InvalidField(
             "transition", seen=request.transition, expected=f"a transition of this job, transitions/{job}/N"
         )
-    if request.rewind and not request.cause:
+    if (request.rewind or request.HasField("trusted_step")) and not request.cause:
         raise InvalidField("cause", seen="nothing", expected="why the job is rewound, in words")
     try:
         training = Training.from_json(request.training)

@@ -18,6 +18,7 @@ from tutti.contracts.committer.v1 import (
     Line,
     OpenEpochResponse,
 )
+from tutti.model.training import Training
 
 
 class Pruning:
@@ -42,11 +43,16 @@ class Pruning:
             found = self.checkpoints.select(unit, job=f"jobs/{job}", state=CHECKPOINT_STATE_COMMITTED)
             in_use = {epoch.parent, OpenEpochResponse.FromString(epoch.response).checkpoint} if epoch else set()
             lines = self.lines.select(unit, job=f"jobs/{job}")
+            training = Training.from_json(epoch.training) if epoch else None
             chosen = prunable(
-                [CheckpointAge(each.line, each.step, each.name, each.bytes, each.pinned) for each in found],
+                [
+                    CheckpointAge(each.line, each.step, each.name, each.bytes, each.pinned, bool(each.suspect))
+                    for each in found
+                ],
                 keep_last=keep_last,
                 branch_points={(line.parent_line, line.from_step) for line in lines},
                 in_use=in_use,
+                audited=training.audited if training else lambda step: step,
             )
             for each in () if dry_run else chosen:
                 checkpoint = self.checkpoints.lock(unit, each.name)

@@ -1,11 +1,12 @@
 """The checkpoints that retention may delete: committed ones that nothing needs.
 
-The newest of every line, pinned ones, those that a line branches from and the open epoch's resume point always stay.
+The newest of every line, pinned ones, those that a line branches from and the open epoch's resume point always stay; so
+does the newest at or before the last audit, which a job resumes from when the next audit fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 
@@ -18,6 +19,7 @@ class CheckpointAge:
     name: str
     nbytes: int
     pinned: bool
+    suspect: bool = False
 
 
 def prunable(
@@ -26,8 +28,12 @@ def prunable(
     keep_last: int,
     branch_points: Collection[tuple[int, int]],
     in_use: Collection[str],
+    audited: Callable[[int], int],
 ) -> list[CheckpointAge]:
-    """In order of line and step. `branch_points` are (line, step); `in_use` are names. `keep_last` is at least 1."""
+    """In order of line and step. `branch_points` are (line, step); `in_use` are names. `keep_last` is at least 1.
+
+    `audited(step)` is the step of the last audit up to `step`, 0 for none.
+    """
     if keep_last < 1:
         raise ValueError(f"keep_last is {keep_last}; expected at least 1: the last good one always stays")
     by_line: dict[int, list[CheckpointAge]] = {}
@@ -38,6 +44,14 @@ def prunable(
         for of_line in by_line.values()
         for checkpoint in of_line[:-keep_last]
         if not checkpoint.pinned
+        and checkpoint != _covered(of_line, audited)
         and (checkpoint.line, checkpoint.step) not in branch_points
         and checkpoint.name not in in_use
     ]
+
+
+def _covered(of_line: list[CheckpointAge], audited: Callable[[int], int]) -> CheckpointAge | None:
+    """The newest checkpoint of a line that a passed audit covers: the audits up to the newest one have passed."""
+    intact = [each for each in of_line if not each.suspect]
+    last = audited(intact[-1].step) if intact else 0
+    return next((each for each in reversed(intact) if each.step <= last), None)

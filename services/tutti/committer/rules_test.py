@@ -118,7 +118,7 @@ checkpoints = st.lists(
 def test_the_last_ones_pinned_ones_and_referenced_ones_stay(
     committed: list[CheckpointAge], keep_last: int, points: set[tuple[int, int]]
 ) -> None:
-    gone = prunable(committed, keep_last=keep_last, branch_points=points, in_use={"0/7"})
+    gone = prunable(committed, keep_last=keep_last, branch_points=points, in_use={"0/7"}, audited=lambda step: step)
     kept = [each for each in committed if each not in gone]
     assert len(gone) == len(set(gone))
     for each in gone:
@@ -130,4 +130,4 @@ def test_the_last_ones_pinned_ones_and_referenced_ones_stay(
 
 def test_keeping_none_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        prunable([], keep_last=0, branch_points=set(), in_use=set())
+        prunable([], keep_last=0, branch_points=set(), in_use=set(), audited=lambda step: step)

@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from tutti.chassis.rpc import standard
-from tutti.chassis.service import Finding, Host, Service
+from tutti.chassis.service import Consumed, Finding, Host, Service
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
@@ -30,6 +30,7 @@ from tutti.committer.tables import Tables
 from tutti.committer.troubles import Troubles
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, Checkpoint, DivergenceDetected, Line
 from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
+from tutti.contracts.scheduler.v1 import Job
 
 
 def build(host: Host) -> Service:
@@ -79,7 +80,7 @@ def build(host: Host) -> Service:
     collector = Collector(host, records, settings)
     sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep, tell=troubles.of_garbage)
     pruning = Pruning(host, records, settings, checkpoints, lines)
-    opening = Opening(host, records, commits, checkpoints, lines, shards.adopt)
+    opening = Opening(host, records, commits, checkpoints, lines, commits.suspects, shards.adopt)
     kept = (standard.Stored(host.units, checkpoints), standard.Stored(host.units, lines))
     api = CommitterApi(
         host,
@@ -100,6 +101,7 @@ def build(host: Host) -> Service:
         tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences, tables.remains],
         serves=[standard.served(DESCRIPTOR.services_by_name["CommitterService"], api, *kept)],
         facts=[DivergenceDetected],
+        consumes=[Consumed(Job, commits.suspects.on_job)],
         tasks=[shards.task()],
         loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),

@@ -84,6 +84,8 @@ def change(find: Find, items: Sequence[Item]) -> str:
         if isinstance(resource, Checkpoint) and resource.state != CHECKPOINT_STATE_COMMITTED:
             state = CheckpointState.Name(resource.state).removeprefix("CHECKPOINT_STATE_").lower()
             return f"{item.resource} is {state}"
+        if isinstance(resource, Checkpoint) and resource.suspect:
+            return f"{item.resource} is suspect: {resource.suspect}"
         seen = kinds.kind_of(type(resource)).content_digest(resource)
         if seen != item.digest:
             why = "; an annotator was retracted" if item.resource.startswith("campaigns/") else ""

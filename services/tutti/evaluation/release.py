@@ -111,9 +111,12 @@ class Releases:
             compared = [self._compared(each) for each in spec.comparisons]
             checkpoint = self._candidate(compared)
             relied = evidence.gather(self._find, [each.name for each in compared], checkpoint)
-            state = self._find(checkpoint).state_digest
+            candidate = self._find(checkpoint)
         except NotFound as error:
             raise WorkFailed(f"{error.message}; run the recipe again") from error
+        if candidate.suspect:
+            raise WorkFailed(f"{checkpoint} is suspect and cannot be released: {candidate.suspect}")
+        state = candidate.state_digest
         context.check()
         found = rules.findings([_figures(each) for each in compared], limits(spec))
         passed = all(each.passed for each in found)

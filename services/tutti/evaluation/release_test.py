@@ -163,6 +163,16 @@ def test_a_release_that_passes_is_signed_over_checkpoint_rules_and_evidence(
     world.examine()
 
 
+def test_a_suspect_checkpoint_is_not_released_and_a_release_of_one_is_stale(
+    world: Simulation, stub: ReleaseServiceStub
+) -> None:
+    made(world, stub, "releases/a")
+    OWNERS[-1].known[POLICY].suspect = "the audit of step 20 convicted rank 1"
+    refused = made(world, stub, "releases/b")
+    assert (refused.state, refused.checkpoint, refused.signature) == (STATE_FAILED, "", "")
+    assert later(world, stub, "releases/a").standing == STANDING_STALE
+
+
 def test_a_release_that_breaks_a_rule_is_refused_with_what_was_seen_and_the_limit(
     world: Simulation, stub: ReleaseServiceStub
 ) -> None:

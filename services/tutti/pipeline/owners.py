@@ -160,6 +160,9 @@ class Owners:
             state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
             expected = "a checkpoint that is committed; see `tutti checkpoints ls`"
             raise InvalidField(key, seen=f"{name}, which is {state}", expected=expected)
+        if isinstance(found, Checkpoint) and found.suspect:
+            expected = "a checkpoint that is not suspect; see `tutti checkpoints ls`"
+            raise InvalidField(key, seen=f"{name}, which is suspect: {found.suspect}", expected=expected)
         if not kind.manifest_key(found):
             raise InvalidField(key, seen=name, expected=f"{with_article(kind.message)} that is done")
         if part and part not in (known := [each.name for each in found.parts]):

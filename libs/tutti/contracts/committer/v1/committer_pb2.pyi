@@ -107,6 +107,7 @@ class OpenEpochRequest(_message.Message):
     CAUSE_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
+    TRUSTED_STEP_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the attempt."""
     epoch: _builtins.int
@@ -124,9 +125,13 @@ class OpenEpochRequest(_message.Message):
     rewind_to_step: _builtins.int
     """rewind_to_step: the step after which the new line starts."""
     cause: _builtins.str
-    """cause of the rewind, which the new line records."""
+    """cause of the rewind or of trusted_step, which the new line records."""
     nodes: _builtins.int
     """nodes that hold ranks; if there is only one, the committer verifies shards itself."""
+    trusted_step: _builtins.int
+    """trusted_step: resume on a new line, from the newest checkpoint at or before this step, or from the start. Later
+    checkpoints of the line are marked as suspect, with the cause. Unset if there is no reason for doubt.
+    """
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of it."""
@@ -152,12 +157,15 @@ class OpenEpochRequest(_message.Message):
         cause: _builtins.str = ...,
         nodes: _builtins.int = ...,
         placement: _abc.Iterable[_builtins.str] | None = ...,
+        trusted_step: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step", "shape", b"shape", "trusted_step", b"trusted_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "dataset_digest", b"dataset_digest", "epoch", b"epoch", "job", b"job", "nodes", b"nodes", "placement", b"placement", "rewind", b"rewind", "rewind_to_step", b"rewind_to_step", "shape", b"shape", "training", b"training", "training_digest", b"training_digest", "transition", b"transition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step", "cause", b"cause", "dataset_digest", b"dataset_digest", "epoch", b"epoch", "job", b"job", "nodes", b"nodes", "placement", b"placement", "rewind", b"rewind", "rewind_to_step", b"rewind_to_step", "shape", b"shape", "training", b"training", "training_digest", b"training_digest", "transition", b"transition", "trusted_step", b"trusted_step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__trusted_step: _TypeAlias = _typing.Literal["trusted_step"]  # noqa: Y015
+    _WhichOneofArgType__trusted_step: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__trusted_step) -> _WhichOneofReturnType__trusted_step | None: ...
 
 Global___OpenEpochRequest: _TypeAlias = OpenEpochRequest  # noqa: Y015
 

@@ -86,6 +86,7 @@ class Checkpoint(_message.Message):
     VERIFIED_BY_FIELD_NUMBER: _builtins.int
     CURVE_FIELD_NUMBER: _builtins.int
     EXPERIENCES_FIELD_NUMBER: _builtins.int
+    SUSPECT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -120,6 +121,10 @@ class Checkpoint(_message.Message):
     """loss of this step in nats per token."""
     dataset_digest: _builtins.str
     """dataset_digest of the training data."""
+    suspect: _builtins.str
+    """suspect: why its state may be wrong although its bytes are intact. Empty if there is no reason for doubt. A suspect
+    checkpoint is neither resumed from nor released; if a replay commits the same state, it is suspect no longer.
+    """
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape that it was written with."""
@@ -165,10 +170,11 @@ class Checkpoint(_message.Message):
         verified_by: _abc.Iterable[_builtins.str] | None = ...,
         curve: Global___CheckpointCurve | None = ...,
         experiences: _abc.Iterable[_builtins.str] | None = ...,
+        suspect: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "curve", b"curve", "decided_at", b"decided_at", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "curve", b"curve", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "experiences", b"experiences", "job", b"job", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "verified_by", b"verified_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "curve", b"curve", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "experiences", b"experiences", "job", b"job", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "suspect", b"suspect", "verified_by", b"verified_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -364,6 +370,7 @@ class DivergenceDetected(_message.Message):
     DECIDED_DIGEST_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     STATE_DIGEST_FIELD_NUMBER: _builtins.int
+    OTHER_KERNEL_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """checkpoint that was decided."""
     decided_epoch: _builtins.int
@@ -374,6 +381,10 @@ class DivergenceDetected(_message.Message):
     """epoch of the other."""
     state_digest: _builtins.str
     """state_digest of the other."""
+    other_kernel: _builtins.bool
+    """other_kernel is true if the epochs computed with different kernel signatures: different states are then possible
+    without a defect.
+    """
     def __init__(
         self,
         *,
@@ -382,10 +393,11 @@ class DivergenceDetected(_message.Message):
         decided_digest: _builtins.str = ...,
         epoch: _builtins.int = ...,
         state_digest: _builtins.str = ...,
+        other_kernel: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "decided_digest", b"decided_digest", "decided_epoch", b"decided_epoch", "epoch", b"epoch", "state_digest", b"state_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "decided_digest", b"decided_digest", "decided_epoch", b"decided_epoch", "epoch", b"epoch", "other_kernel", b"other_kernel", "state_digest", b"state_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -399,6 +399,8 @@ class Job(_message.Message):
     SECONDS_LEFT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
+    TRUSTED_STEP_FIELD_NUMBER: _builtins.int
+    COVERED_STEP_FIELD_NUMBER: _builtins.int
     LOSSES_FIELD_NUMBER: _builtins.int
     RETRY_AT_FIELD_NUMBER: _builtins.int
     STRAGGLERS_FIELD_NUMBER: _builtins.int
@@ -454,6 +456,12 @@ class Job(_message.Message):
     """skipped: how many steps up to `step` changed nothing because the loss or a gradient was not finite."""
     skipped_in_a_row: _builtins.int
     """skipped_in_a_row: how many of them are the newest ones; 0 when `step` changed the state."""
+    trusted_step: _builtins.int
+    """trusted_step: the next attempt resumes from a checkpoint at or before this step, because states after it may be
+    wrong; unset if there is no reason for doubt.
+    """
+    covered_step: _builtins.int
+    """covered_step: the newest committed step that a passed audit covers."""
     @_builtins.property
     def spec(self) -> Global___JobSpec:
         """spec of the job."""
@@ -535,13 +543,15 @@ class Job(_message.Message):
         seconds_left: _builtins.float | None = ...,
         skipped: _builtins.int = ...,
         skipped_in_a_row: _builtins.int = ...,
+        trusted_step: _builtins.int | None = ...,
+        covered_step: _builtins.int = ...,
         losses: _abc.Iterable[Global___NodeLosses] | None = ...,
         retry_at: _timestamp_pb2.Timestamp | None = ...,
         stragglers: _abc.Iterable[Global___Straggler] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "retry_at", b"retry_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "retry_at", b"retry_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "trusted_step", b"trusted_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "stragglers", b"stragglers", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "covered_step", b"covered_step", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "stragglers", b"stragglers", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "trusted_step", b"trusted_step", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -551,6 +561,8 @@ class Job(_message.Message):
     _WhichOneofArgType__steps_per_second: _TypeAlias = _typing.Literal["_steps_per_second", b"_steps_per_second"]  # noqa: Y015
     _WhichOneofReturnType__tokens_per_second: _TypeAlias = _typing.Literal["tokens_per_second"]  # noqa: Y015
     _WhichOneofArgType__tokens_per_second: _TypeAlias = _typing.Literal["_tokens_per_second", b"_tokens_per_second"]  # noqa: Y015
+    _WhichOneofReturnType__trusted_step: _TypeAlias = _typing.Literal["trusted_step"]  # noqa: Y015
+    _WhichOneofArgType__trusted_step: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__bits_per_byte) -> _WhichOneofReturnType__bits_per_byte | None: ...
     @_typing.overload
@@ -559,6 +571,8 @@ class Job(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__steps_per_second) -> _WhichOneofReturnType__steps_per_second | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_per_second) -> _WhichOneofReturnType__tokens_per_second | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__trusted_step) -> _WhichOneofReturnType__trusted_step | None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
 
@@ -769,6 +783,7 @@ class Node(_message.Message):
     ASSIGNMENTS_FIELD_NUMBER: _builtins.int
     KERNEL_FIELD_NUMBER: _builtins.int
     MACHINE_FIELD_NUMBER: _builtins.int
+    CONVICTIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -787,6 +802,10 @@ class Node(_message.Message):
     """kernel signature digest."""
     machine: _builtins.str
     """machine as text: processor, cores, memory; empty for an agent before 0.3."""
+    convictions: _builtins.int
+    """convictions: how often a rank on this node was proven to compute wrong results. With one, the node is used only if
+    a gang does not fit without it; with two, it is excluded until they are cleared.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices, such as "cpu" or "cuda:0"."""
@@ -809,10 +828,11 @@ class Node(_message.Message):
         assignments: _abc.Iterable[Global___Assignment] | None = ...,
         kernel: _builtins.str = ...,
         machine: _builtins.str = ...,
+        convictions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "assignments", b"assignments", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "reason", b"reason", "revision", b"revision", "slots", b"slots", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "assignments", b"assignments", "convictions", b"convictions", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "reason", b"reason", "revision", b"revision", "slots", b"slots", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1040,6 +1060,66 @@ class RankLost(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RankLost: _TypeAlias = RankLost  # noqa: Y015
+
+@_typing.final
+class AuditFailure(_message.Message):
+    """AuditFailure is the finding of an audit, which all ranks of an attempt agree on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    CONVICTED_FIELD_NUMBER: _builtins.int
+    DISAGREEMENTS_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """step that was audited."""
+    @_builtins.property
+    def convicted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """convicted ranks: others prove that they computed wrong results."""
+
+    @_builtins.property
+    def disagreements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Disagreement]:
+        """disagreements that the convicted ranks do not explain."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        convicted: _abc.Iterable[_builtins.int] | None = ...,
+        disagreements: _abc.Iterable[Global___Disagreement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["convicted", b"convicted", "disagreements", b"disagreements", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditFailure: _TypeAlias = AuditFailure  # noqa: Y015
+
+@_typing.final
+class Disagreement(_message.Message):
+    """Disagreement is a pair of ranks that computed different results from the same input."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RANK_FIELD_NUMBER: _builtins.int
+    WITNESS_FIELD_NUMBER: _builtins.int
+    rank: _builtins.int
+    """rank that computed."""
+    witness: _builtins.int
+    """witness that repeated the computation."""
+    def __init__(
+        self,
+        *,
+        rank: _builtins.int = ...,
+        witness: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rank", b"rank", "witness", b"witness"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Disagreement: _TypeAlias = Disagreement  # noqa: Y015
 
 @_typing.final
 class PolicyStop(_message.Message):

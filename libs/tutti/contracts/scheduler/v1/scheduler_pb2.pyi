@@ -325,6 +325,32 @@ class DrainNodeRequest(_message.Message):
 Global___DrainNodeRequest: _TypeAlias = DrainNodeRequest  # noqa: Y015
 
 @_typing.final
+class ClearNodeRequest(_message.Message):
+    """ClearNodeRequest identifies a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id is copied into the headers of the resulting events; the call is idempotent because of its content."""
+    name: _builtins.str
+    """name of the node."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClearNodeRequest: _TypeAlias = ClearNodeRequest  # noqa: Y015
+
+@_typing.final
 class RegisterNodeRequest(_message.Message):
     """RegisterNodeRequest describes an agent."""
 
@@ -445,6 +471,7 @@ class ReportRankRequest(_message.Message):
     MORE_RANKS_FIELD_NUMBER: _builtins.int
     FINAL_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
+    AUDIT_FIELD_NUMBER: _builtins.int
     CONSEQUENCE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
@@ -474,6 +501,10 @@ class ReportRankRequest(_message.Message):
     def stop(self) -> _events_pb2.PolicyStop:
         """stop, with LOST: the stop rule that the policy reached; unset for another cause."""
 
+    @_builtins.property
+    def audit(self) -> _events_pb2.AuditFailure:
+        """audit, with LOST: the audit that failed; unset for another cause. The rank is the reporting one, not a guilty one."""
+
     def __init__(
         self,
         *,
@@ -488,11 +519,12 @@ class ReportRankRequest(_message.Message):
         more_ranks: _abc.Iterable[_builtins.int] | None = ...,
         final: _builtins.bool = ...,
         stop: _events_pb2.PolicyStop | None = ...,
+        audit: _events_pb2.AuditFailure | None = ...,
         consequence: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cause", b"cause", "consequence", b"consequence", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "audit", b"audit", "cause", b"cause", "consequence", b"consequence", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -97,6 +97,11 @@ class SchedulerServiceStub:
                 request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.DrainNodeRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Node.FromString,
                 _registered_method=True)
+        self.ClearNode = channel.unary_unary(
+                '/tutti.scheduler.v1.SchedulerService/ClearNode',
+                request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ClearNodeRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Node.FromString,
+                _registered_method=True)
         self.RegisterNode = channel.unary_unary(
                 '/tutti.scheduler.v1.SchedulerService/RegisterNode',
                 request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.RegisterNodeRequest.SerializeToString,
@@ -212,6 +217,13 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ClearNode(self, request, context):
+        """ClearNode forgets the convictions of a node, so that it is used again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RegisterNode(self, request, context):
         """RegisterNode registers an agent; a new incarnation releases the ranks of the old one.
         """
@@ -308,6 +320,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
             'DrainNode': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainNode,
                     request_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.DrainNodeRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Node.SerializeToString,
+            ),
+            'ClearNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClearNode,
+                    request_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ClearNodeRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Node.SerializeToString,
             ),
             'RegisterNode': grpc.unary_unary_rpc_method_handler(
@@ -660,6 +677,33 @@ class SchedulerService:
             target,
             '/tutti.scheduler.v1.SchedulerService/DrainNode',
             tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.DrainNodeRequest.SerializeToString,
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Node.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClearNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.scheduler.v1.SchedulerService/ClearNode',
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ClearNodeRequest.SerializeToString,
             tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Node.FromString,
             options,
             channel_credentials,

@@ -59,6 +59,8 @@ class SchedulerServiceStub:
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]
     """DrainNode stops placing ranks on a node, or allows it again."""
+    ClearNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ClearNodeRequest, _events_pb2.Node]
+    """ClearNode forgets the convictions of a node, so that it is used again."""
     RegisterNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.RegisterNodeRequest, _events_pb2.Node]
     """RegisterNode registers an agent; a new incarnation releases the ranks of the old one."""
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.HeartbeatRequest, _scheduler_pb2.HeartbeatResponse]
@@ -99,6 +101,8 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """ReshapeJob records a transition to another number of ranks."""
     DrainNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
     """DrainNode stops placing ranks on a node, or allows it again."""
+    ClearNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ClearNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
+    """ClearNode forgets the convictions of a node, so that it is used again."""
     RegisterNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.RegisterNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
     """RegisterNode registers an agent; a new incarnation releases the ranks of the old one."""
     Heartbeat: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.HeartbeatRequest, _scheduler_pb2.HeartbeatResponse]  # type: ignore[assignment]
@@ -208,6 +212,14 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Node, _abc.Awaitable[_events_pb2.Node]]:
         """DrainNode stops placing ranks on a node, or allows it again."""
+
+    @_abc_1.abstractmethod
+    def ClearNode(
+        self,
+        request: _scheduler_pb2.ClearNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Node, _abc.Awaitable[_events_pb2.Node]]:
+        """ClearNode forgets the convictions of a node, so that it is used again."""
 
     @_abc_1.abstractmethod
     def RegisterNode(

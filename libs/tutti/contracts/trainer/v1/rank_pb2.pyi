@@ -487,6 +487,7 @@ class Failed(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
+    AUDIT_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """reason: one of the documented names."""
     message: _builtins.str
@@ -501,6 +502,10 @@ class Failed(_message.Message):
     def stop(self) -> _events_pb2.PolicyStop:
         """stop: the stop rule that the policy reached; unset for another reason."""
 
+    @_builtins.property
+    def audit(self) -> _events_pb2.AuditFailure:
+        """audit that failed; unset for another reason."""
+
     def __init__(
         self,
         *,
@@ -509,10 +514,11 @@ class Failed(_message.Message):
         step: _builtins.int = ...,
         ranks: _abc.Iterable[_builtins.int] | None = ...,
         stop: _events_pb2.PolicyStop | None = ...,
+        audit: _events_pb2.AuditFailure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "ranks", b"ranks", "reason", b"reason", "step", b"step", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "message", b"message", "ranks", b"ranks", "reason", b"reason", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
