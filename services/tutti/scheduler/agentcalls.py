@@ -160,6 +160,9 @@ class AgentCalls:
             return
         if request.event == RANK_EVENT_LOST:
             cause = clipped(request.cause or "its agent gave no cause")
+            if request.HasField("audit"):
+                self._epochs.fail_audit(unit, job, request.audit, cause)
+                return
             stop = request.stop if request.HasField("stop") else None
             for row in rows:
                 lost = LostRank(

@@ -126,21 +126,28 @@ class Decisions:
             self._tables.jobs.put(unit, jobs.waiting(job, f"waiting for {first.job}, which was there first"))
             return Rest()
         heard = self._watch.heard(unit, nodes)
-        before = self._tables.placements.nodes(unit, job)
         seats = ranks + topology.workers(job)
-        found = gangs.place(seats, [gangs.room_of(node) for node in heard], before, jobs.avoided(job))
+        found = self._placed(unit, job, seats, heard)
         if not isinstance(found, gangs.Short):
             self._tables.jobs.put(unit, jobs.opening(job, topology.shape_of(ranks, job.spec.shard)))
             self._epochs.wake_queue(unit)
             return Again()
         if self._shrink(unit, job, nodes):
             return Again()
-        ready = [node for node in nodes if node.state == NODE_STATE_READY]
+        excluded = [node for node in nodes if gangs.is_excluded(node)]
+        others = [node for node in nodes if node not in excluded]
+        if gangs.registered(others) < seats <= gangs.registered(nodes):
+            self._epochs.end(unit, jobs.failed(job, _without(excluded, seats), unit.now))
+            return Rest()
+        ready = [node for node in others if node.state == NODE_STATE_READY]
         known = {node.name for node in heard}
         reason = queue.waits_for(
             ranks=seats,
             missing=found.missing,
             without={
+                f"excluded after {gangs.EXCLUDING} convictions, until `tutti nodes clear`": [
+                    node.name for node in excluded
+                ],
                 "lost": [node.name for node in nodes if node.state == NODE_STATE_LOST],
                 "stopped": [node.name for node in nodes if node.state == NODE_STATE_LEFT],
                 "draining": [node.name for node in nodes if node.state == NODE_STATE_DRAINING],
@@ -163,13 +170,16 @@ class Decisions:
         return 0.0
 
     def _shrink(self, unit: Unit, job: Job, nodes: Sequence[Node]) -> bool:
-        """By the recipe's policy: fewer ranks when nodes are lost and what is left could never hold the gang."""
-        lost = [node.name for node in nodes if node.state == NODE_STATE_LOST]
+        """By the recipe's policy: fewer ranks when nodes are lost or excluded and what is left could never hold the
+        gang.
+        """
+        lost = [node.name for node in nodes if node.state == NODE_STATE_LOST or gangs.is_excluded(node)]
         slots, ranks = gangs.capacity(nodes) - topology.workers(job), topology.wanted(job)
         if not (job.spec.shrink and lost and 0 < slots < ranks):
             return False
         fewer = topology.fastest(job.spec.leaves, slots)
-        cause = f"{gangs.node_words(lost)} lost, {slots} of {ranks} slots left"
+        excluded = any(gangs.is_excluded(node) for node in nodes)
+        cause = f"{gangs.node_words(lost)} {'lost or excluded' if excluded else 'lost'}, {slots} of {ranks} slots left"
         self.record(unit, job, fewer, actor=POLICY, cause=cause)
         return True
 
@@ -215,13 +225,22 @@ class Decisions:
             dataset_digest=job.spec.dataset_digest,
             nodes=len({seat.node for seat in seats}),
         )
+        if job.HasField("trusted_step"):
+            request.trusted_step = job.trusted_step
+            request.cause = self._epochs.last_line(unit, job) or "its states are in doubt"
         return Open(request, job.spec.steps)
 
     def seats(self, unit: Unit, job: Job) -> tuple[gangs.Seat, ...] | gangs.Short:
         heard = self._watch.heard(unit, self._tables.nodes.select(unit))
+        return self._placed(unit, job, job.shape.data_parallel + topology.workers(job), heard)
+
+    def _placed(self, unit: Unit, job: Job, seats: int, nodes: Sequence[Node]) -> tuple[gangs.Seat, ...] | gangs.Short:
         before = self._tables.placements.nodes(unit, job)
-        seats = job.shape.data_parallel + topology.workers(job)
-        return gangs.place(seats, [gangs.room_of(node) for node in heard], before, jobs.avoided(job))
+        convicted = [node.name for node in nodes if node.convictions]
+        suspects = [name for name in self._tables.convictions.suspects(unit) if name not in convicted]
+        return gangs.place(
+            seats, [gangs.room_of(node) for node in nodes], before, [*jobs.avoided(job), *suspects, *convicted]
+        )
 
     def _starting(self, unit: Unit, job: Job, attempt: Attempt) -> Next:
         pending = self._due(unit, job)
@@ -287,3 +306,13 @@ class Decisions:
 
 def _named(rows: Sequence[RankRow]) -> str:
     return ", ".join(f"rank {row.rank} on {row.node}" for row in rows) or "the gang"
+
+
+def _without(excluded: Sequence[Node], seats: int) -> str:
+    names = gangs.node_words([node.name for node in excluded])
+    clear = ", ".join(f"`tutti nodes clear {node.name.removeprefix('nodes/')}`" for node in excluded[: gangs.SHOWN])
+    return (
+        f"{names} excluded, because ranks there computed wrong results in {gangs.EXCLUDING} attempts, and no other "
+        f"registered nodes have {seats} slots; check the hardware, then run {clear}, or add a node, and run the "
+        "recipe again"
+    )

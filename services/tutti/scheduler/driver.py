@@ -17,6 +17,7 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
     CheckpointState,
+    DivergenceDetected,
     Line,
     OpenEpochRequest,
     OpenEpochResponse,
@@ -177,7 +178,7 @@ class Driver:
             if line.head > look.decided_step:
                 name = f"checkpoints/{_id(look.job)}/{look.line}/{line.head}"
                 found = self._checkpoint(name)
-                if found.state == CHECKPOINT_STATE_COMMITTED:
+                if found.state == CHECKPOINT_STATE_COMMITTED and not found.suspect:
                     self._host.units.run(lambda unit: self.observe(unit, look.job, of_checkpoint(found)))
                     return True
             hopeless = self._hopeless(look, line)
@@ -226,8 +227,19 @@ class Driver:
         """Consume checkpoints. An older one changes nothing, so order and repetition do not matter."""
         for event in events:
             checkpoint: Checkpoint = event.message
-            if checkpoint.state == CHECKPOINT_STATE_COMMITTED:
+            if checkpoint.state == CHECKPOINT_STATE_COMMITTED and not checkpoint.suspect:
                 self.observe(unit, checkpoint.job, of_checkpoint(checkpoint))
+
+    def on_divergence(self, unit: Unit, events: Sequence[Event]) -> None:
+        """Consume divergences: a job that goes on from a disputed state resumes before it."""
+        for event in events:
+            fact: DivergenceDetected = event.message
+            name, line, step = _place(fact.checkpoint)
+            job = self._lock_open(unit, name)
+            if job is None or fact.other_kernel or not _stands_on(job, line, step):
+                continue
+            what = f"epochs {fact.decided_epoch} and {fact.epoch} reached step {step} with different states"
+            self._epochs.doubt(unit, job, step - 1, what)
 
     def observe(self, unit: Unit, name: str, checkpoint: jobs.Committed) -> None:
         """A checkpoint of a job became visible; of ended or unknown jobs nothing changes."""
@@ -237,6 +249,20 @@ class Driver:
         after = self._tables.jobs.put(unit, jobs.committed(job, checkpoint))
         if after.revision != job.revision:
             self._epochs.wake(unit, name)
+
+
+def _place(checkpoint: str) -> tuple[str, int, int]:
+    """The job of a checkpoint, its line and its step."""
+    _, job, line, step = checkpoint.split("/")
+    return f"jobs/{job}", int(line), int(step)
+
+
+def _stands_on(job: Job, line: int, step: int) -> bool:
+    """True if the states of a job descend from a step of this line."""
+    if job.line == line or not job.resume_checkpoint:
+        return job.line == line
+    _, begun, first = _place(job.resume_checkpoint)
+    return begun == line and first >= step
 
 
 def of_checkpoint(checkpoint: Checkpoint) -> jobs.Committed:

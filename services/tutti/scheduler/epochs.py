@@ -11,12 +11,14 @@ from itertools import groupby
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_STOPPING,
     NODE_STATE_LOST,
     RANK_EVENT_LOST,
     TRANSITION_STATE_APPLIED,
     TRANSITION_STATE_RECORDED,
     TRANSITION_STATE_WITHDRAWN,
     Assignment,
+    AuditFailure,
     EpochOpened,
     Job,
     Node,
@@ -26,8 +28,10 @@ from tutti.contracts.scheduler.v1 import (
     Transition,
 )
 from tutti.scheduler import gangs, jobs, topology
+from tutti.scheduler.convictions import Judged
 from tutti.scheduler.jobrows import seats_of
 from tutti.scheduler.tables import Tables
+from tutti.scheduler.trainings import last_audit
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,33 @@ class Epochs:
             RankLost(job=job.name, epoch=after.epoch, rank=lost.rank, node=lost.node, step=lost.step, cause=lost.cause),
         )
         return after
+
+    def fail_audit(self, unit: Unit, job: Job, audit: AuditFailure, cause: str) -> Job:
+        """An audit failed, which every rank of the attempt reports: the first report is recorded."""
+        if job.HasField("trusted_step") or job.state not in (*jobs.PLACED, JOB_STATE_STOPPING):
+            return job
+        seats = {seat.rank: seat for seat in self._tables.placements.seats(unit, job.name, job.topology_version)}
+        judged = self._tables.convictions.judge(unit, job, audit, seats)
+        for name in {seats[rank].node for rank in judged.convicted if rank in seats}:
+            node = self._tables.nodes.lock(unit, name)
+            node.convictions = self._tables.convictions.count(unit, name)
+            self._tables.nodes.put(unit, node)
+        what = f"{_verdict(audit, judged, seats)}: {cause}"
+        after = self.doubt(unit, job, last_audit(job, max(audit.step, 1) - 1) or 0, what)
+        for rank in judged.convicted or judged.suspects:
+            where = seats[rank].node if rank in seats else ""
+            fact = RankLost(job=job.name, epoch=job.epoch, rank=rank, node=where, step=audit.step - 1, cause=what)
+            unit.fact(job.name, fact)
+        return after
+
+    def doubt(self, unit: Unit, job: Job, trusted_step: int, what: str) -> Job:
+        """States after a step may be wrong: end the attempt, and resume before them."""
+        doubted = jobs.doubted(job, trusted_step)
+        if job.state in jobs.PLACED:
+            return self.fail(unit, doubted, what)
+        put = self._tables.jobs.put(unit, jobs.also(doubted, what))
+        self.wake(unit, put.name)
+        return put
 
     def note(self, unit: Unit, job: Job, what: str) -> Job:
         """The ranks go on; the history says through what. Told twice, it is there once."""
@@ -259,3 +290,12 @@ def _of(node: Node, job: Job) -> list[Assignment]:
 
 def _stopped(job: Job, step: int, stop: PolicyStop) -> PolicyStopped:
     return PolicyStopped(job=job.name, epoch=job.epoch, step=step, rule=stop.rule, seen=stop.seen, limit=stop.limit)
+
+
+def _verdict(audit: AuditFailure, judged: Judged, seats: dict[int, gangs.Seat]) -> str:
+    def named(ranks: tuple[int, ...]) -> str:
+        return ", ".join(f"rank {rank} on {seats[rank].node}" if rank in seats else f"rank {rank}" for rank in ranks)
+
+    found = [f"convicted {named(judged.convicted)}"] if judged.convicted else []
+    found += [f"suspects {named(judged.suspects)}"] if judged.suspects else []
+    return f"the audit of step {audit.step} {' and '.join(found)}"

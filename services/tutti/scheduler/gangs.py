@@ -6,13 +6,15 @@ that tells it of can hold.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
 from tutti.contracts.scheduler.v1 import NODE_STATE_READY, JobSpec, Node
 
+EXCLUDING = 2
+"""Convictions with which a node takes no more ranks."""
 MAX_SLOTS, MAX_DEVICE_BYTES, MAX_ADDRESS_BYTES = 256, 16, 300
 MAX_SPEC_BYTES = 6000  # what an assignment repeats of a job: its name, training and datasets
 GROWTH_BYTES = MAX_ADDRESS_BYTES + 10  # of an assignment that is told later where to meet, and to stop
@@ -46,7 +48,7 @@ class Short:
 
 def room_of(node: Node) -> Room:
     """The free slots of a node: those that no assignment holds, until its agent says that the epoch is gone."""
-    if node.state != NODE_STATE_READY or is_full(node):
+    if node.state != NODE_STATE_READY or is_full(node) or is_excluded(node):
         return Room(node.name, (), node.kernel)
     devices = list(node.devices) or ["cpu"]
     # Slots are spread over the devices in order, so that two devices with four slots take two ranks each.
@@ -75,42 +77,50 @@ def is_full(node: Node) -> bool:
     return node.ByteSize() + len(node.assignments) * GROWTH_BYTES + ASSIGNMENT_BYTES > MAX_PAYLOAD_BYTES
 
 
+def is_excluded(node: Node) -> bool:
+    """True if the node was convicted of wrong results too often to be used again before an operator clears it."""
+    return node.convictions >= EXCLUDING
+
+
 def place(
-    ranks: int, rooms: Sequence[Room], familiar: Set[str] = frozenset(), avoid: Set[str] = frozenset()
+    ranks: int, rooms: Sequence[Room], familiar: Set[str] = frozenset(), doubtful: Sequence[str] = ()
 ) -> tuple[Seat, ...] | Short:
     """Seats for all ranks, consecutive ranks together; between equals the `familiar` nodes are kept.
 
-    Nodes to `avoid` are used only if the gang does not fit without them, and then as few as possible. The kernel
-    signature of the familiar nodes is kept even so, because another one would change the result.
+    A `doubtful` node is used only if the gang does not fit without it, the first ones rather than the last, and no more
+    of them than it takes. The kernel signature of the familiar nodes is kept even so, because another one would change
+    the result.
     """
+    doubts = {node: place for place, node in enumerate(dict.fromkeys(doubtful))}
     known = {room.kernel for room in rooms if room.node in familiar}
     missing = ranks
     for kernels in (known, {room.kernel for room in rooms} - known):
         for spare in (False, True):
             for kernel in sorted(kernels):
                 own = [room for room in rooms if room.kernel == kernel]
-                found = _place(ranks, own if spare else _without(own, avoid), familiar)
-                if isinstance(found, Short):
-                    missing = min(missing, found.missing)
-                elif spare:
-                    return _place(ranks, _with_few(ranks, own, avoid), familiar)
-                else:
+                sure = [room for room in own if room.node not in doubts]
+                found = _place(ranks, _with_few(ranks, own, doubts) if spare else sure, familiar)
+                if not isinstance(found, Short):
                     return found
+                missing = min(missing, found.missing)
     return Short(missing)
 
 
-def _without(rooms: Sequence[Room], avoid: Set[str]) -> list[Room]:
-    return [room for room in rooms if room.node not in avoid]
+def _with_few(ranks: int, rooms: Sequence[Room], doubts: Mapping[str, int]) -> list[Room]:
+    """The rooms that hold the ranks with the fewest doubtful nodes; all if they do not hold them."""
+    chosen = [room for room in rooms if room.node not in doubts]
+    added: list[Room] = []
+    for room in sorted((room for room in rooms if room.node in doubts), key=lambda room: doubts[room.node]):
+        if _slots(chosen) + _slots(added) < ranks:
+            added.append(room)
+    for room in list(reversed(added)):
+        if _slots(chosen) + _slots(added) - len(room.free) >= ranks:
+            added.remove(room)
+    return chosen + added
 
 
-def _with_few(ranks: int, rooms: Sequence[Room], avoid: Set[str]) -> list[Room]:
-    """The rooms that hold the ranks with the fewest nodes to avoid."""
-    chosen = _without(rooms, avoid)
-    avoided = (room for room in rooms if room.node in avoid)
-    for room in sorted(avoided, key=lambda room: (-len(room.free), room.node)):
-        if sum(len(each.free) for each in chosen) < ranks:
-            chosen.append(room)
-    return chosen
+def _slots(rooms: Iterable[Room]) -> int:
+    return sum(len(room.free) for room in rooms)
 
 
 def _place(ranks: int, rooms: Sequence[Room], familiar: Set[str]) -> tuple[Seat, ...] | Short:
@@ -137,10 +147,14 @@ def _place(ranks: int, rooms: Sequence[Room], familiar: Set[str]) -> tuple[Seat,
 
 def capacity(nodes: Iterable[Node]) -> int:
     """Slots of the nodes that take ranks, used ones included; of the kernel signature that has the most."""
+    return registered(node for node in nodes if node.state == NODE_STATE_READY and not is_excluded(node))
+
+
+def registered(nodes: Iterable[Node]) -> int:
+    """Slots of these nodes, in whatever state; of the kernel signature that has the most."""
     slots: Counter[str] = Counter()
     for node in nodes:
-        if node.state == NODE_STATE_READY:
-            slots[node.kernel] += node.slots
+        slots[node.kernel] += node.slots
     return max(slots.values(), default=0)
 
 

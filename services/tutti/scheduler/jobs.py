@@ -1,8 +1,8 @@
 """The life of a job, as pure steps from one recorded value to the next.
 
 Promises: a step changes only what it names; an ended job never changes again; an attempt is fruitless when it fails
-without a checkpoint of its own; the history says what happened, newest last; no words, however many, keep a job from
-being recorded.
+without a checkpoint of its own that a passed audit covers; the history says what happened, newest last; no words,
+however many, keep a job from being recorded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ from tutti.contracts.scheduler.v1 import (
     Straggler,
 )
 from tutti.scheduler.gangs import Seat, node_words
+from tutti.scheduler.trainings import last_audit
 
 HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 1.0, 60.0
@@ -114,6 +115,8 @@ def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat], *, moved: boo
     after.skipped_in_a_row = 0
     after.ClearField("retry_at")
     del after.stragglers[:]
+    after.ClearField("trusted_step")
+    after.covered_step = min(job.covered_step, resume.step)
     del after.placement[:]
     after.placement_version = job.placement_version + moved
     nodes = node_words(sorted({seat.node for seat in seats}))
@@ -143,6 +146,9 @@ def progressed(job: Job, crossed: Crossed) -> Job:
         after.skipped, after.skipped_in_a_row = crossed.skipped, crossed.skipped_in_a_row
         if crossed.bits_per_byte is not None:
             after.bits_per_byte = crossed.bits_per_byte
+        after.covered_step = covered(after)
+        if job.covered_step < after.covered_step < job.spec.steps:
+            after.fruitless = 0
     return after
 
 
@@ -168,10 +174,11 @@ def committed(job: Job, checkpoint: Committed) -> Job:
     after = _copy(job)
     if (checkpoint.line, checkpoint.step) < (job.line, job.decided_step):
         return after
-    # The last one gives nothing back: it ends the job, or it is found damaged, and that must not go on for ever.
-    if job.decided_step < checkpoint.step < job.spec.steps:
-        after.fruitless = 0
     after.line, after.decided_step = checkpoint.line, checkpoint.step
+    after.covered_step = covered(after)
+    # The last one gives nothing back: it ends the job, or it is found damaged, and that must not go on for ever.
+    if job.decided_step < after.covered_step < job.spec.steps:
+        after.fruitless = 0
     after.model_digest, after.state_digest = checkpoint.model_digest, checkpoint.state_digest
     if checkpoint.bits_per_byte is not None:
         after.bits_per_byte = checkpoint.bits_per_byte
@@ -180,12 +187,28 @@ def committed(job: Job, checkpoint: Committed) -> Job:
     return after
 
 
+def covered(job: Job) -> int:
+    """The newest committed step that a passed audit covers; without audits, the newest."""
+    audited = last_audit(job, max(job.step, job.decided_step))
+    return max(job.covered_step, job.decided_step if audited is None or job.decided_step <= audited else 0)
+
+
+def doubted(job: Job, trusted_step: int) -> Job:
+    """States after this step may be wrong: the next attempt resumes before them."""
+    after = _copy(job)
+    after.trusted_step = min(trusted_step, job.trusted_step) if job.HasField("trusted_step") else trusted_step
+    after.covered_step = min(job.covered_step, after.trusted_step)
+    if job.decided_step >= job.spec.steps:  # its last checkpoint does not end it any more
+        after.decided_step = min(job.decided_step, after.trusted_step)
+    return after
+
+
 def uncommitted(job: Job, step: int) -> Job:
     """The job after its last decision was found damaged: it is decided up to `step` at most, where this attempt
     began.
     """
     after = _copy(job)
-    after.decided_step = step
+    after.decided_step, after.covered_step = step, min(job.covered_step, step)
     after.model_digest, after.state_digest = "", job.resume_digest if step else ""
     return after
 
@@ -194,7 +217,7 @@ def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime)
     """The attempt failed: stop it, and go on or give up. `resume_step` is where this attempt began."""
     after = _copy(job)
     after.state, after.reason = JOB_STATE_STOPPING, clipped(what)
-    after.fruitless = 0 if job.decided_step > resume_step else job.fruitless + 1
+    after.fruitless = 0 if covered(job) > resume_step else job.fruitless + 1
     after.retry_at.FromDatetime(now + timedelta(seconds=backoff_seconds(after.fruitless)))
     _remember(after, f"epoch {job.epoch}: {what}")
     if after.fruitless >= attempts:
@@ -225,9 +248,9 @@ def blamed(job: Job, node: str) -> Job:
     return after
 
 
-def avoided(job: Job) -> frozenset[str]:
+def avoided(job: Job) -> list[str]:
     """The nodes that the job uses only if it does not fit without them."""
-    return frozenset(each.node for each in job.losses if each.losses >= LOSSES_TO_AVOID)
+    return sorted(each.node for each in job.losses if each.losses >= LOSSES_TO_AVOID)
 
 
 def reshaped(job: Job, ranks: int, line: str) -> Job:

@@ -149,7 +149,7 @@ def test_a_lost_rank_ends_the_epoch_and_the_next_resumes_from_the_last_decision(
     assert (lost.epoch, lost.rank, lost.step) == (1, 1, 7)
     agent.release()
     job = world.job()
-    assert (job.state, job.epoch, job.fruitless) == (JOB_STATE_STARTING, 2, 0)
+    assert (job.state, job.epoch, job.fruitless) == (JOB_STATE_STARTING, 2, 1)
     assert (job.resume_checkpoint, job.resume_digest, job.step) == ("checkpoints/a/0/5", "state-5", 5)
     assert agent.assignments[0].resume_manifest_key == "committer/manifests/5.json"
     assert (job.topology_version, job.placement_version) == (1, 1)
@@ -217,16 +217,29 @@ def test_a_job_that_would_end_in_the_same_way_again_fails_at_once_and_gives_its_
     assert stopped == told
 
 
-def test_a_checkpoint_gives_all_attempts_back(world: World) -> None:
+def test_a_checkpoint_that_an_audit_covers_gives_all_attempts_back(world: World) -> None:
     agent = Agent(world)
-    world.create()
+    world.create(steps=100)
     for attempt in range(7):
         agent.run()
-        world.hear(world.committer.commit(world.job(), attempt + 1))
+        agent.progress(10 * attempt + 10)
+        world.hear(world.committer.commit(world.job(), 10 * attempt + 5))
         agent.lose(0)
         agent.release()
     assert world.job().state == JOB_STATE_STARTING
     assert world.job().fruitless == 0
+
+
+def test_a_checkpoint_that_no_audit_covers_gives_no_attempt_back(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    for step in range(1, 6):
+        agent.run()
+        agent.progress(9)
+        world.hear(world.committer.commit(world.job(), step))
+        agent.lose(0)
+        agent.release()
+    assert (world.job().state, world.job().fruitless) == (JOB_STATE_FAILED, 5)
 
 
 def test_a_job_is_done_when_its_last_checkpoint_is_committed(world: World) -> None:

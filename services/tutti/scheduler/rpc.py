@@ -15,6 +15,7 @@ from tutti.contracts.scheduler.v1 import (
     NODE_STATE_LEFT,
     NODE_STATE_LOST,
     NODE_STATE_READY,
+    ClearNodeRequest,
     CreateJobRequest,
     CreateJobResponse,
     DrainNodeRequest,
@@ -132,6 +133,18 @@ class SchedulerApi(AgentCalls):
             return self.tables.nodes.put(unit, node)
 
         return self._host.units.run(drain)
+
+    def ClearNode(self, request: ClearNodeRequest, call: Call) -> Node:
+        check_name("nodes", request.name)
+
+        def clear(unit: Unit) -> Node:
+            node = self.tables.nodes.lock(unit, request.name)
+            self.tables.convictions.clear(unit, node.name)
+            node.convictions = 0
+            self._epochs.wake_queue(unit)
+            return self.tables.nodes.put(unit, node)
+
+        return self._host.units.run(clear)
 
 
 def check_spec(spec: JobSpec) -> None:

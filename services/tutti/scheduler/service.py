@@ -13,7 +13,7 @@ from tutti.chassis.service import Consumed, Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
-from tutti.contracts.committer.v1 import Checkpoint
+from tutti.contracts.committer.v1 import Checkpoint, DivergenceDetected
 from tutti.contracts.scheduler.v1 import EpochOpened, JobState, PolicyStopped, RankLost
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
 from tutti.scheduler.agentcalls import NODE_TAKEN
@@ -63,7 +63,7 @@ def build(host: Host) -> Service:
         resources=[tables.jobs, tables.nodes, tables.topologies, tables.transitions],
         tables=tables.rows,
         serves=[standard.served(DESCRIPTOR.services_by_name["SchedulerService"], api, *kept)],
-        consumes=[Consumed(Checkpoint, driver.on_checkpoint)],
+        consumes=[Consumed(Checkpoint, driver.on_checkpoint), Consumed(DivergenceDetected, driver.on_divergence)],
         facts=[EpochOpened, PolicyStopped, RankLost],
         loops=[watch, LostNodes(watch), PaceWatch(host, tables), reconciler],
         checks=checks(host, tables),

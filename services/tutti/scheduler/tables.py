@@ -41,6 +41,7 @@ from tutti.contracts.scheduler.v1 import (
     Topology,
     Transition,
 )
+from tutti.scheduler.convictions import Convictions
 from tutti.scheduler.gangs import SHOWN, Seat
 from tutti.scheduler.jobrows import Jobs, Placements, placed
 from tutti.scheduler.jobs import Crossed
@@ -121,6 +122,7 @@ class Tables:
     def __init__(self, metadata: MetaData) -> None:
         self.jobs = Jobs(metadata)
         self.placements = Placements(metadata)
+        self.convictions = Convictions(metadata)
         self.nodes: Resource[Node] = Resource(metadata, "nodes", Node, {"state": lambda node: int(node.state)})
         self.transitions: Resource[Transition] = Resource(
             metadata,
@@ -173,7 +175,8 @@ class Tables:
 
     @property
     def rows(self) -> tuple[Table, ...]:
-        return (self.agents, self.attempts, self.ranks, self.jobs.lines, self.placements.table)
+        told = (self.convictions.table, self.convictions.disagreements)
+        return (self.agents, self.attempts, self.ranks, self.jobs.lines, self.placements.table, *told)
 
     def with_progress(self, unit: Unit, job: Job) -> Job:
         """Return the job as GetJob does: with its history, how fast it goes and how long that takes."""

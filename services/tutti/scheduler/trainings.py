@@ -43,6 +43,14 @@ def tokens_of_step(job: Job) -> int:
         return 0
 
 
+def last_audit(job: Job, step: int) -> int | None:
+    """Return the step of a job's last audit up to `step`, 0 before the first; None where it makes none."""
+    every = int(json.loads(job.spec.training or "{}").get("audit_every", 0))
+    if not every:
+        return None
+    return job.spec.steps if step >= job.spec.steps else step - step % every
+
+
 def to_wire(training: Training) -> WireTraining:
     message = WireTraining()
     _fill(message, training)

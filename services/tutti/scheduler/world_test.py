@@ -4,7 +4,7 @@ committer and agents that do what a test tells them.
 Promises: nothing moves by itself; `settle` steps the loops until they rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
+    DivergenceDetected,
     Line,
     OpenEpochRequest,
     OpenEpochResponse,
@@ -41,7 +42,9 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_READY,
     RANK_EVENT_SPAWNED,
     Assignment,
+    AuditFailure,
     CreateJobRequest,
+    Disagreement,
     HeartbeatRequest,
     Job,
     JobSpec,
@@ -79,6 +82,7 @@ class Committer:
 
     opened: list[OpenEpochRequest] = field(default_factory=list)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    lines: int = 0
     given_up: int = 0
     given_up_because: str = ""
     line_reason: str = ""
@@ -99,16 +103,17 @@ class Committer:
         self.meanwhile()
         if self.forgets is not None:
             raise self.forgets
-        newest = self.newest(request.job)
+        newest = self.newest(request.job, request.trusted_step if request.HasField("trusted_step") else None)
+        self.lines += request.HasField("trusted_step")
         if newest is None:
-            return OpenEpochResponse(line=0)
+            return OpenEpochResponse(line=self.lines)
         if newest.shape.digest != request.shape.digest and not request.transition:
             raise Refused("TOPOLOGY_CHANGED", f"{newest.name} has another shape; record a transition")
         return OpenEpochResponse(
             checkpoint=newest.name,
             manifest_key=newest.manifest_key,
             step=newest.step,
-            line=newest.line,
+            line=self.lines,
             state_digest=newest.state_digest,
             shape=newest.shape,
         )
@@ -137,10 +142,11 @@ class Committer:
         return self.checkpoints[request.name]
 
     def commit(self, job: Job, step: int) -> Checkpoint:
-        name = f"checkpoints/{job.name.removeprefix('jobs/')}/0/{step}"
+        name = f"checkpoints/{job.name.removeprefix('jobs/')}/{job.line}/{step}"
         self.checkpoints[name] = Checkpoint(
             name=name,
             job=job.name,
+            line=job.line,
             step=step,
             epoch=job.epoch,
             shape=job.shape,
@@ -153,10 +159,10 @@ class Committer:
         )
         return self.checkpoints[name]
 
-    def newest(self, job: str) -> Checkpoint | None:
+    def newest(self, job: str, trusted_step: int | None = None) -> Checkpoint | None:
         whole = [each for each in self.checkpoints.values() if each.state == CHECKPOINT_STATE_COMMITTED]
-        own = [each for each in whole if each.job == job]
-        return max(own, key=lambda each: each.step, default=None)
+        own = [each for each in whole if each.job == job and (trusted_step is None or each.step <= trusted_step)]
+        return max(own, key=lambda each: (each.line, each.step), default=None)
 
     def _check(self) -> None:
         if self.down is not None:
@@ -270,7 +276,14 @@ class World:
     def hear(self, checkpoint: Checkpoint) -> None:
         """The event of a checkpoint arrives."""
         event = Event("1", "", checkpoint.name, 1, self.clock.now(), "", checkpoint)
-        handler = next(each.handler for each in self.service.consumes if each.message is Checkpoint)
+        self._handle(event)
+
+    def hear_diverged(self, fact: DivergenceDetected) -> None:
+        """The event of a divergence arrives."""
+        self._handle(Event("1", "", fact.checkpoint, 1, self.clock.now(), "", fact))
+
+    def _handle(self, event: Event) -> None:
+        handler = next(each.handler for each in self.service.consumes if each.message is type(event.message))
         self.host.units.run(lambda unit: handler(unit, [event]))
         self.settle()
 
@@ -345,6 +358,20 @@ class Agent:
 
     def lose(self, rank: int, cause: str = "killed by signal 9", step: int = 7, **more: Any) -> None:
         self.report(RANK_EVENT_LOST, rank, cause=cause, step=step, **more)
+
+    def fail_audit(
+        self,
+        step: int,
+        *,
+        convicted: Sequence[int] = (),
+        disagreements: Sequence[tuple[int, int]] = (),
+        job: str = "jobs/a",
+    ) -> None:
+        """The first rank of this node reports what all ranks found."""
+        pairs = [Disagreement(rank=rank, witness=witness) for rank, witness in disagreements]
+        audit = AuditFailure(step=step, convicted=convicted, disagreements=pairs)
+        first = next(each.ranks[0] for each in self.assignments if each.job == job)
+        self.report(RANK_EVENT_LOST, first, job=job, cause="an audit failed", step=step - 1, audit=audit)
 
     def progress(self, step: int, loss: float = 3.0, *, epoch: int = 0) -> None:
         job = self._world.job()
