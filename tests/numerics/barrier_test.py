@@ -17,7 +17,8 @@ from tutti.model.gradients import Gradients
 from tutti.model.objective import NextToken
 from tutti.model.parameters import Replicated
 from tutti.model.plan import Plan, Shape
-from tutti.model.results import Outcome, Scalars, StepAborted
+from tutti.model.results import AuditFailed, Finding, Outcome, Scalars, StepAborted
+from tutti.model.step import RankStep
 from tutti.model.transformer import Transformer
 
 from .gang import Group, Recipe, on_ranks, snapshot, start, step_once, train
@@ -102,23 +103,44 @@ def test_a_bit_flipped_in_one_ranks_parameters_is_named_by_step_chunk_and_rank()
         return aborted(me, RECIPE, 2)
 
     for name, message, unchanged in on_ranks(3, work):
-        assert name == "ParameterAuditFailed"
-        assert message.startswith(f"step 2: rank 2 holds other bits in chunk 4 ({chunk.name})")
+        assert name == "AuditFailed"
+        assert message.startswith("step 2: rank 2 computes wrongly")
+        assert f"chunk 4 ({chunk.name})" in message
         assert unchanged
 
 
-def test_a_leaf_that_two_ranks_compute_differently_is_named() -> None:
+@pytest.mark.parametrize("shard", ["optimizer", "parameters"])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_a_rank_that_flips_a_bit_of_every_gradient_is_found_by_the_next_audit(ranks: int, shard: str) -> None:
     def work(rank: int, group: Group) -> Any:
-        me = start(RECIPE, 2, rank, group)
+        me = start(RECIPE, ranks, rank, group, shard=shard)
         me.initialize()
         step_once(me, RECIPE, 1)
-        fed = RECIPE if rank == 0 else replace(RECIPE, batch_shift=1)
-        return aborted(me, fed, 2)
+        before = snapshot(me)
+        if rank == ranks - 1:
+            plant(me)
+        try:
+            step_once(me, RECIPE, 2)
+        except AuditFailed as error:
+            return error.finding, snapshot(me) == before
+        return Finding(), False
 
-    for name, message, unchanged in on_ranks(2, work):
-        assert name == "LeafAuditFailed"
-        assert message.startswith("step 2: ranks 0 and 1 got different gradients for leaf 0")
-        assert unchanged
+    guilty = ranks - 1
+    expected = {1: Finding(convicted=(0,)), 2: Finding(disagreements=((0, 1), (1, 0)))}
+    for found in on_ranks(ranks, work):
+        assert found == (expected.get(ranks, Finding(convicted=(guilty,))), True)
+
+
+def plant(me: RankStep) -> None:
+    """From now on every gradient of this rank has a flipped bit, another one each time."""
+    backward, times = me._gradients._backward, iter(range(1, 1000))
+
+    def flipped(batch: Any, target: Any, *, onto: bool) -> Any:
+        tally = backward(batch, target, onto=onto)
+        target.vector.view(torch.int32)[next(times)] ^= 1 << 20
+        return tally
+
+    me._gradients._backward = flipped  # type: ignore[method-assign]
 
 
 def test_ranks_at_different_steps_abort_and_are_named() -> None:

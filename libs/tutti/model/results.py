@@ -3,10 +3,14 @@
 Every error names the step, and the ranks, leaf or chunk it is about; after one, the state is as before the step.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from tutti.model.spec import Recorded, SpecError
+
+SEEN = 8
+"""Differences that an error lists before it only counts."""
 
 
 class Outcome(Enum):
@@ -24,26 +28,38 @@ class StepMismatch(StepAborted):
     """Ranks disagree on which step or epoch they are in."""
 
 
-class ParameterAuditFailed(StepAborted):
-    """A rank computes with parameters that are not those of their keeper."""
+@dataclass(frozen=True)
+class Finding:
+    """The verdict of an audit: ranks that are convicted, and pairs that disagree for no such reason. False if empty."""
 
-    def __init__(self, step: int, chunk: int, name: str, rank: int) -> None:
-        super().__init__(
-            f"step {step}: rank {rank} holds other bits in chunk {chunk} ({name}) than the chunk's keeper; "
-            f"suspect the memory or the links of rank {rank}; resume from the last checkpoint without it"
-        )
-        self.step, self.chunk, self.name, self.rank = step, chunk, name, rank
+    convicted: tuple[int, ...] = ()
+    disagreements: tuple[tuple[int, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.convicted or self.disagreements)
+
+    @property
+    def suspects(self) -> tuple[int, ...]:
+        """The ranks of the disagreements."""
+        return tuple(sorted({rank for pair in self.disagreements for rank in pair}))
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Everybody that it names."""
+        return tuple(sorted({*self.convicted, *self.suspects}))
 
 
-class LeafAuditFailed(StepAborted):
-    """Two ranks computed the same leaf and got different gradients."""
+class AuditFailed(StepAborted):
+    """Ranks computed different results from the same input, or with different parameters."""
 
-    def __init__(self, step: int, leaf: int, ranks: tuple[int, int]) -> None:
-        super().__init__(
-            f"step {step}: ranks {ranks[0]} and {ranks[1]} got different gradients for leaf {leaf}; "
-            "one of them computes wrongly, or was fed another batch; resume with one of them replaced"
-        )
-        self.step, self.leaf, self.ranks = step, leaf, ranks
+    def __init__(self, step: int, finding: Finding, seen: Sequence[str]) -> None:
+        ranks = ", ".join(map(str, finding.convicted))
+        words = [f"rank {ranks} computes wrongly"] if ranks else []
+        if finding.suspects:
+            words.append(f"one of ranks {', '.join(map(str, finding.suspects))} computes wrongly")
+        rest = f" and {len(seen) - SEEN} more" if len(seen) > SEEN else ""
+        super().__init__(f"step {step}: {', '.join(words)}: {'; '.join(seen[:SEEN])}{rest}")
+        self.step, self.finding = step, finding
 
 
 class SetupMismatch(StepAborted):

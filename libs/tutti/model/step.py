@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from tutti.model.audit import Audit, check_audits, leaf_audit
+from tutti.model.audit import Audit, check_audits, ring_audit
 from tutti.model.batch import CheckedBatch, LeafBatch, checked
 from tutti.model.chunks import KINDS, Chunk, Kind
 from tutti.model.device import compute_type, deterministic, synchronize, updated_at_once
@@ -150,12 +150,10 @@ class RankStep:
         return values.copy()
 
     def leaves_needed(self, step: int) -> tuple[int, ...]:
-        """The leaves whose batches `run` must be given: this rank's own, and the one it witnesses in an audit."""
+        """The leaves whose batches `run` must be given: this rank's own, and the one it repeats in an audit."""
         own = tuple(self.plan.leaves_of(self.rank))
         audit = self.audit(step)
-        if audit is not None and audit.witness == self.rank and audit.leaf not in own:
-            return (*own, audit.leaf)
-        return own
+        return own if audit is None else tuple(dict.fromkeys((*own, audit.witnessed(self.rank))))
 
     @property
     def leaves_computed(self) -> tuple[int, ...]:
@@ -165,7 +163,7 @@ class RankStep:
 
     def audit(self, step: int) -> Audit | None:
         """The audited leaves of this step and the ranks that recompute them; None for a step without an audit."""
-        return leaf_audit(self.plan, step, self.audit_every)
+        return ring_audit(self.plan, step, every=self.audit_every, last=self.optimizer.steps, epoch=self.epoch)
 
     def run(self, step: int, leaves: Mapping[int, LeafBatch]) -> StepResult:
         """Collective. Cross one step. Raises StepAborted (see results), BatchError; the state is then unchanged."""
@@ -176,7 +174,7 @@ class RankStep:
         batches = {leaf: self._checked(leaves[leaf], f"step {step}, leaf {leaf}") for leaf in self.leaves_needed(step)}
         sums, tallies, witnessed = self._gradients.new_sums(self.plan.leaves), {}, [0, 0]
         for leaf in self.plan.leaves_of(self.rank):
-            if audit is not None and audit.leaf == leaf:
+            if audit is not None and audit.owned(self.rank) == leaf:
                 tallies[leaf], witnessed[0] = self._gradients.add_fingerprinted_leaf(sums, leaf, batches[leaf])
             else:
                 tallies[leaf] = self._gradients.add_leaf(sums, leaf, batches[leaf])
@@ -186,10 +184,9 @@ class RankStep:
             self._gradients.idle(some)
             self.worked()
         forward_backward = clock.lap()
-        if audit is not None and audit.witness == self.rank:
-            witnessed[1] = self._gradients.fingerprint_leaf(batches[audit.leaf])
-        elif audit is not None and self._placement.collective:
-            self._gradients.idle(some)
+        if audit is not None:
+            witnessed[1] = self._gradients.fingerprint_leaf(batches[audit.witnessed(self.rank)])
+            self.worked()
         witness = clock.lap()
 
         pieces = self._scatter(sums)

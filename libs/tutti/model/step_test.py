@@ -12,7 +12,7 @@ import torch
 from tutti.model.batch import BatchError
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
-from tutti.model.results import Outcome, ParameterAuditFailed, Scalars
+from tutti.model.results import AuditFailed, Finding, Outcome, Scalars
 from tutti.model.spec import OptimizerSpec, SpecError, StepSpec
 from tutti.model.step import RankStep
 from tutti.model.transformer_test import MODEL
@@ -122,8 +122,9 @@ def test_an_audit_finds_a_flipped_bit_of_a_rank_alone() -> None:
     before = stored(me)
     chunk = me.plan.layout.chunks[2]
     me.parameters.view(torch.int32)[me.plan.layout.offsets[2] + 5] ^= 1
-    with pytest.raises(ParameterAuditFailed, match=f"step 2: rank 0 .* chunk 2 \\({chunk.name}\\)"):
+    with pytest.raises(AuditFailed, match=f"step 2: rank 0 .* chunk 2 \\({chunk.name}\\)") as caught:
         me.run(2, leaves())
+    assert caught.value.finding == Finding(convicted=(0,))
     assert stored(me) == before
 
 

@@ -60,7 +60,17 @@ def test_each_rank_of_a_training_needs_memory_for_the_sum_of_the_output_matrixs_
     )
     vocabulary, width = recipe.tokenizer.vocabulary, SIZES[recipe.size].width
     logits = train.rows * recipe.data.context * vocabulary
-    assert two - one == 4 * (2 * (parameters(recipe) + logits) + vocabulary * width)
+    assert two - one == 4 * (3 * parameters(recipe) + 2 * logits + vocabulary * width)
+
+
+def test_audits_need_memory_for_one_more_gradient_of_each_rank(recipe: Recipe) -> None:
+    train = recipe.train
+    assert train is not None
+    audited, unaudited = (
+        told(recipe.model_copy(update={"train": train.model_copy(update={"audit_every": every})}), "train", 0)
+        for every in (10, 0)
+    )
+    assert audited.memory_bytes - unaudited.memory_bytes == 4 * train.ranks * parameters(recipe)
 
 
 def test_what_is_not_known_is_not_set(recipe: Recipe) -> None:

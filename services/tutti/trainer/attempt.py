@@ -23,6 +23,7 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_READY,
     RANK_EVENT_SPAWNED,
     Assignment,
+    AuditFailure,
     PolicyStop,
     RankEvent,
     ReportProgressRequest,
@@ -262,17 +263,19 @@ class Attempt:
         *,
         final: bool = False,
         stop: PolicyStop | None = None,
+        audit: AuditFailure | None = None,
         consequence: bool = False,
     ) -> None:
         """The attempt is void because of these ranks: say so at once, and end the others. `final`: so is the next;
-        `stop`: because of this stop rule; `consequence`: because of ranks on other nodes.
+        `stop`: because of this stop rule; `audit`: because of this audit; `consequence`: because of ranks on other
+        nodes.
         """
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
         log.warning("%s, epoch %d: %s", *self.key, cause)
         measures.losses.labels(self.assignment.job).inc()
         for rank in ranks or tuple(self.assignment.ranks)[:1]:
-            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final, stop=stop, consequence=consequence)
+            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final, stop=stop, audit=audit, consequence=consequence)
         self._kill()
 
     def step(self) -> bool:
@@ -439,7 +442,14 @@ class Attempt:
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
             return self.end()
         if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
-            return self.lose(loss.ranks, loss.cause, final=loss.final, stop=loss.stop, consequence=loss.consequence)
+            return self.lose(
+                loss.ranks,
+                loss.cause,
+                final=loss.final,
+                stop=loss.stop,
+                audit=loss.audit,
+                consequence=loss.consequence,
+            )
         settings = self._settings
         silent = tuple(
             place.rank
@@ -503,6 +513,7 @@ class Attempt:
         cause: str = "",
         final: bool = False,
         stop: PolicyStop | None = None,
+        audit: AuditFailure | None = None,
         consequence: bool = False,
     ) -> None:
         place = self._places.get(rank)
@@ -517,6 +528,7 @@ class Attempt:
                 cause=cause[:4000],
                 final=final,
                 stop=stop,
+                audit=audit,
                 consequence=consequence,
                 step=place.step if place else 0,
             )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.chassis.config import memory
-from tutti.contracts.scheduler.v1 import PolicyStop
+from tutti.contracts.scheduler.v1 import AuditFailure, PolicyStop
 from tutti.contracts.trainer.v1 import Failed, FlightRecord
 from tutti.trainer.failures import FINAL, Reason
 from tutti.trainer.lifeline import Exit
@@ -39,13 +39,15 @@ class Place:
 @dataclass(frozen=True)
 class Loss:
     """Ranks that end the attempt, and why; `final` if every other attempt would end so too, `stop` if the policy
-    reached a stop rule, `consequence` if ranks on other nodes are the cause.
+    reached a stop rule, `audit` if that failed: it names the guilty, `ranks` is then who reports it; `consequence` if
+    ranks on other nodes are the cause.
     """
 
     ranks: tuple[int, ...]
     cause: str
     final: bool = False
     stop: PolicyStop | None = None
+    audit: AuditFailure | None = None
     consequence: bool = False
 
 
@@ -58,6 +60,8 @@ def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | 
         if place.failed is not None and place.failed.reason != Reason.PEER_LOST:
             own = tuple(rank for rank in place.failed.ranks if any(rank == each.rank for each in places))
             cause = f"rank {place.rank}: {place.failed.message} ({place.failed.reason})"
+            if place.failed.HasField("audit"):
+                return Loss((place.rank,), cause, audit=place.failed.audit)
             stop = place.failed.stop if place.failed.HasField("stop") else None
             final, elsewhere = place.failed.reason in FINAL, bool(place.failed.ranks) and not own
             return Loss(own or (place.rank,), cause, final, stop, consequence=elsewhere)

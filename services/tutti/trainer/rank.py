@@ -20,13 +20,13 @@ from torch._C._distributed_c10d import Store
 
 from tutti.chassis.config import memory
 from tutti.checkpoints.staged import open_staged
-from tutti.contracts.scheduler.v1 import PolicyStop
+from tutti.contracts.scheduler.v1 import AuditFailure, Disagreement, PolicyStop
 from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
 from tutti.model.chunks import Layout
 from tutti.model.device import DeviceMissing, select
 from tutti.model.exchange import Exchange
 from tutti.model.plan import Plan
-from tutti.model.results import LeafAuditFailed, ParameterAuditFailed, SetupMismatch, StepAborted, StepMismatch
+from tutti.model.results import AuditFailed, SetupMismatch, StepAborted, StepMismatch
 from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
@@ -175,13 +175,12 @@ def failed_of(error: BaseException, *, rank: int, step: int, phase: str) -> Fail
     """Return the message of a rank that ends with this error in a step."""
     ranks: tuple[int, ...] = (rank,)
     stop: PolicyStop | None = None
+    audit: AuditFailure | None = None
     match error:
         case RankFailure():
             reason, ranks, stop = error.reason, error.ranks, error.stop
-        case ParameterAuditFailed():
-            reason, ranks = Reason.AUDIT_FAILED, (error.rank,)
-        case LeafAuditFailed():
-            reason, ranks = Reason.AUDIT_FAILED, error.ranks
+        case AuditFailed():
+            reason, ranks, audit = Reason.AUDIT_FAILED, error.finding.ranks, _audit(error)
         case SetupMismatch():
             reason = Reason.SETUP_MISMATCH
         case StepMismatch() | StepAborted():
@@ -205,7 +204,12 @@ def failed_of(error: BaseException, *, rank: int, step: int, phase: str) -> Fail
         words = f"{type(error).__name__}: {words}"
     elif reason is Reason.OUT_OF_MEMORY:
         words = f"{words}; {memory.TOO_LITTLE}, or fewer rows in a microbatch"
-    return Failed(reason=reason, message=words[:4000], step=max(0, step - 1), ranks=ranks, stop=stop)
+    return Failed(reason=reason, message=words[:4000], step=max(0, step - 1), ranks=ranks, stop=stop, audit=audit)
+
+
+def _audit(error: AuditFailed) -> AuditFailure:
+    pairs = [Disagreement(rank=rank, witness=witness) for rank, witness in error.finding.disagreements]
+    return AuditFailure(step=error.step, convicted=error.finding.convicted, disagreements=pairs)
 
 
 def _collectives() -> str:

@@ -114,8 +114,8 @@ class TrainStage(TrainingStage):
         return count * STATE_NUMBERS * NUMBER_BYTES * parameters(recipe)
 
     def memory(self, recipe: Recipe) -> int:
-        """At least: each rank's parameters and gradient, logits of a microbatch with theirs, the gradient of the output
-        matrix while it is added up, the state, its snapshots.
+        """At least: each rank's parameters and gradient, a second gradient for audits, logits of a microbatch with
+        theirs, the gradient of the output matrix while it is added up, the state, its snapshots.
 
         Activations, and torch itself, come on top.
         """
@@ -123,7 +123,7 @@ class TrainStage(TrainingStage):
         assert train.rows is not None
         vocabulary = recipe.tokenizer.vocabulary
         logits, head = train.rows * recipe.data.context * vocabulary, vocabulary * SIZES[recipe.size].width
-        rank = 2 * (model + logits) + head
+        rank = (3 if train.audit_every else 2) * model + 2 * logits + head
         return NUMBER_BYTES * (train.ranks * rank + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
 
 
