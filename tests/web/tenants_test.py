@@ -9,7 +9,8 @@ from tests.web.hosted import Hosted, hosted
 from tutti.annotation.conftest import spec
 from tutti.annotation.service import build as build_annotation
 from tutti.chassis.demo_test import eventually
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import NotFound, PermissionDenied
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.client import Client, connect
 from tutti.contracts.access.v1 import CreateUserRequest, IssueTokenRequest
@@ -105,3 +106,16 @@ def test_a_campaign_of_another_tenant_is_neither_exported_nor_in_the_events(ada:
     assert tailed(ada) == {CAMPAIGN, "campaigns/b", FITTED}
     assert tailed(eve) == tailed(eve, CAMPAIGN) == set()
     assert list(eve.annotation.ListCampaigns(ListRequest()).campaigns) == []
+
+
+def test_users_are_read_by_those_who_may_get_them_in_whatever_way(served: Hosted, ada: Client) -> None:
+    with served.client() as operator:
+        user = operator.access.ListUsers(ListRequest()).users[0].name
+        assert next(operator.admin.Watch(WatchRequest(name=user), timeout=20)).name == user
+        assert user in {event.subject for event in operator.admin.TailEvents(TailEventsRequest(service="access"))}
+    with connect(served.data_dir.path, role=Role.AGENT) as agent:
+        for client in (ada, agent):
+            with pytest.raises(PermissionDenied):
+                next(client.admin.Watch(WatchRequest(name=user), timeout=20))
+    assert list(ada.admin.TailEvents(TailEventsRequest(service="access"))) == []
+    assert list(ada.admin.TailEvents(TailEventsRequest(service="access", resource=user))) == []

@@ -18,6 +18,7 @@ from tutti.backbone import Blobs, Clock, Database, Randomness
 from tutti.backbone.owned import BlobRights, service_rights
 from tutti.chassis.config.settings import WebSettings
 from tutti.chassis.events.event import Event
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit, Units
@@ -168,6 +169,9 @@ class Service:
     """Prefixes of the blobs of others that it deletes."""
     writes: Sequence[str] = ()
     """Prefixes of the blobs of others that it adds."""
+
+    holds: Callable[[Unit, str, Principal], bool] | None = None
+    """Returns whether a blob of this service exists for a principal; needed if it owns kinds that belong to tenants."""
 
     def blob_rights(self) -> BlobRights:
         return service_rights(self.name, self.reads, self.deletes, self.writes)

@@ -320,6 +320,7 @@ class Campaigns:
             if campaign.state in (CAMPAIGN_STATE_CLOSED, CAMPAIGN_STATE_PUBLISHED):
                 campaign.state = CAMPAIGN_STATE_PUBLISHED
                 campaign.result.CopyFrom(result)
+                self._tables.hold(unit, result.manifest_key, [name])
                 self._tables.campaigns.put(unit, campaign)
 
         return finish

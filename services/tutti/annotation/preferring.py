@@ -116,6 +116,7 @@ def preferring(host: Host, tables: Tables) -> Work[Preferences]:
 
         def fill(unit: Unit, preferences: Preferences) -> None:
             preferences.result.CopyFrom(result)
+            tables.hold(unit, result.manifest_key, [each.campaign for each in campaigns_of(spec)])
             preferences.pairs, preferences.judgements = len(found.preferences), found.judgements
             preferences.annotators, preferences.simulated = len(found.annotators), simulated
             preferences.imported = any(each.imported for each in sets)

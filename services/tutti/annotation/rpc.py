@@ -451,7 +451,9 @@ class AnnotationApi:
             self._tables.campaigns.get_for(unit, name, call.principal)
             return list(demonstrations.accepted(self._tables, unit, name))
 
-        return versions.found(self._blobs, name, self._units.run(look))
+        found = versions.found(self._blobs, name, self._units.run(look))
+        self._units.run(lambda unit: self._tables.hold(unit, found.accepted.manifest_key, [name]))
+        return found
 
     def CreateDemonstrations(self, request: CreateDemonstrationsRequest, call: Call) -> CreateDemonstrationsResponse:
         versions.check(request.spec)

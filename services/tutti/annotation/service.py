@@ -51,6 +51,7 @@ def build(host: Host) -> Service:
         name="annotation",
         reads=["ingest", "sampling"],
         resources=[tables.campaigns, preferences.resource, demonstrations.resource],
+        holds=tables.holds,
         facts=[AnnotatorRetracted, JudgementsAccepted, PreferencesPublished],
         tables=tables.rows,
         serves=[

@@ -1,12 +1,13 @@
 """The tables of annotation: campaigns, and as rows their guidelines, annotators, pairs, assignments and judgements.
 
 Promises: a judgement is never changed or deleted; what an annotator wrote in words is in the tables `comments`,
-`messages` and `written_demonstrations` alone, which can be erased.
+`messages` and `written_demonstrations` alone, which can be erased. `holdings` has the tenants of
+published blobs.
 """
 
 from collections.abc import Iterable
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, Text, select
 
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.limits import Limits
@@ -150,6 +151,12 @@ class Tables:
             Column("answerer", NAME, nullable=False),
             Index("messages_campaign", "campaign", "annotator", "sent_at"),
         )
+        self.holdings = declare(
+            "holdings",
+            metadata,
+            Column("key", NAME, primary_key=True),
+            Column("tenant", NAME, primary_key=True),
+        )
         self.written = declare(
             "written_demonstrations",
             metadata,
@@ -164,13 +171,23 @@ class Tables:
             Index("written_demonstrations_campaign", "campaign", "id"),
         )
 
-    def all_shown(self, unit: Unit, names: Iterable[str], principal: Principal) -> bool:
-        """Return whether a principal may see every one of these campaigns; one that is not here hides nothing.
+    def hold(self, unit: Unit, key: str, campaigns: Iterable[str]) -> None:
+        """Record that a blob was made of these campaigns; if they belong to one tenant, it belongs to that one too."""
+        found = [self.campaigns.find(unit, name) for name in campaigns]
+        tenants = {each.tenant if each else "" for each in found}
+        table, row = self.holdings, {"key": key, "tenant": min(tenants, default="")}
+        same = select(table).where(table.c.key == key, table.c.tenant == row["tenant"])
+        if len(tenants) == 1 and row["tenant"] and unit.tx.execute(same).first() is None:
+            unit.insert_new(table, [row])
 
-        Judgements can be fitted on a platform that does not have their campaign.
-        """
-        found = (self.campaigns.find(unit, name) for name in names)
-        return all(each is None or self.campaigns.shows(unit, each, principal) for each in found)
+    def holds(self, unit: Unit, key: str, principal: Principal) -> bool:
+        """Return whether a blob was made of campaigns of the principal's tenant."""
+        mine = select(self.holdings).where(self.holdings.c.key == key, self.holdings.c.tenant == principal.tenant)
+        return unit.tx.execute(mine).first() is not None
+
+    def all_shown(self, unit: Unit, names: Iterable[str], principal: Principal) -> bool:
+        """Return whether every one of these campaigns exists for a principal; machines see also those that are gone."""
+        return principal.is_machine or all(self.campaigns.exists_for(unit, name, principal) for name in names)
 
     @property
     def rows(self) -> tuple[Table, ...]:
@@ -185,5 +202,6 @@ class Tables:
             self.messages,
             self.written,
             self.live_fits,
+            self.holdings,
             self.limits.table,
         )

@@ -77,6 +77,7 @@ def publishing(host: Host, tables: Tables) -> Work[Demonstrations]:
 
         def fill(unit: Unit, demonstrations: Demonstrations) -> None:
             demonstrations.result.CopyFrom(result)
+            tables.hold(unit, result.manifest_key, [each.campaign for each in demonstrations.spec.accepted])
             demonstrations.conversations, demonstrations.duplicates = body.lines.count, body.duplicates
 
         return fill

@@ -117,6 +117,7 @@ def test_a_version_without_an_accepted_answer_says_what_to_do(desks: Desks) -> N
 
 
 def test_a_spec_that_names_no_accepted_answers_is_refused(desks: Desks) -> None:
+    desks.create(spec())
     one = AcceptedDemonstrations(campaign=NAME, manifest_key="a", content_digest="b")
     for accepted, field in (
         ([], "spec.accepted"),

@@ -9,6 +9,7 @@ import pytest
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobsUnavailable
 from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.work import linefiles
@@ -124,7 +125,7 @@ def judgements(write: Callable[[str], str], other: Callable[[str], str]) -> Judg
 
 
 def compared(world: Simulation, asked: ComparisonSpec) -> Comparison:
-    stub = ComparisonServiceStub(world.channel("evaluation"))
+    stub = ComparisonServiceStub(world.channel("evaluation", Role.SERVICE))
     create = CreateComparisonRequest(request_id="a", name="comparisons/a", spec=asked)
     world.insist(lambda: stub.CreateComparison(create))
     world.settle()

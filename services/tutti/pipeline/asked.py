@@ -35,6 +35,7 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.settings import PipelineSettings
 from tutti.pipeline.stages.definition import Folder
 from tutti.pipeline.tables import Tables
+from tutti.pipeline.tenancy import require_recipe
 from tutti.pipeline.values import Source, Sources
 
 ANSWER_SECONDS = 1.0  # of a caller's time, for what follows the reading
@@ -51,7 +52,7 @@ class Asked:
     def read(self, request: Request, call: Call) -> tuple[Recipe, Sources]:
         """The recipe over the content of its folders, and where these are. Raises InvalidField."""
         if request.again:
-            return self._again(request)
+            return self._again(request, call)
         required(request, "recipe")
         recipe = self._embedded(reading.read(request.recipe, request.overrides), request, call)
         recipe = self._earlier.resolved(self._owners.resolved(recipe))
@@ -140,14 +141,14 @@ class Asked:
         found = self._owners.source(spec, key, shown, seconds=seconds, files=most, sample=sample)
         return found if node.stage.surveyed else replace(found, logic_version="")
 
-    def _again(self, request: Request) -> tuple[Recipe, Sources]:
+    def _again(self, request: Request, call: Call) -> tuple[Recipe, Sources]:
         """The recipe of an earlier run, over the pages that it read. Raises InvalidField, NotFound."""
         name = check_name("runs", request.again, field="again")
         if request.recipe or request.overrides:
             raise InvalidField("again", seen=f"{name} and a recipe", expected="a run, or a recipe, and one alone")
 
         def read(unit: Unit) -> tuple[Recipe, Sources]:
-            run = self._tables.runs.get(unit, name)
+            run = require_recipe(self._tables.runs.get_for(unit, name, call.principal))
             recipe, sources = reading.read(run.spec.recipe), self._tables.sources_of(unit, name)
             for node in graph.nodes(recipe):
                 if node.folder is not None:

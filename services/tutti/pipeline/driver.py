@@ -20,8 +20,9 @@ from tutti.pipeline.derivation import derivation_of, is_judged_alone
 from tutti.pipeline.graph import Node, reuse_of
 from tutti.pipeline.owners import Owners
 from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import StageContext
+from tutti.pipeline.stages.definition import StageContext, StageDef
 from tutti.pipeline.tables import Tables
+from tutti.pipeline.tenancy import belongs, own_key
 from tutti.pipeline.values import Inputs, Result, Reuse, Sources, WorkStatus
 
 declare({"RESULT_REFUSED": "a stage is done, but the recipe does not continue with its result; the message says why"})
@@ -124,13 +125,17 @@ class Driver:
     def _stored(self, node: Node, missed: EarlierResult, key: str) -> EarlierResult:
         """The result that is stored under a key, if it is still there."""
         stage = node.stage
-        earlier = self._host.units.run(lambda unit: self._tables.result(unit, key))
+        earlier = self._host.units.run(
+            lambda unit: self._tables.result(unit, own_key(stage, key)) or self._tables.result(unit, key)
+        )
         if earlier is None:
             return missed
         try:
             seen = self._owners.see(node, earlier.resource)
             if seen is None or seen.state != STATE_DONE:
-                return replace(missed, why=f"runs again: {earlier.resource} is no longer there")
+                return replace(
+                    missed, why=f"runs again: {'its result' if belongs(stage) else earlier.resource} is not there"
+                )
             if stage.revisable and seen.result is not None:
                 earlier = seen.result
             lacks = evidence.missing(self._host.blobs, stage, earlier, self._owners.before(stage, earlier))
@@ -155,7 +160,7 @@ class Driver:
 
             def reused(unit: Unit, at: Run) -> Run:
                 if result.derivation:
-                    self._tables.keep_result(unit, result.derivation, result)
+                    self._tables.keep_result(unit, own_key(node.stage, result.derivation), result)
                 return saga.reused(at, name, result, found.reuse, found.reads, found.summary, unit.now)
 
             self._change(run.name, stage, reused)
@@ -184,7 +189,8 @@ class Driver:
         seen = self._owners.see(view.node(stage), stage.resource)
         if seen is None:
             return self._ask(view, stage)
-        self._change(run.name, stage, lambda unit, at: self._answered(unit, at, stage, seen))
+        kind = view.node(stage).stage
+        self._change(run.name, stage, lambda unit, at: self._answered(unit, at, stage, kind, seen))
         return True if seen.state == STATE_DONE else None
 
     def _ask(self, view: _View, stage: Stage) -> bool | None:
@@ -203,11 +209,10 @@ class Driver:
         self._owners.create(node.stage, stage.resource, node.stage.request(asked))
         return None
 
-    def _answered(self, unit: Unit, run: Run, stage: Stage, seen: WorkStatus) -> Run:
+    def _answered(self, unit: Unit, run: Run, stage: Stage, kind: StageDef, seen: WorkStatus) -> Run:
         if seen.result is not None:
-            self._tables.keep_result(unit, stage.reuse_key, seen.result)
-            if stage.derivation:
-                self._tables.keep_result(unit, stage.derivation, seen.result)
+            for key in filter(None, (stage.reuse_key, stage.derivation)):
+                self._tables.keep_result(unit, own_key(kind, key), seen.result)
             if seen.objection:
                 return saga.ended(run, STATE_FAILED, seen.objection, unit.now)
             return saga.finished(run, stage.name, seen.result, seen.summary, unit.now)

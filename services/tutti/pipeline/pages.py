@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from tutti.chassis.errors import NotFound, Problem
 from tutti.chassis.service import Host
 from tutti.chassis.store.resources import Listed
+from tutti.chassis.store.unit import Unit
 from tutti.client import Client
 from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -56,13 +57,13 @@ class RunPages:
         )
 
     def runs(self, visit: Visit) -> Page:
-        listed = self._all()
+        listed = self._all(visit)
         found: RunsView = views.runs_view(listed.found, self._host.clock.now(), SHOWN_RUNS, listed.damaged)
         return Page("runs.html", "Runs", found)
 
     def runs_version(self, visit: Visit) -> str:
         """Every change of a run gives it a new revision, and a new run adds one."""
-        runs = self._all().found
+        runs = self._all(visit).found
         return f"{len(runs)}.{sum(run.revision for run in runs)}"
 
     def run(self, visit: Visit) -> Page:
@@ -98,13 +99,18 @@ class RunPages:
             revisions.append(job.revision if job else 0)
         return ".".join(map(str, revisions))
 
-    def _all(self) -> Listed[Run]:
-        return self._host.units.run(self._tables.runs.readable)
+    def _all(self, visit: Visit) -> Listed[Run]:
+        def read(unit: Unit) -> Listed[Run]:
+            listed = self._tables.runs.readable(unit)
+            seen = [self._tables.runs.view(unit, run, visit.principal) for run in listed.found]
+            return Listed(seen, listed.token, listed.damaged)
+
+        return self._host.units.run(read)
 
     def _run(self, visit: Visit) -> Run:
         """Raises NotFound."""
         name = f"runs/{visit.path['id']}"
-        return self._host.units.run(lambda unit: self._tables.runs.get(unit, name))
+        return self._host.units.run(lambda unit: self._tables.runs.get_for(unit, name, visit.principal))
 
     def _training(self, name: str, missing: list[str]) -> Training | None:
         job = self._asked("scheduler", missing, self._scheduler.GetJob, GetRequest(name=name))

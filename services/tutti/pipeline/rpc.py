@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tutti.chassis.errors import InvalidField, Problem
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.store import crud
@@ -63,7 +64,7 @@ class PipelineApi:
 
         def create(unit: Unit) -> Run:
             name = request.name or self._tables.run_of_request(unit, request.request_id)
-            run = None if name else self._unfinished(unit, recipe, sources)
+            run = None if name else self._unfinished(unit, recipe, sources, call.principal)
             if run is None:
                 name = name or self._next_name(unit, recipe)
                 new = self._tables.runs.find(unit, name) is None
@@ -81,12 +82,15 @@ class PipelineApi:
             return CreateRunResponse(run=made)
         run = self._host.units.run(create)
         self._driver.move(run.name)
-        return CreateRunResponse(run=run)
+        return CreateRunResponse(run=self._viewed(run, call))
 
-    def _unfinished(self, unit: Unit, recipe: Recipe, sources: Sources) -> Run | None:
+    def _viewed(self, run: Run, call: Call) -> Run:
+        return self._host.units.run(lambda unit: self._tables.runs.view(unit, run, call.principal))
+
+    def _unfinished(self, unit: Unit, recipe: Recipe, sources: Sources, who: Principal) -> Run | None:
         """The run of the same recipe over the same pages that has not ended, if any; hosts of a crawl may move."""
         for run in self._tables.runs.select(unit, recipe_digest=recipe.digest()):
-            if run.state in saga.ENDED:
+            if run.state in saga.ENDED or not self._tables.runs.is_whole_for(unit, run.name, who):
                 continue
             before = self._tables.sources_of(unit, run.name)
             for node in graph.nodes(recipe):
@@ -152,7 +156,7 @@ class PipelineApi:
             unit.on_commit(lambda: self._wake(run.name))
             return self._tables.runs.put(unit, saga.ended(run, STATE_CANCELLED, "cancelled on request", unit.now))
 
-        return self._host.units.run(cancel)
+        return self._viewed(self._host.units.run(cancel), call)
 
     def ListRecipeFiles(self, request: ListRecipeFilesRequest, call: Call) -> ListRecipeFilesResponse:
         return self._asked.files(request)

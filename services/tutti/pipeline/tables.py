@@ -9,7 +9,7 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import declare, micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.pipeline.v1 import Run
-from tutti.pipeline import saga
+from tutti.pipeline import saga, tenancy
 from tutti.pipeline.values import Result, Source, Sources
 
 
@@ -21,6 +21,7 @@ class Tables:
             Run,
             {"state": lambda run: int(run.state), "recipe_digest": lambda run: run.spec.recipe_digest},
             event=saga.event,
+            viewed=tenancy.viewed,
         )
         self.sources = declare(
             "sources",

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import CorruptRow
 from tutti.chassis.events.catalog import every_message, owner_of
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.methods import find_method
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.options.v1 import resource as option
@@ -67,6 +68,13 @@ class Kind:
     @property
     def singular(self) -> str:
         return self.message.DESCRIPTOR.name
+
+    @property
+    def readers(self) -> frozenset[Role]:
+        """The roles that may read its resources, in whatever way: those of its Get."""
+        method = find_method(self._method("Get")[0])
+        assert method is not None
+        return method.roles
 
     def content_digest(self, resource: Message) -> str:
         """Return the digest of a resource's content; "" before it has one."""
@@ -151,6 +159,11 @@ _known: dict[str, Kind] = {}
 
 def is_kind(message: type[Message]) -> bool:
     return message.DESCRIPTOR.GetOptions().HasExtension(option)
+
+
+def may_read(message: type[Message], roles: frozenset[Role]) -> bool:
+    """Return whether one of these roles may read resources of a type; always if it is no kind of the product."""
+    return not is_kind(message) or not kind_of(message).readers.isdisjoint(roles)
 
 
 def kind_of(message: type[Message]) -> Kind:

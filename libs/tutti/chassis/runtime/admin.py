@@ -20,11 +20,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tutti.backbone import Isolation
 from tutti.chassis.delivery import outbox
 from tutti.chassis.delivery.outbox import Outgoing
-from tutti.chassis.errors import InvalidField, NotFound, code_of
+from tutti.chassis.errors import InvalidField, NotFound, PermissionDenied, code_of
 from tutti.chassis.events.sentences import sentence
 from tutti.chassis.identity.principal import Principal
+from tutti.chassis.rpc import references
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.health import Standing
+from tutti.chassis.rpc.kinds import may_read
 from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.rpc.verdict import examined
 from tutti.chassis.rpc.watch import snapshots
@@ -46,6 +48,8 @@ from tutti.contracts.admin.v1 import (
     AcknowledgeAuditResponse,
     AuditDifference,
     AuditRecord,
+    CheckBlobRequest,
+    CheckBlobResponse,
     CopyDatabasesRequest,
     CopyDatabasesResponse,
     DeadLetter,
@@ -84,6 +88,7 @@ TAIL_LIMIT, TAIL_MOST = 100, 10_000
 TAIL_SECONDS = 0.25
 STORES = ("event log", "blobs", "database")
 AUDIT_LIMIT, AUDIT_MOST = 100, 10_000
+Tailed = TailEventsResponse | None
 AUDITED = tuple(field.name for field in fields(audit.Record) if field.name != "at")
 
 
@@ -139,6 +144,8 @@ class AdminApi:
         if kind not in self._owners:
             raise InvalidField("name", seen=request.name, expected=f"a resource of {_list(self._owners)}")
         owner, resource = self._owners[kind]
+        if not may_read(resource.message, call.principal.roles):
+            raise PermissionDenied(f"{kind} are not read by {call.role.value}: their Get declares who may")
         async for response in snapshots(owner.host.units, resource, request, call.principal, owner.machinery.hints):
             yield response
 
@@ -146,12 +153,16 @@ class AdminApi:
         each = self._find(request.service)
         return each.host.units.run(lambda unit: changes(unit, each.service), isolation=Isolation.READ_COMMITTED)
 
+    def CheckBlob(self, request: CheckBlobRequest, call: Call) -> CheckBlobResponse:
+        each = self._find(request.service)
+        return references.check_blob(each.host.units, each.service, request, call)
+
     def Export(self, request: ExportRequest, call: Call) -> Iterator[ExportResponse]:
         each = self._find(request.service)
 
         def lines(unit: Unit) -> list[str]:
-            exported = each.service.export(unit)
-            return list(render(line for line in exported if _exists(unit, each.service, line.name, call.principal)))
+            who, exported = call.principal, each.service.export(unit)
+            return list(render(line for line in exported if _is_whole(unit, each.service, line.name, who)))
 
         return (ExportResponse(line=line) for line in each.host.units.run(lines))
 
@@ -225,10 +236,10 @@ class AdminApi:
         after = await asyncio.to_thread(_sequence, each.host.units, request.after) if request.after else 0
         while True:
             rows = await asyncio.to_thread(_tail, each, after, limit, request.resource, who)
-            for row, exists in rows:
-                after = row.seq
-                if exists:
-                    yield _tailed(row)
+            for number, event in rows:
+                after = number
+                if event is not None:
+                    yield event
             if not request.follow and not (request.after and rows):
                 return
             if not rows:
@@ -360,25 +371,39 @@ def _sequence(units: Units, event_id: str) -> int:
     return found
 
 
-def _tail(each: Administered, after: int, limit: int, subject: str, who: Principal) -> list[tuple[Outgoing, bool]]:
-    """Return events, each with whether its resource exists for the caller."""
+def _tail(each: Administered, after: int, limit: int, subject: str, who: Principal) -> list[tuple[int, Tailed]]:
+    """Return events by their numbers, and None for those whose resources the caller does not read."""
 
-    def read(unit: Unit) -> list[tuple[Outgoing, bool]]:
+    def read(unit: Unit) -> list[tuple[int, Tailed]]:
         rows = outbox.tail(unit, after=after, limit=limit, subject=subject)
         exists = {name: _exists(unit, each.service, name, who) for name in {row.record.key for row in rows}}
-        return [(row, exists[row.record.key]) for row in rows]
+        return [(row.seq, _tailed(unit, each.service, row, who) if exists[row.record.key] else None) for row in rows]
 
     return each.host.units.run(read, isolation=Isolation.READ_COMMITTED)
 
 
+def _resource(service: Service, name: str) -> Resource[Any] | None:
+    return next((each for each in service.resources if each.kind == name.partition("/")[0]), None)
+
+
 def _exists(unit: Unit, service: Service, name: str, who: Principal) -> bool:
-    """Return whether a name exists for a caller; one of a kind that the service does not own is everybody's."""
-    resource = next((each for each in service.resources if each.kind == name.partition("/")[0]), None)
-    return resource is None or resource.exists_for(unit, name, who)
+    """Return whether a caller reads what has a name; of other services' kinds, only those of no tenant."""
+    resource = _resource(service, name)
+    if resource is None:
+        return who.is_machine or name.partition("/")[0] not in references.tenant_kinds()
+    return may_read(resource.message, who.roles) and resource.exists_for(unit, name, who)
 
 
-def _tailed(row: Outgoing) -> TailEventsResponse:
+def _is_whole(unit: Unit, service: Service, name: str, who: Principal) -> bool:
+    resource = _resource(service, name)
+    return _exists(unit, service, name, who) and (resource is None or resource.is_whole_for(unit, name, who))
+
+
+def _tailed(unit: Unit, service: Service, row: Outgoing, who: Principal) -> TailEventsResponse:
     made_at, message = Timestamp(), _message(row.type, row.record.value)
+    resource = _resource(service, row.record.key)
+    if message is not None and resource is not None and isinstance(message, resource.message):
+        message = resource.view(unit, message, who)
     made_at.FromDatetime(row.made_at)
     return TailEventsResponse(
         id=row.id,

@@ -16,7 +16,9 @@ from tutti.chassis.delivery.consumer import Consumer
 from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.events.catalog import event_type, is_event, topics_of
+from tutti.chassis.rpc.kinds import is_kind, kind_of
 from tutti.chassis.rpc.methods import BadService
+from tutti.chassis.rpc.references import Guarded, References
 from tutti.chassis.runtime.pruner import Pruner, Retention
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.store import taskrows, views
@@ -90,6 +92,8 @@ def assemble(
     Raises BadService.
     """
     check(service)
+    guarded = References(host, service)
+    service.serves = [replace(each, api=Guarded(each.api, guarded)) for each in service.serves]
     leader_ttl = leader_ttl or ttl
     retention = retention or Retention()
     host.units.facts = frozenset(service.facts)
@@ -141,6 +145,10 @@ def check(service: Service) -> None:
     ):
         if len(set(values)) != len(values):
             raise BadService(f"{service.name}: its {name} must differ, got {', '.join(sorted(values))}")
+    if service.holds is None and any(
+        is_kind(each.message) and kind_of(each.message).tenants for each in service.resources
+    ):
+        raise BadService(f"{service.name} owns kinds that belong to tenants: pass `holds`, to whom its blobs belong")
     for message in emitted(service):
         kind = event_type(message)
         if kind.owner != service.name:

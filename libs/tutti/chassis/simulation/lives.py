@@ -23,6 +23,7 @@ from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.references import check_blob
 from tutti.chassis.runtime.admin import admin_descriptor, changes
 from tutti.chassis.runtime.parts import Parts, assemble
 from tutti.chassis.service import Build, Loop, Service
@@ -34,7 +35,13 @@ from tutti.chassis.simulation.world import Process, SimulatedFiles, World
 from tutti.chassis.store.tables import shared
 from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool, TaskWorker
-from tutti.contracts.admin.v1 import ListChangesRequest, ListChangesResponse, WatchResponse
+from tutti.contracts.admin.v1 import (
+    CheckBlobRequest,
+    CheckBlobResponse,
+    ListChangesRequest,
+    ListChangesResponse,
+    WatchResponse,
+)
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.3, 3.0
 S = TypeVar("S", bound=BaseModel)
@@ -158,6 +165,9 @@ class SimulatedAdmin:
 
     def __init__(self, life: Life) -> None:
         self._life = life
+
+    def CheckBlob(self, request: CheckBlobRequest, call: Call) -> CheckBlobResponse:
+        return check_blob(self._life.parts.host.units, self._life.service, request, call)
 
     def ListChanges(self, request: ListChangesRequest, call: Call) -> ListChangesResponse:
         return self._life.parts.host.units.run(lambda unit: changes(unit, self._life.service))

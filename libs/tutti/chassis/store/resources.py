@@ -47,6 +47,7 @@ M = TypeVar("M", bound=Message)
 Value = str | int | None
 Index = Callable[[Any], Value]
 Shown = Callable[[Unit, M, Principal], bool]
+Viewed = Callable[[Unit, M, Principal], M]
 _MANY = (list, tuple, set, frozenset)
 Listener = Callable[[frozenset[tuple[str, int]]], None]
 PAGE_BYTES = 8 << 20
@@ -76,7 +77,7 @@ class Resource(Generic[M]):
     resources end in numbers, such as lines and steps: they are listed in the order of these. A resource that has no
     bound gives `event`: what the event of a change says, from the resource before it (None for a new one) and after it.
     `shown` returns whether a resource exists for a principal; a kind that is declared to belong to tenants must have
-    it. Raises ValueError.
+    it. `viewed` returns a resource, or an event of it, without what is not for a principal. Raises ValueError.
     """
 
     def __init__(
@@ -89,8 +90,9 @@ class Resource(Generic[M]):
         numbered: bool = False,
         event: Callable[[M | None, M], M] | None = None,
         shown: Shown[M] | None = None,
+        viewed: Viewed[M] | None = None,
     ) -> None:
-        self._part = event
+        self._part, self._viewed = event, viewed
         self.kind, self.message, self._sorted = check_kind(kind), message, numbered
         if shown is None and message.DESCRIPTOR.GetOptions().Extensions[option].tenants:
             raise ValueError(f"{kind} belong to tenants: pass `shown`, which hides them from the other tenants")
@@ -176,7 +178,16 @@ class Resource(Generic[M]):
         found = self.find(unit, name)
         if found is None or not self.shows(unit, found, principal):
             raise NotFound(name)
-        return found
+        return self.view(unit, found, principal)
+
+    def view(self, unit: Unit, message: M, principal: Principal) -> M:
+        """Return a resource, or an event of it, as a principal sees it."""
+        return message if self._viewed is None else self._viewed(unit, message, principal)
+
+    def is_whole_for(self, unit: Unit, name: str, principal: Principal) -> bool:
+        """Return whether a principal sees a resource, and nothing is left out of it."""
+        found = self.find(unit, name)
+        return self.exists_for(unit, name, principal) and (found is None or self.view(unit, found, principal) == found)
 
     def exists_for(self, unit: Unit, name: str, principal: Principal) -> bool:
         """Return whether a principal may know of a name; always where the kind belongs to no tenant."""
@@ -256,7 +267,7 @@ class Resource(Generic[M]):
                         raise
                     damaged += [(row.name, problem.message)] if named else []
                     continue
-                found += [message] if self.shows(unit, message, principal) else []
+                found += [self.view(unit, message, principal)] if self.shows(unit, message, principal) else []
             after, more = rows[-1].name if rows else "", len(rows) > page.size
         fitting = min(page.size, _fitting(found))
         if fitting == len(found):

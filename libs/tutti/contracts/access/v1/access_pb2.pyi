@@ -36,6 +36,8 @@ class _TokenKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TokenKind.V
     """TOKEN_KIND_NODE is the credential of the agent of one node."""
     TOKEN_KIND_INVITATION: _TokenKind.ValueType  # 3
     """TOKEN_KIND_INVITATION can be exchanged once for the credential of a node."""
+    TOKEN_KIND_LINK: _TokenKind.ValueType  # 4
+    """TOKEN_KIND_LINK is a login link; only RevokeToken returns it."""
 
 class TokenKind(_TokenKind, metaclass=_TokenKindEnumTypeWrapper):
     """TokenKind is the purpose of a token."""
@@ -48,6 +50,8 @@ TOKEN_KIND_NODE: TokenKind.ValueType  # 2
 """TOKEN_KIND_NODE is the credential of the agent of one node."""
 TOKEN_KIND_INVITATION: TokenKind.ValueType  # 3
 """TOKEN_KIND_INVITATION can be exchanged once for the credential of a node."""
+TOKEN_KIND_LINK: TokenKind.ValueType  # 4
+"""TOKEN_KIND_LINK is a login link; only RevokeToken returns it."""
 Global___TokenKind: _TypeAlias = TokenKind  # noqa: Y015
 
 @_typing.final
@@ -59,10 +63,13 @@ class Principal(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     ROLES_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
+    CREDENTIAL_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     """user, such as users/u4k2m7qx9c."""
     tenant: _builtins.str
     """tenant of the user."""
+    credential: _builtins.str
+    """credential: the digest of the token that was presented; empty for a session."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_options_pb2.Role.ValueType]:
         """roles of the user."""
@@ -73,10 +80,11 @@ class Principal(_message.Message):
         user: _builtins.str = ...,
         roles: _abc.Iterable[_options_pb2.Role.ValueType] | None = ...,
         tenant: _builtins.str = ...,
+        credential: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["roles", b"roles", "tenant", b"tenant", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credential", b"credential", "roles", b"roles", "tenant", b"tenant", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -741,6 +749,7 @@ class Token(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    ISSUED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id of the token: the first 16 digits of its digest."""
     kind: Global___TokenKind.ValueType
@@ -759,6 +768,12 @@ class Token(_message.Message):
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """expires_at is when it stops working."""
 
+    @_builtins.property
+    def issued(self) -> _containers.RepeatedCompositeFieldContainer[Global___Token]:
+        """issued: tokens, invitations and login links that it issued for others and that remain valid; only RevokeToken
+        returns them.
+        """
+
     def __init__(
         self,
         *,
@@ -769,10 +784,11 @@ class Token(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         expires_at: _timestamp_pb2.Timestamp | None = ...,
         state: _builtins.str = ...,
+        issued: _abc.Iterable[Global___Token] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "expires_at", b"expires_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "created_by", b"created_by", "expires_at", b"expires_at", "id", b"id", "kind", b"kind", "owner", b"owner", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "created_by", b"created_by", "expires_at", b"expires_at", "id", b"id", "issued", b"issued", "kind", b"kind", "owner", b"owner", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

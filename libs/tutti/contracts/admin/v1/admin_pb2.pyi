@@ -254,6 +254,49 @@ class ListChangesResponse(_message.Message):
 Global___ListChangesResponse: _TypeAlias = ListChangesResponse  # noqa: Y015
 
 @_typing.final
+class CheckBlobRequest(_message.Message):
+    """CheckBlobRequest identifies a blob."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    service: _builtins.str
+    """service that owns the blob."""
+    key: _builtins.str
+    """key of the blob."""
+    def __init__(
+        self,
+        *,
+        service: _builtins.str = ...,
+        key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "service", b"service"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckBlobRequest: _TypeAlias = CheckBlobRequest  # noqa: Y015
+
+@_typing.final
+class CheckBlobResponse(_message.Message):
+    """CheckBlobResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckBlobResponse: _TypeAlias = CheckBlobResponse  # noqa: Y015
+
+@_typing.final
 class ExportRequest(_message.Message):
     """ExportRequest identifies a service."""
 

@@ -50,6 +50,11 @@ class AdminStub:
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesResponse.FromString,
                 _registered_method=True)
+        self.CheckBlob = channel.unary_unary(
+                '/tutti.admin.v1.Admin/CheckBlob',
+                request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CheckBlobRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CheckBlobResponse.FromString,
+                _registered_method=True)
         self.Export = channel.unary_stream(
                 '/tutti.admin.v1.Admin/Export',
                 request_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ExportRequest.SerializeToString,
@@ -133,6 +138,13 @@ class AdminServicer:
     def ListChanges(self, request, context):
         """ListChanges returns the number of changes of each kind of resource, so a reader can list only the kinds that
         changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckBlob(self, request, context):
+        """CheckBlob fails if a blob of a service does not exist for the caller, because it belongs to another tenant.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -240,6 +252,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListChanges,
                     request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesResponse.SerializeToString,
+            ),
+            'CheckBlob': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckBlob,
+                    request_deserializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CheckBlobRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CheckBlobResponse.SerializeToString,
             ),
             'Export': grpc.unary_stream_rpc_method_handler(
                     servicer.Export,
@@ -384,6 +401,33 @@ class Admin:
             '/tutti.admin.v1.Admin/ListChanges',
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesRequest.SerializeToString,
             tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.ListChangesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckBlob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.admin.v1.Admin/CheckBlob',
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CheckBlobRequest.SerializeToString,
+            tutti_dot_contracts_dot_admin_dot_v1_dot_admin__pb2.CheckBlobResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,8 @@ class AdminStub:
     """ListChanges returns the number of changes of each kind of resource, so a reader can list only the kinds that
     changed.
     """
+    CheckBlob: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CheckBlobRequest, _admin_pb2.CheckBlobResponse]
+    """CheckBlob fails if a blob of a service does not exist for the caller, because it belongs to another tenant."""
     Export: _grpc.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportResponse]
     """Export sends the canonical state of a service, without times, random ids, revisions, epochs, placements and
     attempts.
@@ -81,6 +83,8 @@ class AdminAsyncStub(AdminStub):
     """ListChanges returns the number of changes of each kind of resource, so a reader can list only the kinds that
     changed.
     """
+    CheckBlob: _aio.UnaryUnaryMultiCallable[_admin_pb2.CheckBlobRequest, _admin_pb2.CheckBlobResponse]  # type: ignore[assignment]
+    """CheckBlob fails if a blob of a service does not exist for the caller, because it belongs to another tenant."""
     Export: _aio.UnaryStreamMultiCallable[_admin_pb2.ExportRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
     """Export sends the canonical state of a service, without times, random ids, revisions, epochs, placements and
     attempts.
@@ -136,6 +140,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         """ListChanges returns the number of changes of each kind of resource, so a reader can list only the kinds that
         changed.
         """
+
+    @_abc_1.abstractmethod
+    def CheckBlob(
+        self,
+        request: _admin_pb2.CheckBlobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.CheckBlobResponse, _abc.Awaitable[_admin_pb2.CheckBlobResponse]]:
+        """CheckBlob fails if a blob of a service does not exist for the caller, because it belongs to another tenant."""
 
     @_abc_1.abstractmethod
     def Export(

@@ -290,6 +290,53 @@ class ReportShardResponse(_message.Message):
 Global___ReportShardResponse: _TypeAlias = ReportShardResponse  # noqa: Y015
 
 @_typing.final
+class CheckHolderRequest(_message.Message):
+    """CheckHolderRequest names a node and an epoch of a job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job of the epoch."""
+    epoch: _builtins.int
+    """epoch of the job; 0 for any that is known."""
+    node: _builtins.str
+    """node that reports about it."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        node: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job", b"job", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckHolderRequest: _TypeAlias = CheckHolderRequest  # noqa: Y015
+
+@_typing.final
+class CheckHolderResponse(_message.Message):
+    """CheckHolderResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckHolderResponse: _TypeAlias = CheckHolderResponse  # noqa: Y015
+
+@_typing.final
 class ClaimVerificationRequest(_message.Message):
     """ClaimVerificationRequest asks for work."""
 

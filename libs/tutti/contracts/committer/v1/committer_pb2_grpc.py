@@ -67,6 +67,11 @@ class CommitterServiceStub:
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ReportShardRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ReportShardResponse.FromString,
                 _registered_method=True)
+        self.CheckHolder = channel.unary_unary(
+                '/tutti.committer.v1.CommitterService/CheckHolder',
+                request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CheckHolderRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CheckHolderResponse.FromString,
+                _registered_method=True)
         self.ClaimVerification = channel.unary_unary(
                 '/tutti.committer.v1.CommitterService/ClaimVerification',
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ClaimVerificationRequest.SerializeToString,
@@ -145,6 +150,13 @@ class CommitterServiceServicer:
 
     def ReportShard(self, request, context):
         """ReportShard reports that a rank's snapshot is stored, or why it never will be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckHolder(self, request, context):
+        """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -231,6 +243,11 @@ def add_CommitterServiceServicer_to_server(servicer, server):
                     servicer.ReportShard,
                     request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ReportShardRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ReportShardResponse.SerializeToString,
+            ),
+            'CheckHolder': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckHolder,
+                    request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CheckHolderRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CheckHolderResponse.SerializeToString,
             ),
             'ClaimVerification': grpc.unary_unary_rpc_method_handler(
                     servicer.ClaimVerification,
@@ -431,6 +448,33 @@ class CommitterService:
             '/tutti.committer.v1.CommitterService/ReportShard',
             tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ReportShardRequest.SerializeToString,
             tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ReportShardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckHolder(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.committer.v1.CommitterService/CheckHolder',
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CheckHolderRequest.SerializeToString,
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CheckHolderResponse.FromString,
             options,
             channel_credentials,
             insecure,

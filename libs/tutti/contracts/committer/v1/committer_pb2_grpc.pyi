@@ -47,6 +47,8 @@ class CommitterServiceStub:
     """OpenEpoch finishes pending decisions, refuses lower epochs from then on, and returns the resume point."""
     ReportShard: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]
     """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
+    CheckHolder: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CheckHolderRequest, _committer_pb2.CheckHolderResponse]
+    """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known."""
     ClaimVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]
     """ClaimVerification assigns a stored shard to a process that did not write it."""
     ReportVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]
@@ -79,6 +81,8 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     """OpenEpoch finishes pending decisions, refuses lower epochs from then on, and returns the resume point."""
     ReportShard: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]  # type: ignore[assignment]
     """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
+    CheckHolder: _aio.UnaryUnaryMultiCallable[_committer_pb2.CheckHolderRequest, _committer_pb2.CheckHolderResponse]  # type: ignore[assignment]
+    """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known."""
     ClaimVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]  # type: ignore[assignment]
     """ClaimVerification assigns a stored shard to a process that did not write it."""
     ReportVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]  # type: ignore[assignment]
@@ -144,6 +148,14 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.ReportShardResponse, _abc.Awaitable[_committer_pb2.ReportShardResponse]]:
         """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
+
+    @_abc_1.abstractmethod
+    def CheckHolder(
+        self,
+        request: _committer_pb2.CheckHolderRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_committer_pb2.CheckHolderResponse, _abc.Awaitable[_committer_pb2.CheckHolderResponse]]:
+        """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known."""
 
     @_abc_1.abstractmethod
     def ClaimVerification(

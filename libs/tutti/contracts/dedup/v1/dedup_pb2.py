@@ -27,7 +27,7 @@ from tutti.contracts.dedup.v1 import events_pb2 as tutti_dot_contracts_dot_dedup
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tutti/contracts/dedup/v1/dedup.proto\x12\x0etutti.dedup.v1\x1a&tutti/contracts/common/v1/common.proto\x1a%tutti/contracts/dedup/v1/events.proto\x1a(tutti/contracts/options/v1/options.proto\"\x9b\x01\n\x12\x43reateDedupRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12-\n\x04spec\x18\x03 \x01(\x0b\x32\x19.tutti.dedup.v1.DedupSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"B\n\x13\x43reateDedupResponse\x12+\n\x05\x64\x65\x64up\x18\x01 \x01(\x0b\x32\x15.tutti.dedup.v1.DedupR\x05\x64\x65\x64up\"\x85\x01\n\x12ListDedupsResponse\x12-\n\x06\x64\x65\x64ups\x18\x01 \x03(\x0b\x32\x15.tutti.dedup.v1.DedupR\x06\x64\x65\x64ups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"C\n\x19\x46indNearDuplicatesRequest\x12\x12\n\x04\x62lob\x18\x01 \x01(\tR\x04\x62lob\x12\x12\n\x04near\x18\x02 \x01(\x01R\x04near\"W\n\rNearDuplicate\x12\x16\n\x06\x64igest\x18\x01 \x01(\tR\x06\x64igest\x12\x0e\n\x02of\x18\x02 \x01(\tR\x02of\x12\x1e\n\nsimilarity\x18\x03 \x01(\x01R\nsimilarity\"[\n\x1a\x46indNearDuplicatesResponse\x12=\n\nduplicates\x18\x01 \x03(\x0b\x32\x1d.tutti.dedup.v1.NearDuplicateR\nduplicates\"t\n\x14HeldOutConversations\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12\x12\n\x04part\x18\x03 \x01(\tR\x04part\"n\n\x17\x46indContaminatedRequest\x12\x12\n\x04\x62lob\x18\x01 \x01(\tR\x04\x62lob\x12?\n\x08held_out\x18\x02 \x01(\x0b\x32$.tutti.dedup.v1.HeldOutConversationsR\x07heldOut\"4\n\x18\x46indContaminatedResponse\x12\x18\n\x07\x64igests\x18\x01 \x03(\tR\x07\x64igests2\xe2\x04\n\x0c\x44\x65\x64upService\x12\x63\n\x0b\x43reateDedup\x12\".tutti.dedup.v1.CreateDedupRequest\x1a#.tutti.dedup.v1.CreateDedupResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12K\n\x08GetDedup\x12\x1b.tutti.common.v1.GetRequest\x1a\x15.tutti.dedup.v1.Dedup\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12[\n\nListDedups\x12\x1c.tutti.common.v1.ListRequest\x1a\".tutti.dedup.v1.ListDedupsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Q\n\x0b\x43\x61ncelDedup\x12\x1e.tutti.common.v1.CancelRequest\x1a\x15.tutti.dedup.v1.Dedup\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12z\n\x12\x46indNearDuplicates\x12).tutti.dedup.v1.FindNearDuplicatesRequest\x1a*.tutti.dedup.v1.FindNearDuplicatesResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12t\n\x10\x46indContaminated\x12\'.tutti.dedup.v1.FindContaminatedRequest\x1a(.tutti.dedup.v1.FindContaminatedResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x42\x33Z1github.com/tutti/tutti/gen/tutti/dedup/v1;dedupv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tutti/contracts/dedup/v1/dedup.proto\x12\x0etutti.dedup.v1\x1a&tutti/contracts/common/v1/common.proto\x1a%tutti/contracts/dedup/v1/events.proto\x1a(tutti/contracts/options/v1/options.proto\"\xab\x01\n\x12\x43reateDedupRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\"\n\x04name\x18\x02 \x01(\tB\x0e\xa2\xb5\x18\n\n\x06\x64\x65\x64ups\x10\x01R\x04name\x12-\n\x04spec\x18\x03 \x01(\x0b\x32\x19.tutti.dedup.v1.DedupSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"B\n\x13\x43reateDedupResponse\x12+\n\x05\x64\x65\x64up\x18\x01 \x01(\x0b\x32\x15.tutti.dedup.v1.DedupR\x05\x64\x65\x64up\"\x85\x01\n\x12ListDedupsResponse\x12-\n\x06\x64\x65\x64ups\x18\x01 \x03(\x0b\x32\x15.tutti.dedup.v1.DedupR\x06\x64\x65\x64ups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"P\n\x19\x46indNearDuplicatesRequest\x12\x1f\n\x04\x62lob\x18\x01 \x01(\tB\x0b\xa2\xb5\x18\x07\n\x05\x62lobsR\x04\x62lob\x12\x12\n\x04near\x18\x02 \x01(\x01R\x04near\"W\n\rNearDuplicate\x12\x16\n\x06\x64igest\x18\x01 \x01(\tR\x06\x64igest\x12\x0e\n\x02of\x18\x02 \x01(\tR\x02of\x12\x1e\n\nsimilarity\x18\x03 \x01(\x01R\nsimilarity\"[\n\x1a\x46indNearDuplicatesResponse\x12=\n\nduplicates\x18\x01 \x03(\x0b\x32\x1d.tutti.dedup.v1.NearDuplicateR\nduplicates\"\x81\x01\n\x14HeldOutConversations\x12.\n\x0cmanifest_key\x18\x01 \x01(\tB\x0b\xa2\xb5\x18\x07\n\x05\x62lobsR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12\x12\n\x04part\x18\x03 \x01(\tR\x04part\"{\n\x17\x46indContaminatedRequest\x12\x1f\n\x04\x62lob\x18\x01 \x01(\tB\x0b\xa2\xb5\x18\x07\n\x05\x62lobsR\x04\x62lob\x12?\n\x08held_out\x18\x02 \x01(\x0b\x32$.tutti.dedup.v1.HeldOutConversationsR\x07heldOut\"4\n\x18\x46indContaminatedResponse\x12\x18\n\x07\x64igests\x18\x01 \x03(\tR\x07\x64igests2\xe2\x04\n\x0c\x44\x65\x64upService\x12\x63\n\x0b\x43reateDedup\x12\".tutti.dedup.v1.CreateDedupRequest\x1a#.tutti.dedup.v1.CreateDedupResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12K\n\x08GetDedup\x12\x1b.tutti.common.v1.GetRequest\x1a\x15.tutti.dedup.v1.Dedup\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12[\n\nListDedups\x12\x1c.tutti.common.v1.ListRequest\x1a\".tutti.dedup.v1.ListDedupsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Q\n\x0b\x43\x61ncelDedup\x12\x1e.tutti.common.v1.CancelRequest\x1a\x15.tutti.dedup.v1.Dedup\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12z\n\x12\x46indNearDuplicates\x12).tutti.dedup.v1.FindNearDuplicatesRequest\x1a*.tutti.dedup.v1.FindNearDuplicatesResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12t\n\x10\x46indContaminated\x12\'.tutti.dedup.v1.FindContaminatedRequest\x1a(.tutti.dedup.v1.FindContaminatedResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x42\x33Z1github.com/tutti/tutti/gen/tutti/dedup/v1;dedupv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tutti.contracts.dedup.v1.de
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z1github.com/tutti/tutti/gen/tutti/dedup/v1;dedupv1'
+  _globals['_CREATEDEDUPREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CREATEDEDUPREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\n\n\006dedups\020\001'
+  _globals['_FINDNEARDUPLICATESREQUEST'].fields_by_name['blob']._loaded_options = None
+  _globals['_FINDNEARDUPLICATESREQUEST'].fields_by_name['blob']._serialized_options = b'\242\265\030\007\n\005blobs'
+  _globals['_HELDOUTCONVERSATIONS'].fields_by_name['manifest_key']._loaded_options = None
+  _globals['_HELDOUTCONVERSATIONS'].fields_by_name['manifest_key']._serialized_options = b'\242\265\030\007\n\005blobs'
+  _globals['_FINDCONTAMINATEDREQUEST'].fields_by_name['blob']._loaded_options = None
+  _globals['_FINDCONTAMINATEDREQUEST'].fields_by_name['blob']._serialized_options = b'\242\265\030\007\n\005blobs'
   _globals['_DEDUPSERVICE'].methods_by_name['CreateDedup']._loaded_options = None
   _globals['_DEDUPSERVICE'].methods_by_name['CreateDedup']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_DEDUPSERVICE'].methods_by_name['GetDedup']._loaded_options = None
@@ -48,23 +56,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEDUPSERVICE'].methods_by_name['FindContaminated']._loaded_options = None
   _globals['_DEDUPSERVICE'].methods_by_name['FindContaminated']._serialized_options = b'\222\265\030\t\n\003\001\002\005\020\001\030\001'
   _globals['_CREATEDEDUPREQUEST']._serialized_start=178
-  _globals['_CREATEDEDUPREQUEST']._serialized_end=333
-  _globals['_CREATEDEDUPRESPONSE']._serialized_start=335
-  _globals['_CREATEDEDUPRESPONSE']._serialized_end=401
-  _globals['_LISTDEDUPSRESPONSE']._serialized_start=404
-  _globals['_LISTDEDUPSRESPONSE']._serialized_end=537
-  _globals['_FINDNEARDUPLICATESREQUEST']._serialized_start=539
-  _globals['_FINDNEARDUPLICATESREQUEST']._serialized_end=606
-  _globals['_NEARDUPLICATE']._serialized_start=608
-  _globals['_NEARDUPLICATE']._serialized_end=695
-  _globals['_FINDNEARDUPLICATESRESPONSE']._serialized_start=697
-  _globals['_FINDNEARDUPLICATESRESPONSE']._serialized_end=788
-  _globals['_HELDOUTCONVERSATIONS']._serialized_start=790
-  _globals['_HELDOUTCONVERSATIONS']._serialized_end=906
-  _globals['_FINDCONTAMINATEDREQUEST']._serialized_start=908
-  _globals['_FINDCONTAMINATEDREQUEST']._serialized_end=1018
-  _globals['_FINDCONTAMINATEDRESPONSE']._serialized_start=1020
-  _globals['_FINDCONTAMINATEDRESPONSE']._serialized_end=1072
-  _globals['_DEDUPSERVICE']._serialized_start=1075
-  _globals['_DEDUPSERVICE']._serialized_end=1685
+  _globals['_CREATEDEDUPREQUEST']._serialized_end=349
+  _globals['_CREATEDEDUPRESPONSE']._serialized_start=351
+  _globals['_CREATEDEDUPRESPONSE']._serialized_end=417
+  _globals['_LISTDEDUPSRESPONSE']._serialized_start=420
+  _globals['_LISTDEDUPSRESPONSE']._serialized_end=553
+  _globals['_FINDNEARDUPLICATESREQUEST']._serialized_start=555
+  _globals['_FINDNEARDUPLICATESREQUEST']._serialized_end=635
+  _globals['_NEARDUPLICATE']._serialized_start=637
+  _globals['_NEARDUPLICATE']._serialized_end=724
+  _globals['_FINDNEARDUPLICATESRESPONSE']._serialized_start=726
+  _globals['_FINDNEARDUPLICATESRESPONSE']._serialized_end=817
+  _globals['_HELDOUTCONVERSATIONS']._serialized_start=820
+  _globals['_HELDOUTCONVERSATIONS']._serialized_end=949
+  _globals['_FINDCONTAMINATEDREQUEST']._serialized_start=951
+  _globals['_FINDCONTAMINATEDREQUEST']._serialized_end=1074
+  _globals['_FINDCONTAMINATEDRESPONSE']._serialized_start=1076
+  _globals['_FINDCONTAMINATEDRESPONSE']._serialized_end=1128
+  _globals['_DEDUPSERVICE']._serialized_start=1131
+  _globals['_DEDUPSERVICE']._serialized_end=1741
 # @@protoc_insertion_point(module_scope)

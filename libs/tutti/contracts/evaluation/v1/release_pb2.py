@@ -27,7 +27,7 @@ from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_comm
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+tutti/contracts/evaluation/v1/release.proto\x12\x13tutti.evaluation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"r\n\x12ReleasedComparison\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12!\n\x0cmanifest_key\x18\x02 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x03 \x01(\tR\rcontentDigest\"\xd7\x01\n\x0bReleaseSpec\x12I\n\x0b\x63omparisons\x18\x01 \x03(\x0b\x32\'.tutti.evaluation.v1.ReleasedComparisonR\x0b\x63omparisons\x12\x15\n\x03win\x18\x02 \x01(\x01H\x00R\x03win\x88\x01\x01\x12\x15\n\x03gap\x18\x03 \x01(\x01H\x01R\x03gap\x88\x01\x01\x12\x13\n\x02kl\x18\x04 \x01(\x01H\x02R\x02kl\x88\x01\x01\x12#\n\rlogic_version\x18\x05 \x01(\tR\x0clogicVersionB\x06\n\x04_winB\x06\n\x04_gapB\x05\n\x03_kl\"\x94\x01\n\x0eReleaseFinding\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1e\n\ncomparison\x18\x02 \x01(\tR\ncomparison\x12\x17\n\x04seen\x18\x03 \x01(\x01H\x00R\x04seen\x88\x01\x01\x12\x14\n\x05limit\x18\x04 \x01(\x01R\x05limit\x12\x16\n\x06passed\x18\x05 \x01(\x08R\x06passedB\x07\n\x05_seen\">\n\x08\x45vidence\x12\x1a\n\x08resource\x18\x01 \x01(\tR\x08resource\x12\x16\n\x06\x64igest\x18\x02 \x01(\tR\x06\x64igest\"\xbf\x08\n\x07Release\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12\x34\n\x04spec\x18\x03 \x01(\x0b\x32 .tutti.evaluation.v1.ReleaseSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x35\n\x08progress\x18\t \x01(\x0b\x32\x19.tutti.common.v1.ProgressR\x08progress\x12\x39\n\x08standing\x18\n \x01(\x0e\x32\x1d.tutti.evaluation.v1.StandingR\x08standing\x12\x1e\n\ncheckpoint\x18\x0b \x01(\tR\ncheckpoint\x12!\n\x0cstate_digest\x18\x0c \x01(\tR\x0bstateDigest\x12?\n\x08\x66indings\x18\r \x03(\x0b\x32#.tutti.evaluation.v1.ReleaseFindingR\x08\x66indings\x12\x39\n\x08\x65vidence\x18\x0e \x03(\x0b\x32\x1d.tutti.evaluation.v1.EvidenceR\x08\x65vidence\x12\x1c\n\tsimulated\x18\x0f \x01(\x08R\tsimulated\x12\x1c\n\tstatement\x18\x10 \x01(\tR\tstatement\x12\x1c\n\tsignature\x18\x11 \x01(\tR\tsignature\x12\x10\n\x03key\x18\x12 \x01(\tR\x03key\x12\x14\n\x05mixed\x18\x13 \x01(\x08R\x05mixed:\xaf\x02\x8a\xb5\x18\x1f\n\x13\x65valuation.releases\x12\x04name\x18\x01 \x0c\x9a\xb5\x18\x87\x02\n\x08releases\x12\x07release\x1a\x15result.content_digest\"\x1f\n\x15spec.comparisons.name\x12\x06judged\"\x16\n\ncheckpoint\x12\x08released*\x04name*\x05state*\x08standing*\ncheckpoint*\nstarted_at*\x06reason27Checkpoints that passed, or broke, the rules of a gate.:2no releases yet; a stage of kind release makes one\"\xb9\x01\n\x0eReleaseRevoked\x12\x18\n\x07release\x18\x01 \x01(\tR\x07release\x12\x1e\n\ncheckpoint\x18\x02 \x01(\tR\ncheckpoint:m\x8a\xb5\x18i\n\x19\x65valuation.releases.facts\x12\x07release\x18\x02 \x0c*?servers of released models outside, which must stop serving one\"\x86\x01\n\x14RevokeReleaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"\x16\n\x14GetSigningKeyRequest\"\x1e\n\nSigningKey\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\"\xa4\x01\n\x14\x43reateReleaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x34\n\x04spec\x18\x03 \x01(\x0b\x32 .tutti.evaluation.v1.ReleaseSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"O\n\x15\x43reateReleaseResponse\x12\x36\n\x07release\x18\x01 \x01(\x0b\x32\x1c.tutti.evaluation.v1.ReleaseR\x07release\"\x92\x01\n\x14ListReleasesResponse\x12\x38\n\x08releases\x18\x01 \x03(\x0b\x32\x1c.tutti.evaluation.v1.ReleaseR\x08releases\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged*y\n\x08Standing\x12\x18\n\x14STANDING_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTANDING_ACTIVE\x10\x01\x12\x14\n\x10STANDING_REFUSED\x10\x02\x12\x12\n\x0eSTANDING_STALE\x10\x03\x12\x14\n\x10STANDING_REVOKED\x10\x04\x32\xec\x04\n\x0eReleaseService\x12s\n\rCreateRelease\x12).tutti.evaluation.v1.CreateReleaseRequest\x1a*.tutti.evaluation.v1.CreateReleaseResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12T\n\nGetRelease\x12\x1b.tutti.common.v1.GetRequest\x1a\x1c.tutti.evaluation.v1.Release\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\x0cListReleases\x12\x1c.tutti.common.v1.ListRequest\x1a).tutti.evaluation.v1.ListReleasesResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Z\n\rCancelRelease\x12\x1e.tutti.common.v1.CancelRequest\x1a\x1c.tutti.evaluation.v1.Release\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\rRevokeRelease\x12).tutti.evaluation.v1.RevokeReleaseRequest\x1a\x1c.tutti.evaluation.v1.Release\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12g\n\rGetSigningKey\x12).tutti.evaluation.v1.GetSigningKeyRequest\x1a\x1f.tutti.evaluation.v1.SigningKey\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x42=Z;github.com/tutti/tutti/gen/tutti/evaluation/v1;evaluationv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+tutti/contracts/evaluation/v1/release.proto\x12\x13tutti.evaluation.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\x92\x01\n\x12ReleasedComparison\x12%\n\x04name\x18\x01 \x01(\tB\x11\xa2\xb5\x18\r\n\x0b\x63omparisonsR\x04name\x12.\n\x0cmanifest_key\x18\x02 \x01(\tB\x0b\xa2\xb5\x18\x07\n\x05\x62lobsR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x03 \x01(\tR\rcontentDigest\"\xd7\x01\n\x0bReleaseSpec\x12I\n\x0b\x63omparisons\x18\x01 \x03(\x0b\x32\'.tutti.evaluation.v1.ReleasedComparisonR\x0b\x63omparisons\x12\x15\n\x03win\x18\x02 \x01(\x01H\x00R\x03win\x88\x01\x01\x12\x15\n\x03gap\x18\x03 \x01(\x01H\x01R\x03gap\x88\x01\x01\x12\x13\n\x02kl\x18\x04 \x01(\x01H\x02R\x02kl\x88\x01\x01\x12#\n\rlogic_version\x18\x05 \x01(\tR\x0clogicVersionB\x06\n\x04_winB\x06\n\x04_gapB\x05\n\x03_kl\"\x94\x01\n\x0eReleaseFinding\x12\x12\n\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1e\n\ncomparison\x18\x02 \x01(\tR\ncomparison\x12\x17\n\x04seen\x18\x03 \x01(\x01H\x00R\x04seen\x88\x01\x01\x12\x14\n\x05limit\x18\x04 \x01(\x01R\x05limit\x12\x16\n\x06passed\x18\x05 \x01(\x08R\x06passedB\x07\n\x05_seen\">\n\x08\x45vidence\x12\x1a\n\x08resource\x18\x01 \x01(\tR\x08resource\x12\x16\n\x06\x64igest\x18\x02 \x01(\tR\x06\x64igest\"\xbf\x08\n\x07Release\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12\x34\n\x04spec\x18\x03 \x01(\x0b\x32 .tutti.evaluation.v1.ReleaseSpecR\x04spec\x12,\n\x05state\x18\x04 \x01(\x0e\x32\x16.tutti.common.v1.StateR\x05state\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x39\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartedAt\x12\x35\n\x08\x65nded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndedAt\x12\x31\n\x06result\x18\x08 \x01(\x0b\x32\x19.tutti.common.v1.ArtifactR\x06result\x12\x35\n\x08progress\x18\t \x01(\x0b\x32\x19.tutti.common.v1.ProgressR\x08progress\x12\x39\n\x08standing\x18\n \x01(\x0e\x32\x1d.tutti.evaluation.v1.StandingR\x08standing\x12\x1e\n\ncheckpoint\x18\x0b \x01(\tR\ncheckpoint\x12!\n\x0cstate_digest\x18\x0c \x01(\tR\x0bstateDigest\x12?\n\x08\x66indings\x18\r \x03(\x0b\x32#.tutti.evaluation.v1.ReleaseFindingR\x08\x66indings\x12\x39\n\x08\x65vidence\x18\x0e \x03(\x0b\x32\x1d.tutti.evaluation.v1.EvidenceR\x08\x65vidence\x12\x1c\n\tsimulated\x18\x0f \x01(\x08R\tsimulated\x12\x1c\n\tstatement\x18\x10 \x01(\tR\tstatement\x12\x1c\n\tsignature\x18\x11 \x01(\tR\tsignature\x12\x10\n\x03key\x18\x12 \x01(\tR\x03key\x12\x14\n\x05mixed\x18\x13 \x01(\x08R\x05mixed:\xaf\x02\x8a\xb5\x18\x1f\n\x13\x65valuation.releases\x12\x04name\x18\x01 \x0c\x9a\xb5\x18\x87\x02\n\x08releases\x12\x07release\x1a\x15result.content_digest\"\x1f\n\x15spec.comparisons.name\x12\x06judged\"\x16\n\ncheckpoint\x12\x08released*\x04name*\x05state*\x08standing*\ncheckpoint*\nstarted_at*\x06reason27Checkpoints that passed, or broke, the rules of a gate.:2no releases yet; a stage of kind release makes one\"\xb9\x01\n\x0eReleaseRevoked\x12\x18\n\x07release\x18\x01 \x01(\tR\x07release\x12\x1e\n\ncheckpoint\x18\x02 \x01(\tR\ncheckpoint:m\x8a\xb5\x18i\n\x19\x65valuation.releases.facts\x12\x07release\x18\x02 \x0c*?servers of released models outside, which must stop serving one\"\x96\x01\n\x14RevokeReleaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\"\n\x04name\x18\x02 \x01(\tB\x0e\xa2\xb5\x18\n\n\x08releasesR\x04name\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"\x16\n\x14GetSigningKeyRequest\"\x1e\n\nSigningKey\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\"\xb6\x01\n\x14\x43reateReleaseRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12$\n\x04name\x18\x02 \x01(\tB\x10\xa2\xb5\x18\x0c\n\x08releases\x10\x01R\x04name\x12\x34\n\x04spec\x18\x03 \x01(\x0b\x32 .tutti.evaluation.v1.ReleaseSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"O\n\x15\x43reateReleaseResponse\x12\x36\n\x07release\x18\x01 \x01(\x0b\x32\x1c.tutti.evaluation.v1.ReleaseR\x07release\"\x92\x01\n\x14ListReleasesResponse\x12\x38\n\x08releases\x18\x01 \x03(\x0b\x32\x1c.tutti.evaluation.v1.ReleaseR\x08releases\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged*y\n\x08Standing\x12\x18\n\x14STANDING_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTANDING_ACTIVE\x10\x01\x12\x14\n\x10STANDING_REFUSED\x10\x02\x12\x12\n\x0eSTANDING_STALE\x10\x03\x12\x14\n\x10STANDING_REVOKED\x10\x04\x32\xec\x04\n\x0eReleaseService\x12s\n\rCreateRelease\x12).tutti.evaluation.v1.CreateReleaseRequest\x1a*.tutti.evaluation.v1.CreateReleaseResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12T\n\nGetRelease\x12\x1b.tutti.common.v1.GetRequest\x1a\x1c.tutti.evaluation.v1.Release\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\x0cListReleases\x12\x1c.tutti.common.v1.ListRequest\x1a).tutti.evaluation.v1.ListReleasesResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Z\n\rCancelRelease\x12\x1e.tutti.common.v1.CancelRequest\x1a\x1c.tutti.evaluation.v1.Release\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\rRevokeRelease\x12).tutti.evaluation.v1.RevokeReleaseRequest\x1a\x1c.tutti.evaluation.v1.Release\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12g\n\rGetSigningKey\x12).tutti.evaluation.v1.GetSigningKeyRequest\x1a\x1f.tutti.evaluation.v1.SigningKey\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x42=Z;github.com/tutti/tutti/gen/tutti/evaluation/v1;evaluationv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,10 +35,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tutti.contracts.evaluation.
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z;github.com/tutti/tutti/gen/tutti/evaluation/v1;evaluationv1'
+  _globals['_RELEASEDCOMPARISON'].fields_by_name['name']._loaded_options = None
+  _globals['_RELEASEDCOMPARISON'].fields_by_name['name']._serialized_options = b'\242\265\030\r\n\013comparisons'
+  _globals['_RELEASEDCOMPARISON'].fields_by_name['manifest_key']._loaded_options = None
+  _globals['_RELEASEDCOMPARISON'].fields_by_name['manifest_key']._serialized_options = b'\242\265\030\007\n\005blobs'
   _globals['_RELEASE']._loaded_options = None
   _globals['_RELEASE']._serialized_options = b'\212\265\030\037\n\023evaluation.releases\022\004name\030\001 \014\232\265\030\207\002\n\010releases\022\007release\032\025result.content_digest\"\037\n\025spec.comparisons.name\022\006judged\"\026\n\ncheckpoint\022\010released*\004name*\005state*\010standing*\ncheckpoint*\nstarted_at*\006reason27Checkpoints that passed, or broke, the rules of a gate.:2no releases yet; a stage of kind release makes one'
   _globals['_RELEASEREVOKED']._loaded_options = None
   _globals['_RELEASEREVOKED']._serialized_options = b'\212\265\030i\n\031evaluation.releases.facts\022\007release\030\002 \014*?servers of released models outside, which must stop serving one'
+  _globals['_REVOKERELEASEREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_REVOKERELEASEREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\n\n\010releases'
+  _globals['_CREATERELEASEREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CREATERELEASEREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\014\n\010releases\020\001'
   _globals['_RELEASESERVICE'].methods_by_name['CreateRelease']._loaded_options = None
   _globals['_RELEASESERVICE'].methods_by_name['CreateRelease']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_RELEASESERVICE'].methods_by_name['GetRelease']._loaded_options = None
@@ -51,32 +59,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RELEASESERVICE'].methods_by_name['RevokeRelease']._serialized_options = b'\222\265\030\006\n\002\001\002\020\001'
   _globals['_RELEASESERVICE'].methods_by_name['GetSigningKey']._loaded_options = None
   _globals['_RELEASESERVICE'].methods_by_name['GetSigningKey']._serialized_options = b'\222\265\030\006\n\002\001\002\020\001'
-  _globals['_STANDING']._serialized_start=2600
-  _globals['_STANDING']._serialized_end=2721
-  _globals['_RELEASEDCOMPARISON']._serialized_start=183
-  _globals['_RELEASEDCOMPARISON']._serialized_end=297
-  _globals['_RELEASESPEC']._serialized_start=300
-  _globals['_RELEASESPEC']._serialized_end=515
-  _globals['_RELEASEFINDING']._serialized_start=518
-  _globals['_RELEASEFINDING']._serialized_end=666
-  _globals['_EVIDENCE']._serialized_start=668
-  _globals['_EVIDENCE']._serialized_end=730
-  _globals['_RELEASE']._serialized_start=733
-  _globals['_RELEASE']._serialized_end=1820
-  _globals['_RELEASEREVOKED']._serialized_start=1823
-  _globals['_RELEASEREVOKED']._serialized_end=2008
-  _globals['_REVOKERELEASEREQUEST']._serialized_start=2011
-  _globals['_REVOKERELEASEREQUEST']._serialized_end=2145
-  _globals['_GETSIGNINGKEYREQUEST']._serialized_start=2147
-  _globals['_GETSIGNINGKEYREQUEST']._serialized_end=2169
-  _globals['_SIGNINGKEY']._serialized_start=2171
-  _globals['_SIGNINGKEY']._serialized_end=2201
-  _globals['_CREATERELEASEREQUEST']._serialized_start=2204
-  _globals['_CREATERELEASEREQUEST']._serialized_end=2368
-  _globals['_CREATERELEASERESPONSE']._serialized_start=2370
-  _globals['_CREATERELEASERESPONSE']._serialized_end=2449
-  _globals['_LISTRELEASESRESPONSE']._serialized_start=2452
-  _globals['_LISTRELEASESRESPONSE']._serialized_end=2598
-  _globals['_RELEASESERVICE']._serialized_start=2724
-  _globals['_RELEASESERVICE']._serialized_end=3344
+  _globals['_STANDING']._serialized_start=2667
+  _globals['_STANDING']._serialized_end=2788
+  _globals['_RELEASEDCOMPARISON']._serialized_start=184
+  _globals['_RELEASEDCOMPARISON']._serialized_end=330
+  _globals['_RELEASESPEC']._serialized_start=333
+  _globals['_RELEASESPEC']._serialized_end=548
+  _globals['_RELEASEFINDING']._serialized_start=551
+  _globals['_RELEASEFINDING']._serialized_end=699
+  _globals['_EVIDENCE']._serialized_start=701
+  _globals['_EVIDENCE']._serialized_end=763
+  _globals['_RELEASE']._serialized_start=766
+  _globals['_RELEASE']._serialized_end=1853
+  _globals['_RELEASEREVOKED']._serialized_start=1856
+  _globals['_RELEASEREVOKED']._serialized_end=2041
+  _globals['_REVOKERELEASEREQUEST']._serialized_start=2044
+  _globals['_REVOKERELEASEREQUEST']._serialized_end=2194
+  _globals['_GETSIGNINGKEYREQUEST']._serialized_start=2196
+  _globals['_GETSIGNINGKEYREQUEST']._serialized_end=2218
+  _globals['_SIGNINGKEY']._serialized_start=2220
+  _globals['_SIGNINGKEY']._serialized_end=2250
+  _globals['_CREATERELEASEREQUEST']._serialized_start=2253
+  _globals['_CREATERELEASEREQUEST']._serialized_end=2435
+  _globals['_CREATERELEASERESPONSE']._serialized_start=2437
+  _globals['_CREATERELEASERESPONSE']._serialized_end=2516
+  _globals['_LISTRELEASESRESPONSE']._serialized_start=2519
+  _globals['_LISTRELEASESRESPONSE']._serialized_end=2665
+  _globals['_RELEASESERVICE']._serialized_start=2791
+  _globals['_RELEASESERVICE']._serialized_end=3411
 # @@protoc_insertion_point(module_scope)

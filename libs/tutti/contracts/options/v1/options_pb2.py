@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tutti/contracts/options/v1/options.proto\x12\x10tutti.options.v1\x1a google/protobuf/descriptor.proto\"\x97\x01\n\x05\x45vent\x12\x14\n\x05topic\x18\x01 \x01(\tR\x05topic\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12*\n\x04kind\x18\x03 \x01(\x0e\x32\x16.tutti.options.v1.KindR\x04kind\x12\x1e\n\npartitions\x18\x04 \x01(\rR\npartitions\x12\x1a\n\x08\x65xternal\x18\x05 \x01(\tR\x08\x65xternal\"`\n\x06\x41\x63\x63\x65ss\x12,\n\x05roles\x18\x01 \x03(\x0e\x32\x16.tutti.options.v1.RoleR\x05roles\x12\x14\n\x05retry\x18\x02 \x01(\x08R\x05retry\x12\x12\n\x04long\x18\x03 \x01(\x08R\x04long\"R\n\x06Parent\x12\x14\n\x05\x66ield\x18\x01 \x01(\tR\x05\x66ield\x12\x1a\n\x08relation\x18\x02 \x01(\tR\x08relation\x12\x16\n\x06plural\x18\x03 \x01(\tR\x06plural\"\xea\x01\n\x08Resource\x12\x16\n\x06plural\x18\x01 \x01(\tR\x06plural\x12\x1a\n\x08manifest\x18\x02 \x01(\tR\x08manifest\x12\x16\n\x06\x64igest\x18\x03 \x01(\tR\x06\x64igest\x12\x32\n\x07parents\x18\x04 \x03(\x0b\x32\x18.tutti.options.v1.ParentR\x07parents\x12\x18\n\x07\x63olumns\x18\x05 \x03(\tR\x07\x63olumns\x12\x14\n\x05\x61\x62out\x18\x06 \x01(\tR\x05\x61\x62out\x12\x14\n\x05\x65mpty\x18\x07 \x01(\tR\x05\x65mpty\x12\x18\n\x07tenants\x18\x08 \x01(\x08R\x07tenants*;\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n\nKIND_STATE\x10\x01\x12\r\n\tKIND_FACT\x10\x02*\x89\x01\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n\rROLE_OPERATOR\x10\x01\x12\x11\n\rROLE_ENGINEER\x10\x02\x12\x12\n\x0eROLE_ANNOTATOR\x10\x03\x12\x0e\n\nROLE_AGENT\x10\x04\x12\x10\n\x0cROLE_SERVICE\x10\x05\x12\x0f\n\x0bROLE_JOINER\x10\x06:P\n\x05\x65vent\x12\x1f.google.protobuf.MessageOptions\x18\xd1\x86\x03 \x01(\x0b\x32\x17.tutti.options.v1.EventR\x05\x65vent:Y\n\x08resource\x12\x1f.google.protobuf.MessageOptions\x18\xd3\x86\x03 \x01(\x0b\x32\x1a.tutti.options.v1.ResourceR\x08resource:R\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\xd2\x86\x03 \x01(\x0b\x32\x18.tutti.options.v1.AccessR\x06\x61\x63\x63\x65ssB7Z5github.com/tutti/tutti/gen/tutti/options/v1;optionsv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tutti/contracts/options/v1/options.proto\x12\x10tutti.options.v1\x1a google/protobuf/descriptor.proto\"\x97\x01\n\x05\x45vent\x12\x14\n\x05topic\x18\x01 \x01(\tR\x05topic\x12\x10\n\x03key\x18\x02 \x01(\tR\x03key\x12*\n\x04kind\x18\x03 \x01(\x0e\x32\x16.tutti.options.v1.KindR\x04kind\x12\x1e\n\npartitions\x18\x04 \x01(\rR\npartitions\x12\x1a\n\x08\x65xternal\x18\x05 \x01(\tR\x08\x65xternal\"`\n\x06\x41\x63\x63\x65ss\x12,\n\x05roles\x18\x01 \x03(\x0e\x32\x16.tutti.options.v1.RoleR\x05roles\x12\x14\n\x05retry\x18\x02 \x01(\x08R\x05retry\x12\x12\n\x04long\x18\x03 \x01(\x08R\x04long\"R\n\x06Parent\x12\x14\n\x05\x66ield\x18\x01 \x01(\tR\x05\x66ield\x12\x1a\n\x08relation\x18\x02 \x01(\tR\x08relation\x12\x16\n\x06plural\x18\x03 \x01(\tR\x06plural\"\xea\x01\n\x08Resource\x12\x16\n\x06plural\x18\x01 \x01(\tR\x06plural\x12\x1a\n\x08manifest\x18\x02 \x01(\tR\x08manifest\x12\x16\n\x06\x64igest\x18\x03 \x01(\tR\x06\x64igest\x12\x32\n\x07parents\x18\x04 \x03(\x0b\x32\x18.tutti.options.v1.ParentR\x07parents\x12\x18\n\x07\x63olumns\x18\x05 \x03(\tR\x07\x63olumns\x12\x14\n\x05\x61\x62out\x18\x06 \x01(\tR\x05\x61\x62out\x12\x14\n\x05\x65mpty\x18\x07 \x01(\tR\x05\x65mpty\x12\x18\n\x07tenants\x18\x08 \x01(\x08R\x07tenants\"F\n\x06Refers\x12\x0e\n\x02to\x18\x01 \x01(\tR\x02to\x12\x18\n\x07\x63reates\x18\x02 \x01(\x08R\x07\x63reates\x12\x12\n\x04\x61\x63ts\x18\x03 \x01(\x08R\x04\x61\x63ts*;\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n\nKIND_STATE\x10\x01\x12\r\n\tKIND_FACT\x10\x02*\x89\x01\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n\rROLE_OPERATOR\x10\x01\x12\x11\n\rROLE_ENGINEER\x10\x02\x12\x12\n\x0eROLE_ANNOTATOR\x10\x03\x12\x0e\n\nROLE_AGENT\x10\x04\x12\x10\n\x0cROLE_SERVICE\x10\x05\x12\x0f\n\x0bROLE_JOINER\x10\x06:P\n\x05\x65vent\x12\x1f.google.protobuf.MessageOptions\x18\xd1\x86\x03 \x01(\x0b\x32\x17.tutti.options.v1.EventR\x05\x65vent:Y\n\x08resource\x12\x1f.google.protobuf.MessageOptions\x18\xd3\x86\x03 \x01(\x0b\x32\x1a.tutti.options.v1.ResourceR\x08resource:R\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\xd2\x86\x03 \x01(\x0b\x32\x18.tutti.options.v1.AccessR\x06\x61\x63\x63\x65ss:Q\n\x06refers\x12\x1d.google.protobuf.FieldOptions\x18\xd4\x86\x03 \x01(\x0b\x32\x18.tutti.options.v1.RefersR\x06refersB7Z5github.com/tutti/tutti/gen/tutti/options/v1;optionsv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,10 +33,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tutti.contracts.options.v1.
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z5github.com/tutti/tutti/gen/tutti/options/v1;optionsv1'
-  _globals['_KIND']._serialized_start=669
-  _globals['_KIND']._serialized_end=728
-  _globals['_ROLE']._serialized_start=731
-  _globals['_ROLE']._serialized_end=868
+  _globals['_KIND']._serialized_start=741
+  _globals['_KIND']._serialized_end=800
+  _globals['_ROLE']._serialized_start=803
+  _globals['_ROLE']._serialized_end=940
   _globals['_EVENT']._serialized_start=97
   _globals['_EVENT']._serialized_end=248
   _globals['_ACCESS']._serialized_start=250
@@ -45,4 +45,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARENT']._serialized_end=430
   _globals['_RESOURCE']._serialized_start=433
   _globals['_RESOURCE']._serialized_end=667
+  _globals['_REFERS']._serialized_start=669
+  _globals['_REFERS']._serialized_end=739
 # @@protoc_insertion_point(module_scope)

@@ -239,12 +239,49 @@ class Resource(_message.Message):
 
 Global___Resource: _TypeAlias = Resource  # noqa: Y015
 
+@_typing.final
+class Refers(_message.Message):
+    """Refers declares that a text of a request names a resource or a blob. What belongs to a tenant or a node is checked for
+    the caller before its method is called; for a caller of another tenant it does not exist.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TO_FIELD_NUMBER: _builtins.int
+    CREATES_FIELD_NUMBER: _builtins.int
+    ACTS_FIELD_NUMBER: _builtins.int
+    to: _builtins.str
+    """to: the plural of a kind of resources, `resources` for a name of any kind, `blobs` for a key of the blob store, or
+    `text` if it names neither.
+    """
+    creates: _builtins.bool
+    """creates is true if the request gives the name to a new resource."""
+    acts: _builtins.bool
+    """acts is true if the caller acts as the node that is named: the credential of another node is rejected."""
+    def __init__(
+        self,
+        *,
+        to: _builtins.str = ...,
+        creates: _builtins.bool = ...,
+        acts: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acts", b"acts", "creates", b"creates", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Refers: _TypeAlias = Refers  # noqa: Y015
+
 EVENT_FIELD_NUMBER: _builtins.int
 RESOURCE_FIELD_NUMBER: _builtins.int
 ACCESS_FIELD_NUMBER: _builtins.int
+REFERS_FIELD_NUMBER: _builtins.int
 event: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MessageOptions, Global___Event]
 """event marks a message as an event of the log."""
 resource: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MessageOptions, Global___Resource]
 """resource marks a message as a kind of resource."""
 access: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, Global___Access]
 """access of a method. A service with a method without it does not start."""
+refers: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___Refers]
+"""refers marks a string field of a request that names a resource or a blob."""

@@ -28,7 +28,7 @@ from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_op
 from tutti.contracts.pipeline.v1 import events_pb2 as tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/pipeline/v1/pipeline.proto\x12\x11tutti.pipeline.v1\x1a&tutti/contracts/common/v1/common.proto\x1a&tutti/contracts/ingest/v1/ingest.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/pipeline/v1/events.proto\"\xd4\x02\n\x10\x43reateRunRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n\x06recipe\x18\x03 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x05 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x06 \x01(\tR\tdirectory\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\x12\x14\n\x05\x61gain\x18\n \x01(\tR\x05\x61gain\x12\x44\n\x05\x66iles\x18\x0b \x03(\x0b\x32..tutti.pipeline.v1.CreateRunRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"=\n\x11\x43reateRunResponse\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x16.tutti.pipeline.v1.RunR\x03run\"\x80\x01\n\x10ListRunsResponse\x12*\n\x04runs\x18\x01 \x03(\x0b\x32\x16.tutti.pipeline.v1.RunR\x04runs\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\xbf\x02\n\x12\x43heckRecipeRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x03 \x01(\tR\tdirectory\x12\x14\n\x05\x61gain\x18\n \x01(\tR\x05\x61gain\x12!\n\x0c\x61ll_problems\x18\x0b \x01(\x08R\x0b\x61llProblems\x12\x1a\n\x08\x66orecast\x18\x0c \x01(\x08R\x08\x66orecast\x12\x46\n\x05\x66iles\x18\r \x03(\x0b\x32\x30.tutti.pipeline.v1.CheckRecipeRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"N\n\x16ListRecipeFilesRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\"2\n\nRecipeFile\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\"N\n\x17ListRecipeFilesResponse\x12\x33\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1d.tutti.pipeline.v1.RecipeFileR\x05\x66iles\"i\n\x0bInputReport\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\x12\x34\n\x06sample\x18\x03 \x01(\x0b\x32\x1c.tutti.ingest.v1.InputSampleR\x06sample\"\xf7\x02\n\x13\x43heckRecipeResponse\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages\x12<\n\x08problems\x18\x04 \x03(\x0b\x32 .tutti.pipeline.v1.RecipeProblemR\x08problems\x12\x1f\n\x0binput_files\x18\x05 \x01(\x04R\ninputFiles\x12\x1f\n\x0binput_bytes\x18\x06 \x01(\x04R\ninputBytes\x12\x39\n\tforecasts\x18\x07 \x03(\x0b\x32\x1b.tutti.pipeline.v1.ForecastR\tforecasts\x12\x36\n\x06inputs\x18\x08 \x03(\x0b\x32\x1e.tutti.pipeline.v1.InputReportR\x06inputs\"Q\n\rRecipeProblem\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04seen\x18\x02 \x01(\tR\x04seen\x12\x1a\n\x08\x65xpected\x18\x03 \x01(\tR\x08\x65xpected\"\xcd\x01\n\x08\x46orecast\x12\x14\n\x05stage\x18\x01 \x01(\tR\x05stage\x12\x1d\n\x07seconds\x18\x02 \x01(\x01H\x00R\x07seconds\x88\x01\x01\x12\"\n\ndisk_bytes\x18\x03 \x01(\x04H\x01R\tdiskBytes\x88\x01\x01\x12&\n\x0cmemory_bytes\x18\x04 \x01(\x04H\x02R\x0bmemoryBytes\x88\x01\x01\x12\x14\n\x05\x62\x61sis\x18\x05 \x01(\tR\x05\x62\x61sisB\n\n\x08_secondsB\r\n\x0b_disk_bytesB\x0f\n\r_memory_bytes2\xd4\x04\n\x0fPipelineService\x12\x65\n\tCreateRun\x12#.tutti.pipeline.v1.CreateRunRequest\x1a$.tutti.pipeline.v1.CreateRunResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12J\n\x06GetRun\x12\x1b.tutti.common.v1.GetRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Z\n\x08ListRuns\x12\x1c.tutti.common.v1.ListRequest\x1a#.tutti.pipeline.v1.ListRunsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tCancelRun\x12\x1e.tutti.common.v1.CancelRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12t\n\x0fListRecipeFiles\x12).tutti.pipeline.v1.ListRecipeFilesRequest\x1a*.tutti.pipeline.v1.ListRecipeFilesResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12j\n\x0b\x43heckRecipe\x12%.tutti.pipeline.v1.CheckRecipeRequest\x1a&.tutti.pipeline.v1.CheckRecipeResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x42\x39Z7github.com/tutti/tutti/gen/tutti/pipeline/v1;pipelinev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/pipeline/v1/pipeline.proto\x12\x11tutti.pipeline.v1\x1a&tutti/contracts/common/v1/common.proto\x1a&tutti/contracts/ingest/v1/ingest.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/pipeline/v1/events.proto\"\xee\x02\n\x10\x43reateRunRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12 \n\x04name\x18\x02 \x01(\tB\x0c\xa2\xb5\x18\x08\n\x04runs\x10\x01R\x04name\x12\x16\n\x06recipe\x18\x03 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x05 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x06 \x01(\tR\tdirectory\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\x12 \n\x05\x61gain\x18\n \x01(\tB\n\xa2\xb5\x18\x06\n\x04runsR\x05\x61gain\x12\x44\n\x05\x66iles\x18\x0b \x03(\x0b\x32..tutti.pipeline.v1.CreateRunRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"=\n\x11\x43reateRunResponse\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x16.tutti.pipeline.v1.RunR\x03run\"\x80\x01\n\x10ListRunsResponse\x12*\n\x04runs\x18\x01 \x03(\x0b\x32\x16.tutti.pipeline.v1.RunR\x04runs\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\xcb\x02\n\x12\x43heckRecipeRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x03 \x01(\tR\tdirectory\x12 \n\x05\x61gain\x18\n \x01(\tB\n\xa2\xb5\x18\x06\n\x04runsR\x05\x61gain\x12!\n\x0c\x61ll_problems\x18\x0b \x01(\x08R\x0b\x61llProblems\x12\x1a\n\x08\x66orecast\x18\x0c \x01(\x08R\x08\x66orecast\x12\x46\n\x05\x66iles\x18\r \x03(\x0b\x32\x30.tutti.pipeline.v1.CheckRecipeRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"N\n\x16ListRecipeFilesRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\"2\n\nRecipeFile\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\"N\n\x17ListRecipeFilesResponse\x12\x33\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1d.tutti.pipeline.v1.RecipeFileR\x05\x66iles\"i\n\x0bInputReport\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\x12\x34\n\x06sample\x18\x03 \x01(\x0b\x32\x1c.tutti.ingest.v1.InputSampleR\x06sample\"\xf7\x02\n\x13\x43heckRecipeResponse\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages\x12<\n\x08problems\x18\x04 \x03(\x0b\x32 .tutti.pipeline.v1.RecipeProblemR\x08problems\x12\x1f\n\x0binput_files\x18\x05 \x01(\x04R\ninputFiles\x12\x1f\n\x0binput_bytes\x18\x06 \x01(\x04R\ninputBytes\x12\x39\n\tforecasts\x18\x07 \x03(\x0b\x32\x1b.tutti.pipeline.v1.ForecastR\tforecasts\x12\x36\n\x06inputs\x18\x08 \x03(\x0b\x32\x1e.tutti.pipeline.v1.InputReportR\x06inputs\"Q\n\rRecipeProblem\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04seen\x18\x02 \x01(\tR\x04seen\x12\x1a\n\x08\x65xpected\x18\x03 \x01(\tR\x08\x65xpected\"\xcd\x01\n\x08\x46orecast\x12\x14\n\x05stage\x18\x01 \x01(\tR\x05stage\x12\x1d\n\x07seconds\x18\x02 \x01(\x01H\x00R\x07seconds\x88\x01\x01\x12\"\n\ndisk_bytes\x18\x03 \x01(\x04H\x01R\tdiskBytes\x88\x01\x01\x12&\n\x0cmemory_bytes\x18\x04 \x01(\x04H\x02R\x0bmemoryBytes\x88\x01\x01\x12\x14\n\x05\x62\x61sis\x18\x05 \x01(\tR\x05\x62\x61sisB\n\n\x08_secondsB\r\n\x0b_disk_bytesB\x0f\n\r_memory_bytes2\xd4\x04\n\x0fPipelineService\x12\x65\n\tCreateRun\x12#.tutti.pipeline.v1.CreateRunRequest\x1a$.tutti.pipeline.v1.CreateRunResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12J\n\x06GetRun\x12\x1b.tutti.common.v1.GetRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Z\n\x08ListRuns\x12\x1c.tutti.common.v1.ListRequest\x1a#.tutti.pipeline.v1.ListRunsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tCancelRun\x12\x1e.tutti.common.v1.CancelRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12t\n\x0fListRecipeFiles\x12).tutti.pipeline.v1.ListRecipeFilesRequest\x1a*.tutti.pipeline.v1.ListRecipeFilesResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12j\n\x0b\x43heckRecipe\x12%.tutti.pipeline.v1.CheckRecipeRequest\x1a&.tutti.pipeline.v1.CheckRecipeResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x42\x39Z7github.com/tutti/tutti/gen/tutti/pipeline/v1;pipelinev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,8 +38,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'Z7github.com/tutti/tutti/gen/tutti/pipeline/v1;pipelinev1'
   _globals['_CREATERUNREQUEST_FILESENTRY']._loaded_options = None
   _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_options = b'8\001'
+  _globals['_CREATERUNREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CREATERUNREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\010\n\004runs\020\001'
+  _globals['_CREATERUNREQUEST'].fields_by_name['again']._loaded_options = None
+  _globals['_CREATERUNREQUEST'].fields_by_name['again']._serialized_options = b'\242\265\030\006\n\004runs'
   _globals['_CHECKRECIPEREQUEST_FILESENTRY']._loaded_options = None
   _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_options = b'8\001'
+  _globals['_CHECKRECIPEREQUEST'].fields_by_name['again']._loaded_options = None
+  _globals['_CHECKRECIPEREQUEST'].fields_by_name['again']._serialized_options = b'\242\265\030\006\n\004runs'
   _globals['_PIPELINESERVICE'].methods_by_name['CreateRun']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['CreateRun']._serialized_options = b'\222\265\030\t\n\003\001\002\005\020\001\030\001'
   _globals['_PIPELINESERVICE'].methods_by_name['GetRun']._loaded_options = None
@@ -53,31 +59,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIPELINESERVICE'].methods_by_name['CheckRecipe']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['CheckRecipe']._serialized_options = b'\222\265\030\010\n\002\001\002\020\001\030\001'
   _globals['_CREATERUNREQUEST']._serialized_start=230
-  _globals['_CREATERUNREQUEST']._serialized_end=570
-  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_start=514
-  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_end=570
-  _globals['_CREATERUNRESPONSE']._serialized_start=572
-  _globals['_CREATERUNRESPONSE']._serialized_end=633
-  _globals['_LISTRUNSRESPONSE']._serialized_start=636
-  _globals['_LISTRUNSRESPONSE']._serialized_end=764
-  _globals['_CHECKRECIPEREQUEST']._serialized_start=767
-  _globals['_CHECKRECIPEREQUEST']._serialized_end=1086
-  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_start=514
-  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_end=570
-  _globals['_LISTRECIPEFILESREQUEST']._serialized_start=1088
-  _globals['_LISTRECIPEFILESREQUEST']._serialized_end=1166
-  _globals['_RECIPEFILE']._serialized_start=1168
-  _globals['_RECIPEFILE']._serialized_end=1218
-  _globals['_LISTRECIPEFILESRESPONSE']._serialized_start=1220
-  _globals['_LISTRECIPEFILESRESPONSE']._serialized_end=1298
-  _globals['_INPUTREPORT']._serialized_start=1300
-  _globals['_INPUTREPORT']._serialized_end=1405
-  _globals['_CHECKRECIPERESPONSE']._serialized_start=1408
-  _globals['_CHECKRECIPERESPONSE']._serialized_end=1783
-  _globals['_RECIPEPROBLEM']._serialized_start=1785
-  _globals['_RECIPEPROBLEM']._serialized_end=1866
-  _globals['_FORECAST']._serialized_start=1869
-  _globals['_FORECAST']._serialized_end=2074
-  _globals['_PIPELINESERVICE']._serialized_start=2077
-  _globals['_PIPELINESERVICE']._serialized_end=2673
+  _globals['_CREATERUNREQUEST']._serialized_end=596
+  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_start=540
+  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_end=596
+  _globals['_CREATERUNRESPONSE']._serialized_start=598
+  _globals['_CREATERUNRESPONSE']._serialized_end=659
+  _globals['_LISTRUNSRESPONSE']._serialized_start=662
+  _globals['_LISTRUNSRESPONSE']._serialized_end=790
+  _globals['_CHECKRECIPEREQUEST']._serialized_start=793
+  _globals['_CHECKRECIPEREQUEST']._serialized_end=1124
+  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_start=540
+  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_end=596
+  _globals['_LISTRECIPEFILESREQUEST']._serialized_start=1126
+  _globals['_LISTRECIPEFILESREQUEST']._serialized_end=1204
+  _globals['_RECIPEFILE']._serialized_start=1206
+  _globals['_RECIPEFILE']._serialized_end=1256
+  _globals['_LISTRECIPEFILESRESPONSE']._serialized_start=1258
+  _globals['_LISTRECIPEFILESRESPONSE']._serialized_end=1336
+  _globals['_INPUTREPORT']._serialized_start=1338
+  _globals['_INPUTREPORT']._serialized_end=1443
+  _globals['_CHECKRECIPERESPONSE']._serialized_start=1446
+  _globals['_CHECKRECIPERESPONSE']._serialized_end=1821
+  _globals['_RECIPEPROBLEM']._serialized_start=1823
+  _globals['_RECIPEPROBLEM']._serialized_end=1904
+  _globals['_FORECAST']._serialized_start=1907
+  _globals['_FORECAST']._serialized_end=2112
+  _globals['_PIPELINESERVICE']._serialized_start=2115
+  _globals['_PIPELINESERVICE']._serialized_end=2711
 # @@protoc_insertion_point(module_scope)

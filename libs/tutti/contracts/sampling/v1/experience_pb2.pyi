@@ -218,6 +218,8 @@ class ReportExperienceRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job whose ranks generated the rollouts."""
     line: _builtins.int
@@ -230,6 +232,10 @@ class ReportExperienceRequest(_message.Message):
     """digest of its bytes."""
     checkpoint: _builtins.str
     """checkpoint with the policy; empty if none was due at its step."""
+    node: _builtins.str
+    """node that stored them; it held a rank of the epoch."""
+    epoch: _builtins.int
+    """epoch in which they were generated; 0 from an agent of an earlier version."""
     def __init__(
         self,
         *,
@@ -239,10 +245,12 @@ class ReportExperienceRequest(_message.Message):
         key: _builtins.str = ...,
         digest: _builtins.str = ...,
         checkpoint: _builtins.str = ...,
+        node: _builtins.str = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "digest", b"digest", "iteration", b"iteration", "job", b"job", "key", b"key", "line", b"line"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "digest", b"digest", "epoch", b"epoch", "iteration", b"iteration", "job", b"job", "key", b"key", "line", b"line", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

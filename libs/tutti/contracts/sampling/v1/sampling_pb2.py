@@ -27,7 +27,7 @@ from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_op
 from tutti.contracts.sampling.v1 import events_pb2 as tutti_dot_contracts_dot_sampling_dot_v1_dot_events__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/sampling/v1/sampling.proto\x12\x11tutti.sampling.v1\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/sampling/v1/events.proto\"\xa0\x01\n\x13\x43reateSampleRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x31\n\x04spec\x18\x03 \x01(\x0b\x32\x1d.tutti.sampling.v1.SampleSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"I\n\x14\x43reateSampleResponse\x12\x31\n\x06sample\x18\x01 \x01(\x0b\x32\x19.tutti.sampling.v1.SampleR\x06sample\"\x8c\x01\n\x13ListSamplesResponse\x12\x33\n\x07samples\x18\x01 \x03(\x0b\x32\x19.tutti.sampling.v1.SampleR\x07samples\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"c\n\x11ReadSampleRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n\tpage_size\x18\x02 \x01(\rR\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\"\xcf\x01\n\x0c\x43ontinuation\x12\x16\n\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x12\n\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n\x06tokens\x18\x03 \x01(\rR\x06tokens\x12+\n\x04stop\x18\x04 \x01(\x0e\x32\x17.tutti.sampling.v1.StopR\x04stop\x12\x16\n\x06number\x18\x05 \x01(\x04R\x06number\x12\x36\n\x08messages\x18\x06 \x03(\x0b\x32\x1a.tutti.sampling.v1.MessageR\x08messages\"7\n\x07Message\x12\x12\n\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n\x07\x63ontent\x18\x02 \x01(\tR\x07\x63ontent\"\x83\x01\n\x12ReadSampleResponse\x12\x45\n\rcontinuations\x18\x01 \x03(\x0b\x32\x1f.tutti.sampling.v1.ContinuationR\rcontinuations\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa0\x01\n\x13\x43reateExportRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x31\n\x04spec\x18\x03 \x01(\x0b\x32\x1d.tutti.sampling.v1.ExportSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"I\n\x14\x43reateExportResponse\x12\x31\n\x06\x65xport\x18\x01 \x01(\x0b\x32\x19.tutti.sampling.v1.ExportR\x06\x65xport\"\x8c\x01\n\x13ListExportsResponse\x12\x33\n\x07\x65xports\x18\x01 \x03(\x0b\x32\x19.tutti.sampling.v1.ExportR\x07\x65xports\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"S\n\x11ReadExportRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n\x04\x66ile\x18\x02 \x01(\tR\x04\x66ile\x12\x16\n\x06offset\x18\x03 \x01(\x04R\x06offset\"(\n\x12ReadExportResponse\x12\x12\n\x04\x64\x61ta\x18\x01 \x01(\x0cR\x04\x64\x61ta*M\n\x04Stop\x12\x14\n\x10STOP_UNSPECIFIED\x10\x00\x12\x0c\n\x08STOP_END\x10\x01\x12\x0f\n\x0bSTOP_TOKENS\x10\x02\x12\x10\n\x0cSTOP_CONTEXT\x10\x03\x32\xd3\x07\n\x0fSamplingService\x12l\n\x0c\x43reateSample\x12&.tutti.sampling.v1.CreateSampleRequest\x1a\'.tutti.sampling.v1.CreateSampleResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tGetSample\x12\x1b.tutti.common.v1.GetRequest\x1a\x19.tutti.sampling.v1.Sample\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12`\n\x0bListSamples\x12\x1c.tutti.common.v1.ListRequest\x1a&.tutti.sampling.v1.ListSamplesResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12V\n\x0c\x43\x61ncelSample\x12\x1e.tutti.common.v1.CancelRequest\x1a\x19.tutti.sampling.v1.Sample\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\nReadSample\x12$.tutti.sampling.v1.ReadSampleRequest\x1a%.tutti.sampling.v1.ReadSampleResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12l\n\x0c\x43reateExport\x12&.tutti.sampling.v1.CreateExportRequest\x1a\'.tutti.sampling.v1.CreateExportResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tGetExport\x12\x1b.tutti.common.v1.GetRequest\x1a\x19.tutti.sampling.v1.Export\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12`\n\x0bListExports\x12\x1c.tutti.common.v1.ListRequest\x1a&.tutti.sampling.v1.ListExportsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12V\n\x0c\x43\x61ncelExport\x12\x1e.tutti.common.v1.CancelRequest\x1a\x19.tutti.sampling.v1.Export\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\nReadExport\x12$.tutti.sampling.v1.ReadExportRequest\x1a%.tutti.sampling.v1.ReadExportResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x42\x39Z7github.com/tutti/tutti/gen/tutti/sampling/v1;samplingv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/sampling/v1/sampling.proto\x12\x11tutti.sampling.v1\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/sampling/v1/events.proto\"\xb1\x01\n\x13\x43reateSampleRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12#\n\x04name\x18\x02 \x01(\tB\x0f\xa2\xb5\x18\x0b\n\x07samples\x10\x01R\x04name\x12\x31\n\x04spec\x18\x03 \x01(\x0b\x32\x1d.tutti.sampling.v1.SampleSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"I\n\x14\x43reateSampleResponse\x12\x31\n\x06sample\x18\x01 \x01(\x0b\x32\x19.tutti.sampling.v1.SampleR\x06sample\"\x8c\x01\n\x13ListSamplesResponse\x12\x33\n\x07samples\x18\x01 \x03(\x0b\x32\x19.tutti.sampling.v1.SampleR\x07samples\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"r\n\x11ReadSampleRequest\x12!\n\x04name\x18\x01 \x01(\tB\r\xa2\xb5\x18\t\n\x07samplesR\x04name\x12\x1b\n\tpage_size\x18\x02 \x01(\rR\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\"\xcf\x01\n\x0c\x43ontinuation\x12\x16\n\x06prompt\x18\x01 \x01(\tR\x06prompt\x12\x12\n\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n\x06tokens\x18\x03 \x01(\rR\x06tokens\x12+\n\x04stop\x18\x04 \x01(\x0e\x32\x17.tutti.sampling.v1.StopR\x04stop\x12\x16\n\x06number\x18\x05 \x01(\x04R\x06number\x12\x36\n\x08messages\x18\x06 \x03(\x0b\x32\x1a.tutti.sampling.v1.MessageR\x08messages\"7\n\x07Message\x12\x12\n\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n\x07\x63ontent\x18\x02 \x01(\tR\x07\x63ontent\"\x83\x01\n\x12ReadSampleResponse\x12\x45\n\rcontinuations\x18\x01 \x03(\x0b\x32\x1f.tutti.sampling.v1.ContinuationR\rcontinuations\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n\x13\x43reateExportRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12#\n\x04name\x18\x02 \x01(\tB\x0f\xa2\xb5\x18\x0b\n\x07\x65xports\x10\x01R\x04name\x12\x31\n\x04spec\x18\x03 \x01(\x0b\x32\x1d.tutti.sampling.v1.ExportSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"I\n\x14\x43reateExportResponse\x12\x31\n\x06\x65xport\x18\x01 \x01(\x0b\x32\x19.tutti.sampling.v1.ExportR\x06\x65xport\"\x8c\x01\n\x13ListExportsResponse\x12\x33\n\x07\x65xports\x18\x01 \x03(\x0b\x32\x19.tutti.sampling.v1.ExportR\x07\x65xports\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"b\n\x11ReadExportRequest\x12!\n\x04name\x18\x01 \x01(\tB\r\xa2\xb5\x18\t\n\x07\x65xportsR\x04name\x12\x12\n\x04\x66ile\x18\x02 \x01(\tR\x04\x66ile\x12\x16\n\x06offset\x18\x03 \x01(\x04R\x06offset\"(\n\x12ReadExportResponse\x12\x12\n\x04\x64\x61ta\x18\x01 \x01(\x0cR\x04\x64\x61ta*M\n\x04Stop\x12\x14\n\x10STOP_UNSPECIFIED\x10\x00\x12\x0c\n\x08STOP_END\x10\x01\x12\x0f\n\x0bSTOP_TOKENS\x10\x02\x12\x10\n\x0cSTOP_CONTEXT\x10\x03\x32\xd3\x07\n\x0fSamplingService\x12l\n\x0c\x43reateSample\x12&.tutti.sampling.v1.CreateSampleRequest\x1a\'.tutti.sampling.v1.CreateSampleResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tGetSample\x12\x1b.tutti.common.v1.GetRequest\x1a\x19.tutti.sampling.v1.Sample\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12`\n\x0bListSamples\x12\x1c.tutti.common.v1.ListRequest\x1a&.tutti.sampling.v1.ListSamplesResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12V\n\x0c\x43\x61ncelSample\x12\x1e.tutti.common.v1.CancelRequest\x1a\x19.tutti.sampling.v1.Sample\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\nReadSample\x12$.tutti.sampling.v1.ReadSampleRequest\x1a%.tutti.sampling.v1.ReadSampleResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12l\n\x0c\x43reateExport\x12&.tutti.sampling.v1.CreateExportRequest\x1a\'.tutti.sampling.v1.CreateExportResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tGetExport\x12\x1b.tutti.common.v1.GetRequest\x1a\x19.tutti.sampling.v1.Export\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12`\n\x0bListExports\x12\x1c.tutti.common.v1.ListRequest\x1a&.tutti.sampling.v1.ListExportsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12V\n\x0c\x43\x61ncelExport\x12\x1e.tutti.common.v1.CancelRequest\x1a\x19.tutti.sampling.v1.Export\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\nReadExport\x12$.tutti.sampling.v1.ReadExportRequest\x1a%.tutti.sampling.v1.ReadExportResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x42\x39Z7github.com/tutti/tutti/gen/tutti/sampling/v1;samplingv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tutti.contracts.sampling.v1
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z7github.com/tutti/tutti/gen/tutti/sampling/v1;samplingv1'
+  _globals['_CREATESAMPLEREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CREATESAMPLEREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\013\n\007samples\020\001'
+  _globals['_READSAMPLEREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_READSAMPLEREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\t\n\007samples'
+  _globals['_CREATEEXPORTREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CREATEEXPORTREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\013\n\007exports\020\001'
+  _globals['_READEXPORTREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_READEXPORTREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\t\n\007exports'
   _globals['_SAMPLINGSERVICE'].methods_by_name['CreateSample']._loaded_options = None
   _globals['_SAMPLINGSERVICE'].methods_by_name['CreateSample']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_SAMPLINGSERVICE'].methods_by_name['GetSample']._loaded_options = None
@@ -55,32 +63,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SAMPLINGSERVICE'].methods_by_name['CancelExport']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_SAMPLINGSERVICE'].methods_by_name['ReadExport']._loaded_options = None
   _globals['_SAMPLINGSERVICE'].methods_by_name['ReadExport']._serialized_options = b'\222\265\030\006\n\002\001\002\020\001'
-  _globals['_STOP']._serialized_start=1580
-  _globals['_STOP']._serialized_end=1657
+  _globals['_STOP']._serialized_start=1644
+  _globals['_STOP']._serialized_end=1721
   _globals['_CREATESAMPLEREQUEST']._serialized_start=190
-  _globals['_CREATESAMPLEREQUEST']._serialized_end=350
-  _globals['_CREATESAMPLERESPONSE']._serialized_start=352
-  _globals['_CREATESAMPLERESPONSE']._serialized_end=425
-  _globals['_LISTSAMPLESRESPONSE']._serialized_start=428
-  _globals['_LISTSAMPLESRESPONSE']._serialized_end=568
-  _globals['_READSAMPLEREQUEST']._serialized_start=570
-  _globals['_READSAMPLEREQUEST']._serialized_end=669
-  _globals['_CONTINUATION']._serialized_start=672
-  _globals['_CONTINUATION']._serialized_end=879
-  _globals['_MESSAGE']._serialized_start=881
-  _globals['_MESSAGE']._serialized_end=936
-  _globals['_READSAMPLERESPONSE']._serialized_start=939
-  _globals['_READSAMPLERESPONSE']._serialized_end=1070
-  _globals['_CREATEEXPORTREQUEST']._serialized_start=1073
-  _globals['_CREATEEXPORTREQUEST']._serialized_end=1233
-  _globals['_CREATEEXPORTRESPONSE']._serialized_start=1235
-  _globals['_CREATEEXPORTRESPONSE']._serialized_end=1308
-  _globals['_LISTEXPORTSRESPONSE']._serialized_start=1311
-  _globals['_LISTEXPORTSRESPONSE']._serialized_end=1451
-  _globals['_READEXPORTREQUEST']._serialized_start=1453
-  _globals['_READEXPORTREQUEST']._serialized_end=1536
-  _globals['_READEXPORTRESPONSE']._serialized_start=1538
-  _globals['_READEXPORTRESPONSE']._serialized_end=1578
-  _globals['_SAMPLINGSERVICE']._serialized_start=1660
-  _globals['_SAMPLINGSERVICE']._serialized_end=2639
+  _globals['_CREATESAMPLEREQUEST']._serialized_end=367
+  _globals['_CREATESAMPLERESPONSE']._serialized_start=369
+  _globals['_CREATESAMPLERESPONSE']._serialized_end=442
+  _globals['_LISTSAMPLESRESPONSE']._serialized_start=445
+  _globals['_LISTSAMPLESRESPONSE']._serialized_end=585
+  _globals['_READSAMPLEREQUEST']._serialized_start=587
+  _globals['_READSAMPLEREQUEST']._serialized_end=701
+  _globals['_CONTINUATION']._serialized_start=704
+  _globals['_CONTINUATION']._serialized_end=911
+  _globals['_MESSAGE']._serialized_start=913
+  _globals['_MESSAGE']._serialized_end=968
+  _globals['_READSAMPLERESPONSE']._serialized_start=971
+  _globals['_READSAMPLERESPONSE']._serialized_end=1102
+  _globals['_CREATEEXPORTREQUEST']._serialized_start=1105
+  _globals['_CREATEEXPORTREQUEST']._serialized_end=1282
+  _globals['_CREATEEXPORTRESPONSE']._serialized_start=1284
+  _globals['_CREATEEXPORTRESPONSE']._serialized_end=1357
+  _globals['_LISTEXPORTSRESPONSE']._serialized_start=1360
+  _globals['_LISTEXPORTSRESPONSE']._serialized_end=1500
+  _globals['_READEXPORTREQUEST']._serialized_start=1502
+  _globals['_READEXPORTREQUEST']._serialized_end=1600
+  _globals['_READEXPORTRESPONSE']._serialized_start=1602
+  _globals['_READEXPORTRESPONSE']._serialized_end=1642
+  _globals['_SAMPLINGSERVICE']._serialized_start=1724
+  _globals['_SAMPLINGSERVICE']._serialized_end=2703
 # @@protoc_insertion_point(module_scope)

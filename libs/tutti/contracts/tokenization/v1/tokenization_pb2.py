@@ -27,7 +27,7 @@ from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_op
 from tutti.contracts.tokenization.v1 import events_pb2 as tutti_dot_contracts_dot_tokenization_dot_v1_dot_events__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2tutti/contracts/tokenization/v1/tokenization.proto\x12\x15tutti.tokenization.v1\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\x1a,tutti/contracts/tokenization/v1/events.proto\"\xb0\x01\n\x19\x43reateTokenizationRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12;\n\x04spec\x18\x03 \x01(\x0b\x32\'.tutti.tokenization.v1.TokenizationSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"e\n\x1a\x43reateTokenizationResponse\x12G\n\x0ctokenization\x18\x01 \x01(\x0b\x32#.tutti.tokenization.v1.TokenizationR\x0ctokenization\"\xa8\x01\n\x19ListTokenizationsResponse\x12I\n\rtokenizations\x18\x01 \x03(\x0b\x32#.tutti.tokenization.v1.TokenizationR\rtokenizations\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\x94\x01\n\x14ListDatasetsResponse\x12:\n\x08\x64\x61tasets\x18\x01 \x03(\x0b\x32\x1e.tutti.tokenization.v1.DatasetR\x08\x64\x61tasets\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\x9c\x01\n\x16ListTokenizersResponse\x12@\n\ntokenizers\x18\x01 \x03(\x0b\x32 .tutti.tokenization.v1.TokenizerR\ntokenizers\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\xa2\x01\n\x12\x43reateIndexRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x34\n\x04spec\x18\x03 \x01(\x0b\x32 .tutti.tokenization.v1.IndexSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"I\n\x13\x43reateIndexResponse\x12\x32\n\x05index\x18\x01 \x01(\x0b\x32\x1c.tutti.tokenization.v1.IndexR\x05index\"\x8f\x01\n\x13ListIndexesResponse\x12\x36\n\x07indexes\x18\x01 \x03(\x0b\x32\x1c.tutti.tokenization.v1.IndexR\x07indexes\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"-\n\x17ListDatasetFilesRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\"n\n\x0b\x44\x61tasetFile\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05holds\x18\x02 \x01(\tR\x05holds\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12!\n\x0c\x62ytes_digest\x18\x04 \x01(\tR\x0b\x62ytesDigest\"\xc4\x01\n\x18ListDatasetFilesResponse\x12\x38\n\x05\x66iles\x18\x01 \x03(\x0b\x32\".tutti.tokenization.v1.DatasetFileR\x05\x66iles\x12\x1c\n\tdocuments\x18\x02 \x01(\x04R\tdocuments\x12\x31\n\x14validation_documents\x18\x03 \x01(\x04R\x13validationDocuments\x12\x1d\n\ntext_bytes\x18\x04 \x01(\x04R\ttextBytes\"B\n\x14ReadTokenizerRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06offset\x18\x02 \x01(\x04R\x06offset\"+\n\x15ReadTokenizerResponse\x12\x12\n\x04\x64\x61ta\x18\x01 \x01(\x0cR\x04\x64\x61ta\"X\n\x16ReadDatasetFileRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n\x04\x66ile\x18\x02 \x01(\tR\x04\x66ile\x12\x16\n\x06offset\x18\x03 \x01(\x04R\x06offset\"-\n\x17ReadDatasetFileResponse\x12\x12\n\x04\x64\x61ta\x18\x01 \x01(\x0cR\x04\x64\x61ta2\xe1\x0c\n\x13TokenizationService\x12\x86\x01\n\x12\x43reateTokenization\x12\x30.tutti.tokenization.v1.CreateTokenizationRequest\x1a\x31.tutti.tokenization.v1.CreateTokenizationResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12`\n\x0fGetTokenization\x12\x1b.tutti.common.v1.GetRequest\x1a#.tutti.tokenization.v1.Tokenization\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12p\n\x11ListTokenizations\x12\x1c.tutti.common.v1.ListRequest\x1a\x30.tutti.tokenization.v1.ListTokenizationsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x66\n\x12\x43\x61ncelTokenization\x12\x1e.tutti.common.v1.CancelRequest\x1a#.tutti.tokenization.v1.Tokenization\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12W\n\nGetDataset\x12\x1b.tutti.common.v1.GetRequest\x1a\x1e.tutti.tokenization.v1.Dataset\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12\x66\n\x0cListDatasets\x12\x1c.tutti.common.v1.ListRequest\x1a+.tutti.tokenization.v1.ListDatasetsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x7f\n\x10ListDatasetFiles\x12..tutti.tokenization.v1.ListDatasetFilesRequest\x1a/.tutti.tokenization.v1.ListDatasetFilesResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12|\n\x0fReadDatasetFile\x12-.tutti.tokenization.v1.ReadDatasetFileRequest\x1a..tutti.tokenization.v1.ReadDatasetFileResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12Z\n\x0cGetTokenizer\x12\x1b.tutti.common.v1.GetRequest\x1a .tutti.tokenization.v1.Tokenizer\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12v\n\rReadTokenizer\x12+.tutti.tokenization.v1.ReadTokenizerRequest\x1a,.tutti.tokenization.v1.ReadTokenizerResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12j\n\x0eListTokenizers\x12\x1c.tutti.common.v1.ListRequest\x1a-.tutti.tokenization.v1.ListTokenizersResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12q\n\x0b\x43reateIndex\x12).tutti.tokenization.v1.CreateIndexRequest\x1a*.tutti.tokenization.v1.CreateIndexResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12R\n\x08GetIndex\x12\x1b.tutti.common.v1.GetRequest\x1a\x1c.tutti.tokenization.v1.Index\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\x0bListIndexes\x12\x1c.tutti.common.v1.ListRequest\x1a*.tutti.tokenization.v1.ListIndexesResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12X\n\x0b\x43\x61ncelIndex\x12\x1e.tutti.common.v1.CancelRequest\x1a\x1c.tutti.tokenization.v1.Index\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x42\x41Z?github.com/tutti/tutti/gen/tutti/tokenization/v1;tokenizationv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2tutti/contracts/tokenization/v1/tokenization.proto\x12\x15tutti.tokenization.v1\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\x1a,tutti/contracts/tokenization/v1/events.proto\"\xc7\x01\n\x19\x43reateTokenizationRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12)\n\x04name\x18\x02 \x01(\tB\x15\xa2\xb5\x18\x11\n\rtokenizations\x10\x01R\x04name\x12;\n\x04spec\x18\x03 \x01(\x0b\x32\'.tutti.tokenization.v1.TokenizationSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"e\n\x1a\x43reateTokenizationResponse\x12G\n\x0ctokenization\x18\x01 \x01(\x0b\x32#.tutti.tokenization.v1.TokenizationR\x0ctokenization\"\xa8\x01\n\x19ListTokenizationsResponse\x12I\n\rtokenizations\x18\x01 \x03(\x0b\x32#.tutti.tokenization.v1.TokenizationR\rtokenizations\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\x94\x01\n\x14ListDatasetsResponse\x12:\n\x08\x64\x61tasets\x18\x01 \x03(\x0b\x32\x1e.tutti.tokenization.v1.DatasetR\x08\x64\x61tasets\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\x9c\x01\n\x16ListTokenizersResponse\x12@\n\ntokenizers\x18\x01 \x03(\x0b\x32 .tutti.tokenization.v1.TokenizerR\ntokenizers\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\xb3\x01\n\x12\x43reateIndexRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12#\n\x04name\x18\x02 \x01(\tB\x0f\xa2\xb5\x18\x0b\n\x07indexes\x10\x01R\x04name\x12\x34\n\x04spec\x18\x03 \x01(\x0b\x32 .tutti.tokenization.v1.IndexSpecR\x04spec\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\"I\n\x13\x43reateIndexResponse\x12\x32\n\x05index\x18\x01 \x01(\x0b\x32\x1c.tutti.tokenization.v1.IndexR\x05index\"\x8f\x01\n\x13ListIndexesResponse\x12\x36\n\x07indexes\x18\x01 \x03(\x0b\x32\x1c.tutti.tokenization.v1.IndexR\x07indexes\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"=\n\x17ListDatasetFilesRequest\x12\"\n\x04name\x18\x01 \x01(\tB\x0e\xa2\xb5\x18\n\n\x08\x64\x61tasetsR\x04name\"n\n\x0b\x44\x61tasetFile\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05holds\x18\x02 \x01(\tR\x05holds\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12!\n\x0c\x62ytes_digest\x18\x04 \x01(\tR\x0b\x62ytesDigest\"\xc4\x01\n\x18ListDatasetFilesResponse\x12\x38\n\x05\x66iles\x18\x01 \x03(\x0b\x32\".tutti.tokenization.v1.DatasetFileR\x05\x66iles\x12\x1c\n\tdocuments\x18\x02 \x01(\x04R\tdocuments\x12\x31\n\x14validation_documents\x18\x03 \x01(\x04R\x13validationDocuments\x12\x1d\n\ntext_bytes\x18\x04 \x01(\x04R\ttextBytes\"T\n\x14ReadTokenizerRequest\x12$\n\x04name\x18\x01 \x01(\tB\x10\xa2\xb5\x18\x0c\n\ntokenizersR\x04name\x12\x16\n\x06offset\x18\x02 \x01(\x04R\x06offset\"+\n\x15ReadTokenizerResponse\x12\x12\n\x04\x64\x61ta\x18\x01 \x01(\x0cR\x04\x64\x61ta\"h\n\x16ReadDatasetFileRequest\x12\"\n\x04name\x18\x01 \x01(\tB\x0e\xa2\xb5\x18\n\n\x08\x64\x61tasetsR\x04name\x12\x12\n\x04\x66ile\x18\x02 \x01(\tR\x04\x66ile\x12\x16\n\x06offset\x18\x03 \x01(\x04R\x06offset\"-\n\x17ReadDatasetFileResponse\x12\x12\n\x04\x64\x61ta\x18\x01 \x01(\x0cR\x04\x64\x61ta2\xe1\x0c\n\x13TokenizationService\x12\x86\x01\n\x12\x43reateTokenization\x12\x30.tutti.tokenization.v1.CreateTokenizationRequest\x1a\x31.tutti.tokenization.v1.CreateTokenizationResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12`\n\x0fGetTokenization\x12\x1b.tutti.common.v1.GetRequest\x1a#.tutti.tokenization.v1.Tokenization\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12p\n\x11ListTokenizations\x12\x1c.tutti.common.v1.ListRequest\x1a\x30.tutti.tokenization.v1.ListTokenizationsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x66\n\x12\x43\x61ncelTokenization\x12\x1e.tutti.common.v1.CancelRequest\x1a#.tutti.tokenization.v1.Tokenization\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12W\n\nGetDataset\x12\x1b.tutti.common.v1.GetRequest\x1a\x1e.tutti.tokenization.v1.Dataset\"\x0c\x92\xb5\x18\x08\n\x04\x01\x02\x05\x04\x10\x01\x12\x66\n\x0cListDatasets\x12\x1c.tutti.common.v1.ListRequest\x1a+.tutti.tokenization.v1.ListDatasetsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x7f\n\x10ListDatasetFiles\x12..tutti.tokenization.v1.ListDatasetFilesRequest\x1a/.tutti.tokenization.v1.ListDatasetFilesResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12|\n\x0fReadDatasetFile\x12-.tutti.tokenization.v1.ReadDatasetFileRequest\x1a..tutti.tokenization.v1.ReadDatasetFileResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12Z\n\x0cGetTokenizer\x12\x1b.tutti.common.v1.GetRequest\x1a .tutti.tokenization.v1.Tokenizer\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12v\n\rReadTokenizer\x12+.tutti.tokenization.v1.ReadTokenizerRequest\x1a,.tutti.tokenization.v1.ReadTokenizerResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12j\n\x0eListTokenizers\x12\x1c.tutti.common.v1.ListRequest\x1a-.tutti.tokenization.v1.ListTokenizersResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12q\n\x0b\x43reateIndex\x12).tutti.tokenization.v1.CreateIndexRequest\x1a*.tutti.tokenization.v1.CreateIndexResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12R\n\x08GetIndex\x12\x1b.tutti.common.v1.GetRequest\x1a\x1c.tutti.tokenization.v1.Index\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\x0bListIndexes\x12\x1c.tutti.common.v1.ListRequest\x1a*.tutti.tokenization.v1.ListIndexesResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12X\n\x0b\x43\x61ncelIndex\x12\x1e.tutti.common.v1.CancelRequest\x1a\x1c.tutti.tokenization.v1.Index\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x42\x41Z?github.com/tutti/tutti/gen/tutti/tokenization/v1;tokenizationv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,16 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tutti.contracts.tokenizatio
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z?github.com/tutti/tutti/gen/tutti/tokenization/v1;tokenizationv1'
+  _globals['_CREATETOKENIZATIONREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CREATETOKENIZATIONREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\021\n\rtokenizations\020\001'
+  _globals['_CREATEINDEXREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_CREATEINDEXREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\013\n\007indexes\020\001'
+  _globals['_LISTDATASETFILESREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_LISTDATASETFILESREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\n\n\010datasets'
+  _globals['_READTOKENIZERREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_READTOKENIZERREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\014\n\ntokenizers'
+  _globals['_READDATASETFILEREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_READDATASETFILEREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\n\n\010datasets'
   _globals['_TOKENIZATIONSERVICE'].methods_by_name['CreateTokenization']._loaded_options = None
   _globals['_TOKENIZATIONSERVICE'].methods_by_name['CreateTokenization']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_TOKENIZATIONSERVICE'].methods_by_name['GetTokenization']._loaded_options = None
@@ -66,35 +76,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOKENIZATIONSERVICE'].methods_by_name['CancelIndex']._loaded_options = None
   _globals['_TOKENIZATIONSERVICE'].methods_by_name['CancelIndex']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_CREATETOKENIZATIONREQUEST']._serialized_start=206
-  _globals['_CREATETOKENIZATIONREQUEST']._serialized_end=382
-  _globals['_CREATETOKENIZATIONRESPONSE']._serialized_start=384
-  _globals['_CREATETOKENIZATIONRESPONSE']._serialized_end=485
-  _globals['_LISTTOKENIZATIONSRESPONSE']._serialized_start=488
-  _globals['_LISTTOKENIZATIONSRESPONSE']._serialized_end=656
-  _globals['_LISTDATASETSRESPONSE']._serialized_start=659
-  _globals['_LISTDATASETSRESPONSE']._serialized_end=807
-  _globals['_LISTTOKENIZERSRESPONSE']._serialized_start=810
-  _globals['_LISTTOKENIZERSRESPONSE']._serialized_end=966
-  _globals['_CREATEINDEXREQUEST']._serialized_start=969
-  _globals['_CREATEINDEXREQUEST']._serialized_end=1131
-  _globals['_CREATEINDEXRESPONSE']._serialized_start=1133
-  _globals['_CREATEINDEXRESPONSE']._serialized_end=1206
-  _globals['_LISTINDEXESRESPONSE']._serialized_start=1209
-  _globals['_LISTINDEXESRESPONSE']._serialized_end=1352
-  _globals['_LISTDATASETFILESREQUEST']._serialized_start=1354
-  _globals['_LISTDATASETFILESREQUEST']._serialized_end=1399
-  _globals['_DATASETFILE']._serialized_start=1401
-  _globals['_DATASETFILE']._serialized_end=1511
-  _globals['_LISTDATASETFILESRESPONSE']._serialized_start=1514
-  _globals['_LISTDATASETFILESRESPONSE']._serialized_end=1710
-  _globals['_READTOKENIZERREQUEST']._serialized_start=1712
-  _globals['_READTOKENIZERREQUEST']._serialized_end=1778
-  _globals['_READTOKENIZERRESPONSE']._serialized_start=1780
-  _globals['_READTOKENIZERRESPONSE']._serialized_end=1823
-  _globals['_READDATASETFILEREQUEST']._serialized_start=1825
-  _globals['_READDATASETFILEREQUEST']._serialized_end=1913
-  _globals['_READDATASETFILERESPONSE']._serialized_start=1915
-  _globals['_READDATASETFILERESPONSE']._serialized_end=1960
-  _globals['_TOKENIZATIONSERVICE']._serialized_start=1963
-  _globals['_TOKENIZATIONSERVICE']._serialized_end=3596
+  _globals['_CREATETOKENIZATIONREQUEST']._serialized_end=405
+  _globals['_CREATETOKENIZATIONRESPONSE']._serialized_start=407
+  _globals['_CREATETOKENIZATIONRESPONSE']._serialized_end=508
+  _globals['_LISTTOKENIZATIONSRESPONSE']._serialized_start=511
+  _globals['_LISTTOKENIZATIONSRESPONSE']._serialized_end=679
+  _globals['_LISTDATASETSRESPONSE']._serialized_start=682
+  _globals['_LISTDATASETSRESPONSE']._serialized_end=830
+  _globals['_LISTTOKENIZERSRESPONSE']._serialized_start=833
+  _globals['_LISTTOKENIZERSRESPONSE']._serialized_end=989
+  _globals['_CREATEINDEXREQUEST']._serialized_start=992
+  _globals['_CREATEINDEXREQUEST']._serialized_end=1171
+  _globals['_CREATEINDEXRESPONSE']._serialized_start=1173
+  _globals['_CREATEINDEXRESPONSE']._serialized_end=1246
+  _globals['_LISTINDEXESRESPONSE']._serialized_start=1249
+  _globals['_LISTINDEXESRESPONSE']._serialized_end=1392
+  _globals['_LISTDATASETFILESREQUEST']._serialized_start=1394
+  _globals['_LISTDATASETFILESREQUEST']._serialized_end=1455
+  _globals['_DATASETFILE']._serialized_start=1457
+  _globals['_DATASETFILE']._serialized_end=1567
+  _globals['_LISTDATASETFILESRESPONSE']._serialized_start=1570
+  _globals['_LISTDATASETFILESRESPONSE']._serialized_end=1766
+  _globals['_READTOKENIZERREQUEST']._serialized_start=1768
+  _globals['_READTOKENIZERREQUEST']._serialized_end=1852
+  _globals['_READTOKENIZERRESPONSE']._serialized_start=1854
+  _globals['_READTOKENIZERRESPONSE']._serialized_end=1897
+  _globals['_READDATASETFILEREQUEST']._serialized_start=1899
+  _globals['_READDATASETFILEREQUEST']._serialized_end=2003
+  _globals['_READDATASETFILERESPONSE']._serialized_start=2005
+  _globals['_READDATASETFILERESPONSE']._serialized_end=2050
+  _globals['_TOKENIZATIONSERVICE']._serialized_start=2053
+  _globals['_TOKENIZATIONSERVICE']._serialized_end=3686
 # @@protoc_insertion_point(module_scope)

@@ -623,10 +623,13 @@ class StoreExperience(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """checkpoint with the policy; empty if none was due at its step."""
     data: _builtins.bytes
     """data of the experience, encoded."""
+    epoch: _builtins.int
+    """epoch in which they were generated; 0 in a spool of an earlier version."""
     @_builtins.property
     def name(self) -> Global___ExperienceName:
         """name of the rollouts."""
@@ -637,10 +640,11 @@ class StoreExperience(_message.Message):
         name: Global___ExperienceName | None = ...,
         checkpoint: _builtins.str = ...,
         data: _builtins.bytes = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "data", b"data", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "data", b"data", "epoch", b"epoch", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -655,10 +659,13 @@ class ExperienceStored(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """checkpoint with the policy; empty if none was due at its step."""
     key: _builtins.str
     """key of the blob."""
+    epoch: _builtins.int
+    """epoch in which they were generated."""
     @_builtins.property
     def name(self) -> Global___ExperienceName:
         """name of the rollouts."""
@@ -669,10 +676,11 @@ class ExperienceStored(_message.Message):
         name: Global___ExperienceName | None = ...,
         checkpoint: _builtins.str = ...,
         key: _builtins.str = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "key", b"key", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "epoch", b"epoch", "key", b"key", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
