@@ -244,7 +244,7 @@ class Story:
         self.comparisons = ComparisonServiceStub(self.simulation.channel("evaluation"))
         self.releases = ReleaseServiceStub(self.simulation.channel("evaluation"))
         self.sampling = SamplingServiceStub(self.simulation.channel("sampling"))
-        self.experiences = ExperienceServiceStub(self.simulation.channel("sampling", Role.AGENT))
+        self.experiences = ExperienceServiceStub(self.simulation.channel("sampling", Role.SERVICE))
         self.annotation = AnnotationServiceStub(self.simulation.channel("annotation"))
         self.access = AccessServiceStub(self.simulation.channel("access", Role.OPERATOR))
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))

@@ -100,7 +100,7 @@ class Hosted:
         with contextlib.closing(open_blobs(self.data_dir.blobs_url)) as blobs:
             blobs.put_if_absent(key, found.encode())
         told = ReportExperienceRequest(job=f"jobs/{job}", iteration=found.iteration, key=key, digest=found.digest)
-        with connect(self.data_dir.path, role=Role.AGENT) as agent:
+        with connect(self.data_dir.path, role=Role.SERVICE) as agent:
             agent.experiences.ReportExperience(told)
 
     def plant_run(self, title: str) -> str:

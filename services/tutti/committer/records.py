@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, func, literal, select, update
 
 from tutti.chassis.errors import CorruptRow, NotFound
 from tutti.chassis.store.statements import prepared
@@ -122,11 +122,29 @@ class Records:
         return () if row is None else tuple(checked(table, row).nodes.split())
 
     def put_placement(self, unit: Unit, job: str, epoch: int, nodes: Sequence[str]) -> None:
-        """Replace the placement of the job's epoch before."""
-        table = self.tables.placements
+        """Replace the placement of the job's epoch before, of which only the nodes are kept."""
+        table, holders = self.tables.placements, self.tables.holders
         unit.tx.execute(delete(table).where(table.c.job == job))
+        unit.tx.execute(delete(holders).where(holders.c.job == job, holders.c.epoch == epoch))
         if nodes:
             unit.insert_new(table, [sealed(table, {"job": job, "epoch": epoch, "nodes": " ".join(nodes)})])
+        held = {"job": job, "epoch": epoch, "nodes": " ".join(sorted(set(nodes)))}
+        unit.insert_new(holders, [sealed(holders, held)])
+
+    def held(self, unit: Unit, job: str, epoch: int, node: str) -> bool | None:
+        """Return whether a node held a rank of an epoch, of any with epoch 0; None if the epoch is not yet known.
+
+        True for epochs of a scheduler that named no nodes. Raises CorruptRow.
+        """
+        open_ = self.epoch(unit, job)
+        if open_ is None or epoch > open_.epoch:
+            return None
+        found = list[tuple[str, ...]]()
+        for table in (self.tables.holders, self.tables.placements):  # of version 0.2.0 the open epoch has the latter
+            mine = select(table).where(table.c.job == job, *([table.c.epoch == epoch] if epoch else []))
+            found += [tuple(checked(table, row).nodes.split()) for row in unit.tx.execute(mine).all()]
+        unnamed = not found and epoch in (0, open_.epoch)
+        return unnamed or any(not nodes or node in nodes for nodes in found)
 
     def jobs(self, unit: Unit) -> list[str]:
         return list(unit.tx.execute(select(self.tables.epochs.c.job).order_by(self.tables.epochs.c.job)).scalars())
@@ -185,9 +203,10 @@ class Records:
         return self._shards(unit, table.c.job == job, table.c.state == ShardState.LATE.value)
 
     def claimable(self, unit: Unit, reader: str, now: int) -> list[ShardRow]:
-        """Some shards that wait for a reader and were written elsewhere, the oldest steps first."""
-        query = _claimable(self.tables.shards, skip_locked=unit.tx.skip_locked)
-        return [_shard(row) for row in unit.tx.execute(query, {"reader": reader, "now": now}).all()]
+        """Some shards of jobs of the reader that wait for one and were written elsewhere, the oldest steps first."""
+        query = _claimable(self.tables.shards, self.tables.placements, skip_locked=unit.tx.skip_locked)
+        values = {"reader": reader, "among": f" {reader} ", "now": now}
+        return [_shard(row) for row in unit.tx.execute(query, values).all()]
 
     def add_shard(self, unit: Unit, row: ShardRow) -> None:
         unit.insert_new(self.tables.shards, [{**asdict(row), "state": row.state.value}])
@@ -274,7 +293,7 @@ class Records:
     def damaged(self, unit: Unit) -> list[str]:
         """List the damaged rows that decide, in words; reads every row."""
         found = []
-        for table in (self.tables.epochs, self.tables.placements, self.tables.decisions):
+        for table in (self.tables.epochs, self.tables.placements, self.tables.holders, self.tables.decisions):
             for row in unit.tx.execute(select(table)).all():
                 try:
                     checked(table, row)
@@ -305,10 +324,13 @@ def _placement(placements: Table) -> Select[Any]:
 
 
 @prepared
-def _claimable(shards: Table, *, skip_locked: bool) -> Select[Any]:
+def _claimable(shards: Table, placements: Table, *, skip_locked: bool) -> Select[Any]:
     lapsed = and_(shards.c.state == ShardState.CLAIMED.value, shards.c.claimed_until <= bindparam("now"))
+    nodes = literal(" ").concat(placements.c.nodes).concat(" ")
+    others = select(placements.c.job).where(func.replace(nodes, bindparam("among"), "") == nodes)
     return (
         select(shards)
+        .where(shards.c.job.not_in(others))
         .where(shards.c.node != bindparam("reader"), (shards.c.state == ShardState.PENDING.value) | lapsed)
         .order_by(shards.c.step, shards.c.name)
         .limit(16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tutti.chassis.errors import InvalidField, Refused, declare
+from tutti.chassis.errors import InvalidField, PermissionDenied, Refused, Unavailable, declare
 from tutti.chassis.names import check_name
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
@@ -22,6 +22,8 @@ from tutti.committer.shards import Shards
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_QUARANTINED,
+    CheckHolderRequest,
+    CheckHolderResponse,
     Checkpoint,
     ClaimVerificationRequest,
     ClaimVerificationResponse,
@@ -52,6 +54,8 @@ else:  # with it comes numpy
 
 KEYS_TOLD = 20
 NOT_COMMITTED = "NOT_COMMITTED"
+NO_RANK = "NO_RANK"
+declare({NO_RANK: "the node held no rank of the job in the epoch that it reports about"}, code=PermissionDenied.code)
 declare({NOT_COMMITTED: "the checkpoint is not committed, so its bytes are not guaranteed to exist"})
 
 
@@ -92,6 +96,17 @@ class CommitterApi:
         return ReportShardResponse(
             decided=self._shards.report(name, node=request.node, report_digest=request.report_digest)
         )
+
+    def CheckHolder(self, request: CheckHolderRequest, call: Call) -> CheckHolderResponse:
+        required(request, "job", "node")
+        job = _check_job(request.job)
+        held = self._shards.held(job, request.epoch, request.node)
+        if held is None:
+            raise Unavailable(f"epoch {request.epoch} of jobs/{job} is not known yet: report again")
+        if not held:
+            epoch = f"epoch {request.epoch}" if request.epoch else "any epoch"
+            raise PermissionDenied(f"{request.node} held no rank of jobs/{job} in {epoch}", reason=NO_RANK)
+        return CheckHolderResponse()
 
     def ClaimVerification(self, request: ClaimVerificationRequest, call: Call) -> ClaimVerificationResponse:
         required(request, "node", "process")

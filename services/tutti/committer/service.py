@@ -98,7 +98,7 @@ def build(host: Host) -> Service:
         reads=["trainer"],
         deletes=[REPORTS, SHARDS],
         resources=[checkpoints, lines],
-        tables=[tables.epochs, tables.shards, tables.decisions, tables.divergences, tables.remains],
+        tables=[tables.epochs, tables.holders, tables.shards, tables.decisions, tables.divergences, tables.remains],
         serves=[standard.served(DESCRIPTOR.services_by_name["CommitterService"], api, *kept)],
         facts=[DivergenceDetected],
         consumes=[Consumed(Job, commits.suspects.on_job)],

@@ -1,7 +1,8 @@
 """Shards: reported under the fence of their epoch, then read back by a process that did not write them.
 
 A report is recorded once, whether it came by a call or was found in the store. When all ranks of a step have reported,
-its shards can be claimed; a claim that lapses goes to another reader, at last to the committer's own pool.
+its shards can be claimed by nodes of the job that did not write them; a claim that lapses goes to another reader, at
+last to the committer's own pool. Damage counts, and leaves evidence, once that pool has read it.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ class Shards:
             raise StaleEpoch(recorded.stale)
         return recorded.decided
 
+    def held(self, job: str, epoch: int, node: str) -> bool | None:
+        """Return whether a node held a rank of an epoch, of any with epoch 0; None if the epoch is not yet known."""
+        return self.host.units.run(lambda unit: self.records.held(unit, job, epoch, node))
+
     def adopt(self, job: str) -> None:
         """Record the reports in the store of which nobody told us: their agent died in between."""
         epoch = self.host.units.run(lambda unit: self.records.epoch(unit, job))
@@ -124,7 +129,7 @@ class Shards:
                 self._adopt_one(name)
 
     def claim(self, node: str, process: str) -> Claim | None:
-        """The oldest shard that waits for a reader and was not written by this node."""
+        """The oldest shard of the node's jobs that waits for a reader and was not written by this node."""
 
         def take(unit: Unit) -> Claim | None:
             for row in self.records.claimable(unit, node, micros(unit.now)):
@@ -135,17 +140,23 @@ class Shards:
         return self.host.units.run(take, isolation=Isolation.READ_COMMITTED)  # the row's lock is the proof
 
     def verified(self, verification: str, claim: int, *, node: str, process: str, error: str) -> None:
-        """Record what a reader found. Raises FencedOff for a claim that lapsed, Refused for the writer's own word."""
-        row = self.host.units.run(lambda unit: self.records.shard(unit, verification))
-        if row is None:
-            raise NotFound(f"verification {verification}")
-        if node == row.node:
-            raise Refused(WROTE_IT, f"{verification} was written by {node}; another node must read it back")
-        if error and row.state is ShardState.CLAIMED:
-            self._quarantine(row, node, process, error)
-        self.host.units.run(
-            lambda unit: self._settle(unit, verification, claim, node=node, process=process, error=error)
-        )
+        """Record what a reader found; damage counts after the committer has read the shard itself.
+
+        Raises FencedOff for a claim that lapsed, Refused for the writer's own word.
+        """
+
+        def record(unit: Unit) -> None:
+            row = self.records.shard(unit, verification, lock=True)
+            if row is None:
+                raise NotFound(f"verification {verification}")
+            if node == row.node:
+                raise Refused(WROTE_IT, f"{verification} was written by {node}; another node must read it back")
+            if error:
+                self._doubt(unit, row, claim, node, process)
+            else:
+                self._settle(unit, verification, claim, node=node, process=process, error="")
+
+        self.host.units.run(record)
 
     def impatient(self, job: str) -> None:
         """Read ourselves what no agent has read in time."""
@@ -267,8 +278,9 @@ class Shards:
                 if epoch.nodes <= 1:
                     self._enqueue(unit, pending)
 
-    def _enqueue(self, unit: Unit, row: ShardRow) -> None:
-        unit.enqueue(TASK, checkpoint_name(row.job, row.line, row.step), row.name.encode(), id=f"{TASK}.{row.name}")
+    def _enqueue(self, unit: Unit, row: ShardRow, again: int = 0) -> None:
+        id_ = f"{TASK}.{row.name}/{again}" if again else f"{TASK}.{row.name}"
+        unit.enqueue(TASK, checkpoint_name(row.job, row.line, row.step), row.name.encode(), id=id_)
 
     def _open_epoch(self, unit: Unit, row: ShardRow) -> EpochRow | None:
         """The epoch of a shard, unless it was sealed."""
@@ -296,9 +308,19 @@ class Shards:
         if mine and row.state is state and row.error == error:
             return
         if not mine or row.state is not ShardState.CLAIMED:
-            raise FencedOff(f"{verification}: claim {claim} of {node} lapsed, claim {row.claim} stands; claim another")
+            raise _fenced(row, claim, node)
         self.records.put_shard(unit, row, state=state, error=error)
         unit.on_commit(lambda: self.wake(row.job))
+
+    def _doubt(self, unit: Unit, row: ShardRow, claim: int, node: str, process: str) -> None:
+        """A reader found damage: read the shard in our own pool. Raises FencedOff for a claim that lapsed."""
+        if (row.claim, row.verifier) == (claim + 1, OWN_NODE):
+            return  # the same report again
+        if (row.claim, row.verifier, row.process) != (claim, node, process) or row.state is not ShardState.CLAIMED:
+            raise _fenced(row, claim, node)
+        if (epoch := self._open_epoch(unit, row)) is not None:
+            self._take(unit, row, epoch, OWN_NODE, OWN_PROCESS)
+            self._enqueue(unit, row, again=row.claim)
 
     def _quarantine(self, row: ShardRow, node: str, process: str, error: str) -> None:
         found_by = f"{node}/{process}, reading back what epoch {row.epoch} wrote"
@@ -327,7 +349,7 @@ class Shards:
         problems = self._problems(context, claim)
         row = self.host.units.run(lambda unit: self.records.shard(unit, name))
         error = quarantine.reason(problems)
-        if error and row is not None:
+        if error and row is not None and (row.claim, row.verifier) == (claim.epoch, OWN_NODE):
             self._quarantine(row, OWN_NODE, OWN_PROCESS, error)
         return lambda unit: self._settle(unit, name, claim.epoch, node=OWN_NODE, process=OWN_PROCESS, error=error)
 
@@ -341,6 +363,10 @@ class Shards:
         if row is not None and row.state in (ShardState.PENDING, ShardState.CLAIMED):
             self.records.put_shard(unit, row, state=ShardState.FAILED, error=f"could not be read back: {reason}")
             unit.on_commit(lambda: self.wake(row.job))
+
+
+def _fenced(row: ShardRow, claim: int, node: str) -> FencedOff:
+    return FencedOff(f"{row.name}: claim {claim} of {node} lapsed, claim {row.claim} stands; claim another")
 
 
 def _require_epochs_own(report: ShardReport, epoch: EpochRow) -> None:

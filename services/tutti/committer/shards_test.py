@@ -4,10 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from tutti.chassis.errors import AlreadyExists, FencedOff, InvalidField, NotFound, Refused, StaleEpoch
+from tutti.chassis.errors import (
+    AlreadyExists,
+    FencedOff,
+    InvalidField,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    StaleEpoch,
+    Unavailable,
+)
 from tutti.checkpoints import ShardName
 from tutti.committer.rehearsal_test import CALL, Rehearsal
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, PruneCheckpointsRequest, ReportShardRequest
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CheckHolderRequest,
+    PruneCheckpointsRequest,
+    ReportShardRequest,
+)
 from tutti.contracts.common.v1 import GetRequest
 
 
@@ -215,3 +229,58 @@ def test_a_snapshot_that_will_never_be_stored_gives_its_step_up_with_the_reason(
         lose(0)
     with pytest.raises(Refused, match="never opened"):
         lose(0, epoch=3)
+
+
+def placed(world: Rehearsal) -> None:
+    world.open_epoch(1, 2, nodes=2, placement=["nodes/a", "nodes/b"])
+    world.snapshot(5, dp=2, epoch=1)
+    world.settle()
+
+
+def test_a_node_without_a_rank_of_the_job_is_given_nothing_to_verify(world: Rehearsal) -> None:
+    placed(world)
+    assert not world.claim("nodes/stranger").verification
+    assert not world.claim("nodes").verification
+    assert ShardName.of_report(world.claim("nodes/a").report_key).rank == 1
+
+
+def test_damage_that_a_reader_invents_neither_counts_nor_leaves_evidence(world: Rehearsal) -> None:
+    placed(world)
+    for node in ("nodes/a", "nodes/b"):
+        claim = world.claim(node)
+        for _ in range(2):
+            world.answer(claim, node, "damaged, believe me")
+        with pytest.raises(FencedOff):
+            world.answer(claim, node)
+    world.settle()
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_COMMITTED
+    assert list(world.checkpoint(5).verified_by) == ["committer/pool"]
+    assert not list(world.blobs.list("committer/quarantine/"))
+
+
+def test_a_claim_that_lapsed_leaves_no_evidence(world: Rehearsal) -> None:
+    placed(world)
+    old = world.claim("nodes/a")
+    world.clock.advance(61)
+    world.claim("nodes/a")
+    with pytest.raises(FencedOff):
+        world.answer(old, "nodes/a", "damaged, believe me")
+    assert not list(world.blobs.list("committer/quarantine/"))
+
+
+def test_the_nodes_of_an_epoch_are_known_after_it_was_sealed(world: Rehearsal) -> None:
+    placed(world)
+    world.open_epoch(2, 2, nodes=2, placement=["nodes/b", "nodes/c"])
+
+    def check(node: str, epoch: int) -> None:
+        world.api.CheckHolder(CheckHolderRequest(job="jobs/j", epoch=epoch, node=node), CALL)
+
+    for node, epoch in (("nodes/a", 1), ("nodes/b", 1), ("nodes/b", 2), ("nodes/c", 2), ("nodes/a", 0)):
+        check(node, epoch)
+    for node, epoch in (("nodes/c", 1), ("nodes/a", 2), ("nodes/d", 0), ("nodes", 1)):
+        with pytest.raises(PermissionDenied) as caught:
+            check(node, epoch)
+        assert caught.value.reason == "NO_RANK"
+    for job, epoch in (("jobs/j", 3), ("jobs/other", 0)):
+        with pytest.raises(Unavailable):
+            world.api.CheckHolder(CheckHolderRequest(job=job, epoch=epoch, node="nodes/a"), CALL)

@@ -47,6 +47,14 @@ class Tables:
             Column("nodes", Text, nullable=False),
             Column("digest", String, nullable=False),
         )
+        self.holders = declare(
+            "holders",
+            metadata,
+            Column("job", NAME, primary_key=True),
+            Column("epoch", BigInteger, primary_key=True),
+            Column("nodes", Text, nullable=False),
+            Column("digest", String, nullable=False),
+        )
         self.shards = declare(
             "shards",
             metadata,

@@ -1,14 +1,16 @@
 """Experience: what agents report of rollouts, for people to read, until the retention policy removes it.
 
-Promises: an experience is recorded once its bytes were read and checked by digest; the same report again changes
-nothing, and another one under its name is refused. Figures and digests stay when rollouts are removed.
+Promises: a node reports only of epochs in which it held a rank; an experience is recorded once its bytes were read and
+checked by digest; the same report again changes nothing, and another one under its name is refused. Figures and digests
+stay when rollouts are removed.
 """
 
 from collections.abc import Callable, Mapping
 
-from tutti.backbone.blobs import BlobMissing
+from tutti.backbone.blobs import OF_NODE, BlobMissing
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField, Refused, declare
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import standard
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host, Served, TaskKind
@@ -19,6 +21,8 @@ from tutti.chassis.tasks import Finish, Task, TaskContext, WorkFailed
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import publish
 from tutti.checkpoints.keys import experience_name
+from tutti.contracts.committer.v1 import CheckHolderRequest
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_PRUNED,
@@ -70,6 +74,7 @@ class Experiences:
         self.resource: Resource[Experience] = Resource(
             host.metadata, "experiences", Experience, {"job": lambda each: each.job}, numbered=True
         )
+        self._committer = CommitterServiceStub(host.channel("committer"))
         self._host, self._keep = host, host.settings(SamplingSettings).experience_iterations
 
     def served(self) -> Served:
@@ -84,6 +89,7 @@ class Experiences:
             raise InvalidField("job", seen=request.job or "nothing", expected="the name of a job, jobs/...")
         if not request.key.startswith(STORED):
             raise InvalidField("key", seen=request.key or "nothing", expected=f"a key that begins with {STORED}")
+        self._admit(request, call)
         found, size = self._read(request.key, request.digest)
         if found.iteration != request.iteration:
             words = f"{request.key} is of iteration {found.iteration}; expected {request.iteration}"
@@ -137,6 +143,23 @@ class Experiences:
             return recorded
 
         return self._host.units.run(record)
+
+    def _admit(self, request: ReportExperienceRequest, call: Call) -> None:
+        """Raise PermissionDenied unless the reporting node stored the blob and held a rank of the epoch.
+
+        An agent of an earlier version names neither; its node is that of the key.
+        """
+        if call.role is Role.SERVICE:
+            return
+        folder = f"{STORED}{request.job.removeprefix('jobs/')}/{request.line}/{request.iteration}/"
+        name, _, of_key = request.key.removeprefix(folder).partition(OF_NODE)
+        node = request.node or f"nodes/{of_key}"
+        if request.key != f"{folder}{name}{OF_NODE}{node.removeprefix('nodes/')}" or "/" in name:
+            raise InvalidField(
+                "key", seen=request.key, expected=f"{folder}DIGEST{OF_NODE}NODE, of the node that reports"
+            )
+        call.require_node(node)
+        self._committer.CheckHolder(CheckHolderRequest(job=request.job, epoch=request.epoch, node=node))
 
     def ReadExperience(self, request: ReadExperienceRequest, call: Call) -> ReadExperienceResponse:
         known = crud.get(self._host.units, self.resource, GetRequest(name=request.name), call.principal)

@@ -72,7 +72,7 @@ def stored(world: Simulation, iteration: int, **changes: object) -> ReportExperi
 
 
 def test_it_is_recorded_once_and_read_in_any_order(world: Simulation) -> None:
-    agent = ExperienceServiceStub(world.channel("sampling", Role.AGENT))
+    agent = ExperienceServiceStub(world.channel("sampling", Role.SERVICE))
     stub = ExperienceServiceStub(world.channel("sampling"))
     for _ in range(2):
         told = world.insist(lambda: agent.ReportExperience(stored(world, 3)))
@@ -101,7 +101,7 @@ def test_it_is_recorded_once_and_read_in_any_order(world: Simulation) -> None:
 
 
 def test_another_or_a_damaged_one_is_refused(world: Simulation) -> None:
-    agent = ExperienceServiceStub(world.channel("sampling", Role.AGENT))
+    agent = ExperienceServiceStub(world.channel("sampling", Role.SERVICE))
     world.insist(lambda: agent.ReportExperience(stored(world, 3)))
     with pytest.raises(AlreadyExists):
         world.insist(lambda: agent.ReportExperience(stored(world, 3, checkpoint="checkpoints/j/0/4")))
@@ -124,7 +124,7 @@ def test_another_or_a_damaged_one_is_refused(world: Simulation) -> None:
 def test_the_retention_policy_removes_rollouts_and_keeps_figures() -> None:
     settings = {"sampling": {"experience_iterations": 2}}
     with Simulation(0, builds={"sampling": build}, settings=settings) as world:
-        agent = ExperienceServiceStub(world.channel("sampling", Role.AGENT))
+        agent = ExperienceServiceStub(world.channel("sampling", Role.SERVICE))
         stub = ExperienceServiceStub(world.channel("sampling"))
         for iteration in range(4):
             world.insist(lambda: agent.ReportExperience(stored(world, iteration)))  # noqa: B023

@@ -401,7 +401,7 @@ class Agent:
             case "experience_kept":
                 any(attempt.experience_kept(message.experience_kept.digest) for attempt in everyone)
             case "experience_stored":
-                self._to_sampling.add(_experience(message.experience_stored))
+                self._to_sampling.add(_experience(message.experience_stored, self.settings.name))
             case "verified":
                 self._to_committer.add(
                     ReportVerificationRequest(
@@ -476,7 +476,7 @@ class Agent:
         return [*known, *self._launcher.processes(), *self._io.processes()]
 
 
-def _experience(stored: ExperienceStored) -> ReportExperienceRequest:
+def _experience(stored: ExperienceStored, node: str) -> ReportExperienceRequest:
     name = stored.name
     return ReportExperienceRequest(
         job=name.job,
@@ -485,4 +485,6 @@ def _experience(stored: ExperienceStored) -> ReportExperienceRequest:
         key=stored.key,
         digest=name.digest,
         checkpoint=stored.checkpoint,
+        node=node,
+        epoch=stored.epoch,
     )

@@ -416,6 +416,7 @@ class Attempt:
             name=ExperienceName(job=job, line=line, iteration=rolled_out.iteration, digest=rolled_out.digest),
             checkpoint=self._checkpoint_of(rolled_out.step),
             data=rolled_out.data,
+            epoch=self.assignment.epoch,
         )
         self._experiences[rolled_out.digest] = request
         self._ask(IoMessage(experience=request))

@@ -229,7 +229,7 @@ class IoChild:
         except BlobExists as error:
             self._trouble("experience", f"{key} was stored before with other bytes: {error}")
         self._experiences.stored(name)
-        stored = ExperienceStored(name=name, checkpoint=experience.checkpoint, key=key)
+        stored = ExperienceStored(name=name, checkpoint=experience.checkpoint, key=key, epoch=experience.epoch)
         self._say(IoMessage(experience_stored=stored))
         return True
 
