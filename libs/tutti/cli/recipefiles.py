@@ -7,7 +7,7 @@ links followed, and what the command line names. Inputs are never sent.
 from collections.abc import Sequence
 from pathlib import Path
 
-from tutti.chassis.config.roots import open_regular
+from tutti.backbone.ours import open_regular
 from tutti.chassis.errors import Unimplemented
 from tutti.cli.failures import MISUSE, Failure
 from tutti.client import Client

@@ -197,13 +197,14 @@ def test_failed_attempts_back_off_and_the_job_says_for_how_long(world: World) ->
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
-def test_a_checkpoint_resets_the_backoff(world: World) -> None:
+def test_a_checkpoint_that_an_audit_covers_resets_the_backoff(world: World) -> None:
     agent = Agent(world)
     world.create(attempts=9)
     for _ in range(3):
         fail_attempt(world, agent)
         world.pass_backoff()
     agent.run()
+    agent.progress(10)  # it passed the audit of step 10
     world.hear(world.committer.commit(world.job(), 5))
     fail_attempt(world, agent)
     world.pass_time(1.0)

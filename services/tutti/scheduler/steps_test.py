@@ -209,11 +209,11 @@ def test_a_node_is_blamed_once_an_attempt_and_avoided_after_two() -> None:
     first = Job(name="jobs/a", epoch=1)
     once = jobs.blamed(jobs.blamed(first, "nodes/a"), "nodes/a")
     assert [(each.node, each.losses, each.epoch) for each in once.losses] == [("nodes/a", 1, 1)]
-    assert (jobs.avoided(first), jobs.avoided(once), list(first.losses)) == (frozenset(), frozenset(), [])
+    assert (jobs.avoided(first), jobs.avoided(once), list(first.losses)) == ([], [], [])
     once.epoch = 2
     twice = jobs.blamed(jobs.blamed(once, "nodes/b"), "nodes/a")
     assert [(each.node, each.losses) for each in twice.losses] == [("nodes/b", 1), ("nodes/a", 2)]
-    assert jobs.avoided(twice) == {"nodes/a"}
+    assert jobs.avoided(twice) == ["nodes/a"]
 
 
 def test_only_the_newest_nodes_with_losses_are_kept() -> None:
