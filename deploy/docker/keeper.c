@@ -6,6 +6,9 @@
  * next try has twice the time, up to MOST_SECONDS, so a slow host does not kill the program for ever. The exit code is
  * the program's, or 128 + N after signal N.
  *
+ * Replicas of a service share a volume: each takes a data directory of its own there, $TUTTI_DATA_DIR or, with a number
+ * behind it, the first that no other replica has, so that caches are used again and do not add up.
+ *
  * `keeper --check PART` is the health check of a service or an agent: exit code 0 if healthy, else 1 with the reason.
  *
  * It is in C because there is one beside each program, for as long as that runs, and because checks run all the time:
@@ -19,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -39,6 +43,10 @@
 #define LOOK_SECONDS 1.0
 #endif
 #define EXAMINE_SECONDS 1 /* for a program that hangs to write its stacks */
+#define MOST_REPLICAS 9
+#ifndef CHOSEN
+#define CHOSEN "/tmp/.tutti-data" /* a link to the data directory, if it is not the first of the volume */
+#endif
 #define STALE_SECONDS 20  /* of a health file; longer than the deadline of a database that hangs */
 
 enum { HEALTHY, FAILED, MISUSE, SIGNALLED = 128 };
@@ -50,13 +58,48 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+static const char *data_dir(void)
+{
+    const char *folder = getenv("TUTTI_DATA_DIR");
+    return folder ? folder : ".tutti";
+}
+
+/* Own a data directory of the volume as long as this process lives. Where there can be no lock, it is the first one. */
+static void choose(void)
+{
+    char folder[4032], lock[4096], number_behind[16] = "";
+    const char *given = getenv("TUTTI_DATA_DIR");
+    if (given == NULL || strlen(given) > 4000)
+        return;
+    unlink(CHOSEN);
+    for (int number = 1; number <= MOST_REPLICAS; number++) {
+        if (number > 1)
+            snprintf(number_behind, sizeof number_behind, "-%d", number);
+        snprintf(folder, sizeof folder, "%.4000s%s", given, number_behind);
+        snprintf(lock, sizeof lock, "%s.lock", folder);
+        int file = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        if (file < 0)
+            return;
+        if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+            if (number > 1 && (symlink(folder, CHOSEN) != 0 || setenv("TUTTI_DATA_DIR", folder, 1) != 0))
+                fprintf(stderr, "tutti: %s cannot be recorded: %s\n", folder, strerror(errno));
+            return;
+        }
+        close(file);
+    }
+}
+
 /* Return 0 and print "healthy", or print the reason why PART is not. */
 static int check(const char *part)
 {
-    const char *folder = getenv("TUTTI_DATA_DIR");
-    char path[4096], reason[4096] = "";
+    char folder[4000], path[4096], reason[4096] = "";
     struct stat status;
-    snprintf(path, sizeof path, "%s/endpoints/%s.health", folder ? folder : ".tutti", part);
+    ssize_t named = readlink(CHOSEN, folder, sizeof folder - 1);
+    if (named >= 0)
+        folder[named] = '\0';
+    else
+        snprintf(folder, sizeof folder, "%s", data_dir());
+    snprintf(path, sizeof path, "%s/endpoints/%s.health", folder, part);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 && errno == ENOENT)
         return puts("it has not started yet"), FAILED;
@@ -110,8 +153,8 @@ static char heard(int leash)
     return found;
 }
 
-/* The number of limits that the program missed is kept in a file of the data directory, since each of them ends the
- * container. Where the file cannot be written, the limits stay as they are. */
+/* The number of limits that the program missed is kept in a file beside the data directory, which may not be there yet,
+ * since each of them ends the container. Where the file cannot be written, the limits stay as they are. */
 static int missed(const char *path)
 {
     int count = 0;
@@ -155,9 +198,8 @@ static void give_up(pid_t program, const char *module, double seconds)
 static int keep(pid_t program, const char *module, int leash, const sigset_t *signals)
 {
     const struct timespec look = {(time_t)LOOK_SECONDS, (long)((LOOK_SECONDS - (time_t)LOOK_SECONDS) * 1e9)};
-    const char *folder = getenv("TUTTI_DATA_DIR");
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s.missed", folder ? folder : ".tutti", module);
+    snprintf(path, sizeof path, "%s.%s.missed", data_dir(), module);
     int count = missed(path);
     double limit = doubled(FIRST_WORD_SECONDS, count), began = now(), since = began, looked = began;
     int code, stopping = 0;
@@ -205,6 +247,7 @@ int main(int count, char **arguments)
     words[2] = "-m";
     memcpy(words + 3, arguments + 1, (size_t)(count - 1) * sizeof *words);
 
+    choose();
     sigset_t signals, before;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

@@ -24,7 +24,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C compiler")
     program = tmp_path_factory.mktemp("keeper") / "keeper"
-    shorter = ["-DSILENCE_SECONDS=0.5", "-DLOOK_SECONDS=0.1"]
+    shorter = [f'-DCHOSEN="{program}.data"', "-DSILENCE_SECONDS=0.5", "-DLOOK_SECONDS=0.1"]
     subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", *shorter, "-o", program, SOURCE], check=True)
     return program
 
@@ -146,3 +146,39 @@ def test_wrong_arguments_are_a_clear_error(keeper: Path, words: list[str]) -> No
     done = subprocess.run([keeper, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "expected MODULE [ARGUMENT ...], such as tutti.scheduler, or --check PART" in done.stderr
+
+
+def test_replicas_share_a_volume_and_take_up_what_one_of_them_left(keeper: Path, tmp_path: Path) -> None:
+    """The first free data directory of the volume: those of containers that are gone are used again."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    code = "import os, sys\nprint(os.environ['TUTTI_DATA_DIR'], flush=True)\nsys.stdin.read()\n"
+    given = {"TUTTI_DATA_DIR": str(volume / "data")}
+    first, second = (start(keeper, tmp_path, code, **given) for _ in range(2))
+    assert sorted(map(line, (first, second))) == [f"{volume}/data", f"{volume}/data-2"]
+    for process in (first, second):
+        process.terminate()
+        process.wait(30)
+    third = start(keeper, tmp_path, code, **given)
+    assert line(third) == f"{volume}/data"
+    third.terminate()
+    third.wait(30)
+
+
+def test_the_health_of_a_replica_is_that_of_its_own_data_directory(keeper: Path, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    (volume / "data-2" / "endpoints").mkdir(parents=True)
+    given = {"TUTTI_DATA_DIR": str(volume / "data")}
+    code = "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
+    first = start(keeper, tmp_path, code, **given)
+    assert line(first) == "up"
+    second = start(keeper, tmp_path, code, **given)
+    assert line(second) == "up"
+    HealthFile(health_path(volume / "data-2", "part")).write("")
+    checked = subprocess.run(
+        [keeper, "--check", "part"], env={**os.environ, **given}, capture_output=True, text=True, check=False
+    )
+    for process in (first, second):
+        process.terminate()
+        process.wait(30)
+    assert (checked.returncode, checked.stdout) == (0, "healthy\n")

@@ -369,7 +369,8 @@ def _move_in(path: Path, files: Files) -> None:
         return
     claim(moving, files=files)
     for entry in sorted(os.listdir(volume)):
-        if volume / entry != moving and (volume / entry).lstat().st_uid == os.geteuid():
+        beside = entry.startswith(f"{path.name}.")  # of the entry point of the container
+        if volume / entry != moving and not beside and (volume / entry).lstat().st_uid == os.geteuid():
             files.replace(volume / entry, moving / entry)
     files.fsync_folder(moving)
     files.replace(moving, path)
