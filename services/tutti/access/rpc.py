@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from tutti.access import sessions
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
-from tutti.access.tables import Link, Personal, Tables
+from tutti.access.tables import VALID, Link, Personal, Tables
 from tutti.access.tokens import TAKEN, TokenCalls, check_digest, timestamp, wire_of
 from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField, Refused, declare
@@ -63,6 +63,7 @@ declare(
         Reason.CLOSED.value: "the session was logged out",
         Reason.STOLEN.value: "the session's token was used by two browsers; the session ended for both",
         Reason.DISABLED.value: "the user was disabled",
+        Reason.REVOKED.value: "the token by which the session was opened was revoked",
     }
 )
 
@@ -157,7 +158,8 @@ class AccessApi(TokenCalls):
             found = self._tables.link(unit, request.link_digest)
             if found is not None and found.user != name:
                 raise Refused(TAKEN, f"this link_digest belongs to a link of {found.user}: make a new token")
-            link = found or Link(request.link_digest, name, unit.now + self._validity(request, user), "")
+            until = self._no_longer(unit, call, name, unit.now + self._validity(request, user))
+            link = found or Link(request.link_digest, name, until, "", call.principal.credential)
             if found is None:
                 self._tables.keep_link(unit, link)
                 audit.changed(unit, call.principal, ISSUE_LINK, name)
@@ -176,6 +178,10 @@ class AccessApi(TokenCalls):
             link = self._tables.link(unit, request.link_digest)
             if link is None or unit.now >= link.expires_at or link.used_by not in ("", request.session_digest):
                 return None
+            issuer = self._tables.token(unit, link.issuer) if link.issuer else None
+            own = issuer is not None and issuer.user == link.user
+            if own and issuer is not None and issuer.state(unit.now) != VALID:
+                return None
             user = self._tables.users.lock(unit, link.user)
             if user.state == USER_STATE_DISABLED:
                 return Reason.DISABLED
@@ -186,7 +192,15 @@ class AccessApi(TokenCalls):
             if request.replaces and (before := self._tables.session(unit, request.replaces)):
                 self._tables.put_session(unit, sessions.closed(before))
             agent = request.visitor.agent_digest
-            session = sessions.opened(unit.new_id(), user.name, agent, request.session_digest, unit.now)
+            session = sessions.opened(
+                unit.new_id(),
+                user.name,
+                agent,
+                request.session_digest,
+                unit.now,
+                issuer=link.issuer if own else "",
+                until=issuer.expires_at if own and issuer is not None else None,
+            )
             self._tables.keep_session(unit, session)
             audit.changed(unit, principal_of(user), LOGIN, user.name, address=request.visitor.address)
             user.state = USER_STATE_ACTIVE

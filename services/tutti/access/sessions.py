@@ -23,6 +23,7 @@ class Reason(Enum):
     CLOSED = "SESSION_CLOSED"
     STOLEN = "SESSION_STOLEN"
     DISABLED = "USER_DISABLED"
+    REVOKED = "TOKEN_REVOKED"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,10 @@ class Terms:
 
 @dataclass(frozen=True)
 class Session:
-    """`current` and `previous` are digests of tokens; `confirmed_at` is when the current one was first presented."""
+    """`current` and `previous` are digests of tokens; `confirmed_at` is when the current one was first presented.
+
+    `issuer` is the API token by which its user got the login link, and `until` when that token expires.
+    """
 
     id: str
     user: str
@@ -46,9 +50,12 @@ class Session:
     rotated_at: datetime
     confirmed_at: datetime | None
     ended: str = ""
+    issuer: str = ""
+    until: datetime | None = None
 
     def expires_at(self, terms: Terms) -> datetime:
-        return min(self.seen_at + terms.idle, self.opened_at + terms.longest)
+        longest = min(self.seen_at + terms.idle, self.opened_at + terms.longest)
+        return longest if self.until is None else min(longest, self.until)
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,10 @@ class Verdict:
     replaced: bool = False
 
 
-def opened(id: str, user: str, agent: str, digest: str, now: datetime) -> Session:
-    return Session(id, user, agent, digest, "", now, now, now, now)
+def opened(
+    id: str, user: str, agent: str, digest: str, now: datetime, *, issuer: str = "", until: datetime | None = None
+) -> Session:
+    return Session(id, user, agent, digest, "", now, now, now, now, issuer=issuer, until=until)
 
 
 def presented(session: Session, digest: str, next_digest: str, agent: str, now: datetime, terms: Terms) -> Verdict:

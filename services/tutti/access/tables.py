@@ -19,17 +19,21 @@ from tutti.contracts.access.v1 import TokenKind, User
 from tutti.web.tokens import ID_DIGITS
 
 VALID, USED, REVOKED, EXPIRED = "valid", "used", "revoked", "expired"
-TIMES = ("opened_at", "seen_at", "rotated_at", "confirmed_at")
+TIMES = ("opened_at", "seen_at", "rotated_at", "confirmed_at", "until")
 
 
 @dataclass(frozen=True)
 class Link:
-    """`used_by` is the digest of the first token of the session that it opened; empty while unused."""
+    """`used_by` is the digest of the first token of the session that it opened; empty while unused.
+
+    `issuer` is the digest of the token with which it was issued, if it was one.
+    """
 
     digest: str
     user: str
     expires_at: datetime
     used_by: str
+    issuer: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Token:
     """The API token of a user or an agent, identified by the digest of the secret.
 
     `user` is the owner: a user, or the node of an agent. `used_by` is the digest of the
-    credential for which an invitation was exchanged.
+    credential for which an invitation was exchanged, `issuer` that of the token with which this one was issued.
     """
 
     digest: str
@@ -48,6 +52,7 @@ class Token:
     created_at: datetime
     revoked_at: datetime | None = None
     used_by: str = ""
+    issuer: str = ""
 
     @property
     def id(self) -> str:
@@ -88,6 +93,7 @@ class Tables:
             Column("user", NAME, nullable=False, index=True),
             Column("expires_at", BigInteger, nullable=False, index=True),
             Column("used_by", NAME, nullable=False),
+            Column("issuer", NAME, nullable=False, server_default="", index=True),
         )
         self._tokens = declare(
             "tokens",
@@ -100,6 +106,7 @@ class Tables:
             Column("created_at", BigInteger, nullable=False, server_default="0"),
             Column("revoked_at", BigInteger),
             Column("used_by", NAME, nullable=False, server_default=""),
+            Column("issuer", NAME, nullable=False, server_default="", index=True),
         )
         self._sessions = declare(
             "sessions",
@@ -114,6 +121,8 @@ class Tables:
             Column("rotated_at", BigInteger, nullable=False),
             Column("confirmed_at", BigInteger),
             Column("ended", NAME, nullable=False),
+            Column("issuer", NAME, nullable=False, server_default="", index=True),
+            Column("until", BigInteger),
         )
 
     @property
@@ -131,10 +140,10 @@ class Tables:
     def link(self, unit: Unit, digest: str) -> Link | None:
         """The link, locked until the unit ends."""
         row = unit.tx.execute(select(self._links).where(self._links.c.digest == digest).with_for_update()).first()
-        return Link(row.digest, row.user, from_micros(row.expires_at), row.used_by) if row else None
+        return _link(row) if row else None
 
     def keep_link(self, unit: Unit, link: Link) -> None:
-        row = {"digest": link.digest, "user": link.user, "used_by": link.used_by, "expires_at": micros(link.expires_at)}
+        row = asdict(link) | {"expires_at": micros(link.expires_at)}
         unit.tx.execute(insert(self._links), row)
 
     def spend_link(self, unit: Unit, digest: str, by: str) -> None:
@@ -166,6 +175,26 @@ class Tables:
 
     def revoke(self, unit: Unit, digest: str) -> None:
         unit.tx.execute(update(self._tokens).where(self._tokens.c.digest == digest).values(revoked_at=micros(unit.now)))
+
+    def issued(self, unit: Unit, digest: str) -> tuple[list[Token], list[Link]]:
+        """The tokens and login links that were issued with a token."""
+        tokens, links = self._tokens, self._links
+        own = unit.tx.execute(select(tokens).where(tokens.c.issuer == digest).order_by(tokens.c.digest)).all()
+        unused = select(links).where(links.c.issuer == digest, links.c.used_by == "").order_by(links.c.digest)
+        return [_token(row) for row in own], [_link(row) for row in unit.tx.execute(unused).all()]
+
+    def revoke_own(self, unit: Unit, token: Token) -> None:
+        """Revoke a token, with the tokens, links and sessions that its user got by it, at whatever remove."""
+        self.revoke(unit, token.digest)
+        mine = (self._links.c.issuer == token.digest) & (self._links.c.user == token.user)
+        unit.tx.execute(delete(self._links).where(mine))
+        open_ = (self._sessions.c.issuer == token.digest) & (self._sessions.c.ended == "")
+        unit.tx.execute(
+            update(self._sessions).where(open_, self._sessions.c.user == token.user).values(ended=Reason.REVOKED.value)
+        )
+        for each in self.issued(unit, token.digest)[0]:
+            if each.user == token.user and each.revoked_at is None:
+                self.revoke_own(unit, each)
 
     def session(self, unit: Unit, digest: str) -> Session | None:
         """The session whose current or previous token has this digest, locked until the unit ends."""
@@ -209,6 +238,10 @@ class Tables:
         unit.tx.execute(delete(self._tokens).where(self._tokens.c.expires_at < micros(links_before)))
         unit.tx.execute(delete(self._sessions).where(self._sessions.c.seen_at < micros(sessions_before)))
         self.limits.prune(unit)
+
+
+def _link(row: Any) -> Link:
+    return Link(row.digest, row.user, from_micros(row.expires_at), row.used_by, row.issuer)
 
 
 def _token(row: Any) -> Token:

@@ -7,7 +7,7 @@ in the audit trail; an invitation is exchanged once, for the credential of the n
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -23,6 +23,7 @@ from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit, Units
 from tutti.contracts.access.v1 import (
     TOKEN_KIND_INVITATION,
+    TOKEN_KIND_LINK,
     TOKEN_KIND_NODE,
     TOKEN_KIND_USER,
     USER_STATE_ACTIVE,
@@ -77,7 +78,8 @@ class TokenCalls:
 
         def issue(unit: Unit) -> Token:
             user = self._enabled(unit, call, name)
-            until = unit.now + timedelta(days=request.valid_days or TOKEN_DAYS)
+            longest = unit.now + timedelta(days=request.valid_days or TOKEN_DAYS)
+            until = self._no_longer(unit, call, user.name, longest)
             who = call.principal.user
             return self._kept(
                 unit, call, ISSUE, Token(request.token_digest, user.name, until, TOKEN_KIND_USER, who, unit.now)
@@ -133,7 +135,15 @@ class TokenCalls:
                 unit,
                 call,
                 JOIN,
-                Token(request.token_digest, node, until, TOKEN_KIND_NODE, invitation.created_by, unit.now),
+                Token(
+                    request.token_digest,
+                    node,
+                    until,
+                    TOKEN_KIND_NODE,
+                    invitation.created_by,
+                    unit.now,
+                    issuer=invitation.issuer,
+                ),
             )
 
         found = self._units.run(join)
@@ -171,12 +181,36 @@ class TokenCalls:
             if token is None or not (own or Role.OPERATOR in call.principal.roles):
                 raise NotFound(f"the token {request.id}")
             if token.revoked_at is None:
-                self._tables.revoke(unit, token.digest)
+                self._tables.revoke_own(unit, token)
                 audit.changed(unit, call.principal, REVOKE, token.user)
                 token = replace(token, revoked_at=unit.now)
-            return _wire(unit, token)
+            wire = _wire(unit, token)
+            wire.issued.extend(self._issued_to_others(unit, token))
+            return wire
 
         return self._units.run(revoke)
+
+    def _issued_to_others(self, unit: Unit, token: Token) -> list[WireToken]:
+        """What a token issued for others and is still valid: it lives on, and whoever revokes the token may look."""
+        found, following = list[WireToken](), [token.digest]
+        while following:
+            tokens, links = self._tables.issued(unit, following.pop())
+            for each in tokens:
+                if each.user == token.user:
+                    following.append(each.digest)
+                elif each.state(unit.now) == VALID:
+                    found.append(_wire(unit, each))
+            for link in links:
+                if link.user != token.user and unit.now < link.expires_at:
+                    shown = Token(link.digest, link.user, link.expires_at, TOKEN_KIND_LINK, token.user, unit.now)
+                    found.append(_wire(unit, shown))
+                    found[-1].ClearField("created_at")
+        return found
+
+    def _no_longer(self, unit: Unit, call: Call, user: str, until: datetime) -> datetime:
+        """When something expires that a caller gets for itself: no later than the token that it called with."""
+        issuer = self._tables.token(unit, call.principal.credential) if call.principal.credential else None
+        return until if issuer is None or issuer.user != user else min(until, issuer.expires_at)
 
     def AuthenticateToken(self, request: AuthenticateTokenRequest, call: Call) -> AuthenticateTokenResponse:
         check_digest(request, "token_digest")
@@ -194,6 +228,8 @@ class TokenCalls:
             return wire_of(self._tables.users.get(unit, token.user))
 
         principal = self._units.run(authenticate)
+        if principal is not None:
+            principal.credential = request.token_digest
         if principal is None:
             raise Refused(TOKEN_REFUSED, "the token is unknown, expired or revoked")
         return AuthenticateTokenResponse(principal=principal)
@@ -201,6 +237,8 @@ class TokenCalls:
     def _kept(self, unit: Unit, call: Call, action: str, token: Token) -> Token:
         """Keep a new token, unless the same was kept before. Raises Refused for the digest of another one."""
         found = self._tables.token(unit, token.digest)
+        if token.kind != TOKEN_KIND_NODE:  # whose issuer is that of the invitation
+            token = replace(token, issuer=call.principal.credential)
         if found is None:
             self._tables.keep_token(unit, token)
             audit.changed(unit, call.principal, action, token.user)

@@ -6,7 +6,7 @@ than its caller.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from tutti.chassis.identity.auth import PEOPLE, Role
@@ -28,12 +28,16 @@ class Method(Enum):
 
 @dataclass(frozen=True)
 class Principal:
-    """`user` is a resource name, such as `users/u4k2m7qx9c`, or `nodes/a` where it is the agent of that node alone."""
+    """`user` is a resource name, such as `users/u4k2m7qx9c`, or `nodes/a` where it is the agent of that node alone.
+
+    `credential` is the digest of the token that was presented; empty for tokens of roles, sessions and delegation.
+    """
 
     user: str
     roles: frozenset[Role]
     tenant: str
     method: Method
+    credential: str = field(default="", compare=False, repr=False)
 
     @classmethod
     def of_role(cls, role: Role) -> "Principal":

@@ -58,4 +58,4 @@ class UserTokens:
 def principal_of(wire: WirePrincipal, method: Method) -> Principal:
     """The principal that access names."""
     roles = frozenset(Role(WireRole.Name(role).removeprefix("ROLE_").lower()) for role in wire.roles)
-    return Principal(wire.user, roles, wire.tenant, method)
+    return Principal(wire.user, roles, wire.tenant, method, wire.credential)

@@ -70,8 +70,17 @@ def revoke(id: str, output: str, **where: Any) -> None:
     if output == JSON:
         print_json(_row(found))
     else:
-        click.echo(f"the token {found.id} of {found.owner} is revoked; services refuse it within 5 s")
+        click.echo(
+            f"the token {found.id} of {found.owner} is revoked, with what its user got by it; refused within 5 s"
+        )
+        for each in found.issued:
+            kind = _kind(each)
+            click.echo(f"it issued the {kind} {each.id} of {each.owner}, which is still valid", err=True)
 
 
 def _row(wire: WireToken) -> dict[str, Plain]:
-    return plain(wire) | {"kind": TokenKind.Name(wire.kind).removeprefix("TOKEN_KIND_").lower()}
+    return plain(wire) | {"kind": _kind(wire), "issued": [_row(each) for each in wire.issued]}
+
+
+def _kind(wire: WireToken) -> str:
+    return TokenKind.Name(wire.kind).removeprefix("TOKEN_KIND_").lower()
