@@ -4,17 +4,21 @@ Promises: metrics are made once a name, with help and unit, and read at `/metric
 logged are counted within bounds. Only processes that are measured import it: a command is not.
 """
 
+import ipaddress
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 W = TypeVar("W", bound=MetricWrapperBase)
 MAX_TEMPLATES, TEMPLATE_CHARACTERS = 200, 80
+SLOWEST_SECONDS = 30.0
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -95,12 +99,41 @@ def count_logs() -> None:
     logging.getLogger().addHandler(_counter)
 
 
+class _Handler(WSGIRequestHandler):
+    timeout = SLOWEST_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged."""
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host, with a port or without, is a name or an address of loopback."""
+    name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+
+
 class MetricsServer:
-    """`/metrics` over HTTP. Raises OSError when the address is taken."""
+    """`/metrics` over HTTP; on loopback for local host names alone, since a page elsewhere can name any host.
+
+    Raises OSError when the address is taken.
+    """
 
     def __init__(self, listen: str, served: Metrics = metrics) -> None:
         host, _, port = listen.rpartition(":")
-        self._server, self._thread = start_http_server(int(port), addr=host, registry=served.registry)
+        app = make_wsgi_app(served.registry)
+
+        def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            if not is_local(host) or is_local(str(environ.get("HTTP_HOST", host)).strip()):
+                return app(environ, start)
+            start("421 Misdirected Request", [("Content-Type", "text/plain")])
+            return [b"ask for localhost or 127.0.0.1\n"]
+
+        self._server = make_server(host, int(port), answer, ThreadingWSGIServer, _Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
         self.address = f"{host}:{self._server.server_port}"
 
     def close(self) -> None:

@@ -191,7 +191,7 @@ class Application:
             async def check() -> None:
                 await self._admitted(request, get.roles)
 
-            return self._streams.answer(look, check)
+            return self._streams.answer(visit.principal.user, look, check)
 
         return answer
 

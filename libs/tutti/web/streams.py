@@ -1,12 +1,13 @@
 """Server-sent events: one event, `version`, whenever what a page shows has changed.
 
 Promises: a stream ends at once when the server drains, and soon after its session ended; a line is sent at least every
-15 s, so that a broken connection is noticed; there are never more streams than allowed.
+15 s, so that a broken connection is noticed; there are never more streams than allowed, in all and of a user.
 """
 
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.responses import Response, StreamingResponse
@@ -16,31 +17,36 @@ from tutti.web.calls import HttpProblem
 
 LOOK_SECONDS, QUIET_SECONDS, CHECK_SECONDS = 1.0, 15.0, 15.0
 AGAIN_MILLISECONDS = 2000
+MOST_OF_USER = 16
 
 
 class Streams:
     def __init__(self, draining: asyncio.Event, most: int) -> None:
-        self._draining, self._most, self._open = draining, most, 0
+        self._draining, self._most = draining, most
+        self._open = Counter[str]()
 
-    def answer(self, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]) -> Response:
+    def answer(self, user: str, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]) -> Response:
         """A stream of what `look` returns whenever that changes, while `check` raises nothing."""
-        if self._open >= self._most:
+        if self._open.total() >= self._most:
             raise HttpProblem(503, f"{self._most} pages are kept up to date already (the setting web.streams)")
+        if self._open[user] >= MOST_OF_USER:
+            raise HttpProblem(503, f"{MOST_OF_USER} of your pages are kept up to date already: close some")
         return StreamingResponse(
-            self._counted(look, check),
+            self._counted(user, look, check),
             headers={"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"},
         )
 
     async def _counted(
-        self, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]
+        self, user: str, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]
     ) -> AsyncIterator[str]:
-        self._open += 1
+        self._open[user] += 1
         try:
             with contextlib.suppress(Problem, HttpProblem, TimeoutError):  # the browser asks again, and is told why
                 async for line in self._lines(look, check):
                     yield line
         finally:
-            self._open -= 1
+            self._open[user] -= 1
+            self._open += Counter()  # without users that have none
 
     async def _lines(
         self, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]

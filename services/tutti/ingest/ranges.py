@@ -11,11 +11,12 @@ _SPECIAL = [
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
         *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16"),
         *("192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
-        *("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20"),
+        *("168.63.129.16/32", "2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20"),
     )
 ]
-"""Those of IANA's registries of special addresses (RFC 6890), and multicast: none has a web site, routed or not. They
-are named here because Python knows others of them in each of its versions.
+"""Those of IANA's registries of special addresses (RFC 6890), multicast, and the address of the host of machines in
+Azure: none has a web site, routed or not. They are named here because Python knows others of them in each of its
+versions.
 """
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 

@@ -70,9 +70,7 @@ def revoke(id: str, output: str, **where: Any) -> None:
     if output == JSON:
         print_json(_row(found))
     else:
-        click.echo(
-            f"the token {found.id} of {found.owner} is revoked, with what its user got by it; refused within 5 s"
-        )
+        click.echo(f"the token {found.id} of {found.owner} is revoked; services refuse it within 5 s")
         for each in found.issued:
             kind = _kind(each)
             click.echo(f"it issued the {kind} {each.id} of {each.owner}, which is still valid", err=True)
