@@ -127,7 +127,8 @@ class MetricsServer:
 
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
             if not is_local(host) or is_local(str(environ.get("HTTP_HOST", host)).strip()):
-                return app(environ, start)
+                body: Iterable[bytes] = app(environ, start)
+                return body
             start("421 Misdirected Request", [("Content-Type", "text/plain")])
             return [b"ask for localhost or 127.0.0.1\n"]
 
