@@ -33,7 +33,8 @@ from tutti.contracts.ingest.v1 import (
     ShowCrawlResponse,
 )
 from tutti.corpus.stages import CrawlBody
-from tutti.ingest.crawl.addresses import address_of
+from tutti.ingest.bounds import private_ranges
+from tutti.ingest.crawl.addresses import Named, PrivateAddress, address_of, check_address
 from tutti.ingest.crawl.answers import Saved
 from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.causes import Causes
@@ -45,6 +46,7 @@ from tutti.ingest.crawl.scope import Scope
 from tutti.ingest.crawl.standing import Standing, counted
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.paths import Paths
+from tutti.ingest.ranges import EVERY
 from tutti.ingest.reading.extraction import EXTRACTION_VERSION
 
 LOGIC_VERSION = f"crawl-5.{EXTRACTION_VERSION}"
@@ -52,7 +54,7 @@ PAGES, ALIKE = 10_000, 1_000
 MAX_LISTED = 1_000
 
 
-def plan_of(spec: CrawlSpec) -> Plan:
+def plan_of(spec: CrawlSpec, ranges: tuple[str, ...] = EVERY) -> Plan:
     """The plan of a spec. Raises InvalidField."""
     seeds = tuple(dict.fromkeys(_canonical("spec.seeds", seed) for seed in spec.seeds))
     if not seeds:
@@ -96,8 +98,18 @@ def plan_of(spec: CrawlSpec) -> Plan:
         limits=limits,
         allow_private=spec.allow_private,
         connect={place.host: place.address for place in spec.connect},
+        ranges=ranges,
     )
     return Plan(seeds, scope, manner, sitemaps=not spec.skip_sitemaps, since=spec.since)
+
+
+def require_within(spec: CrawlSpec, ranges: tuple[str, ...]) -> None:
+    """Raise WorkFailed if the recipe names the address of a host that is out of bounds."""
+    for place in spec.connect:
+        try:
+            check_address(Named(address_of(place.address)[0]), allow_private=spec.allow_private, ranges=ranges)
+        except PrivateAddress as error:
+            raise WorkFailed(f"{place.host}: {error}") from error
 
 
 def _canonical(field: str, url: str) -> str:
@@ -133,9 +145,11 @@ def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
         spec.CopyFrom(crawl.spec)
         kept = places.kept(name)
         spec.connect.extend(decoded(kept))
+        ranges = private_ranges(host) if spec.connect or spec.allow_private else EVERY
+        require_within(spec, ranges)
         if context.task.attempt > 1:
             places.await_all(name, kept, context.pool, partial(say, name))
-        plan, still = plan_of(spec), partial(places.check, name, kept)
+        plan, still = plan_of(spec, ranges), partial(places.check, name, kept)
         Crawling(host, frontier, name, plan).run(context.pool, partial(check, context, still))
         counts = host.units.run(lambda unit: frontier.counts(unit, name))
         if not counts.get("visited/page"):

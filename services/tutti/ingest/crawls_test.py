@@ -25,7 +25,7 @@ CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(EmbeddedBlobs(tmp_path / "blobs"), service="ingest")
+    made = Bench(EmbeddedBlobs(tmp_path / "blobs"), service="ingest", values={"private_ranges": ["127.0.0.0/8"]})
     yield made
     made.database.close()
 
@@ -172,3 +172,16 @@ def test_what_a_crawl_begins_with_is_a_crawl_that_is_done(api: Any) -> None:
     ):
         with pytest.raises(InvalidField, match=r"spec\.since.*" + said):
             create("crawls/b", since)
+
+
+def test_a_recipe_names_no_address_out_of_the_operators_bounds(bench: Bench, api: Any) -> None:
+    bench.values["private_ranges"] = ["10.0.0.0/8"]
+    with listening() as there:
+        spec = CrawlSpec(seeds=["http://a.example/"], contact="me@a.example", skip_sitemaps=True)
+        spec.connect.add(host="a.example", address=f"127.0.0.1:{there}")
+        api.CreateCrawl(CreateCrawlRequest(request_id="a", name="crawls/a", spec=spec), CALL)
+        assert bench.worker().step()
+        found = api.GetCrawl(GetRequest(name="crawls/a"), CALL)
+    assert found.state == STATE_FAILED
+    assert "ingest.private_ranges" in found.reason
+    assert "127.0.0.1" not in found.reason

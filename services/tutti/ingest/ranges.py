@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 
 _UNICAST = [ipaddress.ip_network(each) for each in ("0.0.0.0/0", "2000::/3")]
 _SPECIAL = [
@@ -18,6 +19,7 @@ _SPECIAL = [
 Azure: none has a web site, routed or not. They are named here because Python knows others of them in each of its
 versions.
 """
+EVERY = ("0.0.0.0/0", "::/0")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -29,6 +31,16 @@ def is_public(address: str) -> bool:
         return False
     found = _inside(found) or found
     return any(found in each for each in _UNICAST) and not any(found in each for each in _SPECIAL)
+
+
+def is_within(address: str, ranges: Sequence[str]) -> bool:
+    """Return whether an IP address is in one of the ranges."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    inner = _inside(found) or found
+    return any(inner in ipaddress.ip_network(each) for each in ranges)
 
 
 def _inside(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:

@@ -1,8 +1,9 @@
 """Settings of ingest, in `[ingest]` of tutti.toml."""
 
+import ipaddress
 import os
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from tutti.chassis.config.settings import Section
 
@@ -20,6 +21,19 @@ class IngestSettings(Section):
     )
 
     roots: list[str] = Field(default=[], description="folders that inputs of recipes must be in; empty: any folder")
+
+    private_ranges: list[str] | None = Field(
+        default=None,
+        description="IP ranges outside the public internet that crawls may connect to, if their recipes allow or name "
+        "them, such as 10.1.0.0/16; unset: all if all users belong to one tenant, and none otherwise",
+    )
+
+    @field_validator("private_ranges")
+    @classmethod
+    def _are_ranges(cls, ranges: list[str] | None) -> list[str] | None:
+        for each in ranges or ():
+            ipaddress.ip_network(each)
+        return ranges
 
     @property
     def processes(self) -> int:

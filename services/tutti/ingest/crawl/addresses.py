@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tutti.ingest.ranges import is_public
+from tutti.ingest.ranges import EVERY, is_public, is_within
 
 AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
 
@@ -21,6 +21,15 @@ class PrivateAddress(OSError):
 
     def __init__(self, address: str) -> None:
         super().__init__(f"{address} is a private address: set input.crawl.allow_private=true")
+
+
+class OutOfBounds(PrivateAddress):
+    """A private address that the recipe allows or names, and the operator does not."""
+
+    def __init__(self) -> None:
+        OSError.__init__(
+            self, "its address is outside ingest.private_ranges, which bounds input.crawl.allow_private and connect"
+        )
 
 
 class Named(str):
@@ -38,16 +47,25 @@ def address_of(there: str) -> tuple[str, int]:
     return str(found), int(port)
 
 
-def socket_factory(*, allow_private: bool) -> Callable[[AddressInfo], socket.socket]:
+def check_address(address: str, *, allow_private: bool, ranges: Sequence[str]) -> None:
+    """Raise PrivateAddress for an address that may not be connected to."""
+    if is_public(str(address)):
+        return
+    if not (allow_private or isinstance(address, Named)):
+        raise PrivateAddress(str(address))
+    if not is_within(str(address), ranges):
+        raise OutOfBounds
+
+
+def socket_factory(*, allow_private: bool, ranges: Sequence[str] = EVERY) -> Callable[[AddressInfo], socket.socket]:
     """Makes the sockets of a client; raises PrivateAddress for addresses that are not of the public web.
 
-    Not for those that are Named, and for none where `allow_private` is given.
+    Not for those that are Named, and for none where `allow_private` is given, if they are in `ranges`.
     """
 
     def make(info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, (address, *_) = info
-        if not (allow_private or isinstance(address, Named) or is_public(str(address))):
-            raise PrivateAddress(str(address))
+        check_address(address, allow_private=allow_private, ranges=ranges)
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)
         return made

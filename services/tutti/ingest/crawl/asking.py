@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tutti.ingest.crawl.fetching import Answer, Fetches, Limits
 from tutti.ingest.crawl.pacing import HostBusy, Late, Turn, retry_after
 from tutti.ingest.failures import Failure, FetchFailed
+from tutti.ingest.ranges import EVERY
 
 if TYPE_CHECKING:
     from tutti.ingest.crawl.fetcher import Fetcher
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 class Manner:
     """The politeness of a crawl. `contact` is a URL or an address for the visited sites; `delay_seconds` is the minimum
     time between the starts of two requests to a host; robots.txt may require more. `connect`: the addresses of hosts,
-    see Connect.
+    see Connect; `ranges` bounds both.
     """
 
     contact: str
@@ -39,6 +40,7 @@ class Manner:
     limits: Limits = field(default_factory=Limits)
     allow_private: bool = False
     connect: Mapping[str, str] = field(default_factory=dict)
+    ranges: tuple[str, ...] = EVERY
 
     @property
     def agent(self) -> str:
@@ -50,7 +52,14 @@ class Manner:
         # It brings an HTTP client, for which only a crawl waits.
         from tutti.ingest.crawl.fetcher import Fetcher
 
-        return Fetcher(self.agent, limits, wanted=wanted, allow_private=self.allow_private, connect=self.connect)
+        return Fetcher(
+            self.agent,
+            limits,
+            wanted=wanted,
+            allow_private=self.allow_private,
+            ranges=self.ranges,
+            connect=self.connect,
+        )
 
 
 @dataclass(frozen=True, slots=True)

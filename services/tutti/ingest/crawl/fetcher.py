@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -21,6 +21,7 @@ from tutti.ingest.crawl.addresses import PrivateAddress, socket_factory
 from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Limits
 from tutti.ingest.crawl.resolver import Connect
 from tutti.ingest.failures import Failure, FetchFailed
+from tutti.ingest.ranges import EVERY
 
 _PIECE = 64 << 10
 _MAX_HEADER = 32 << 10
@@ -43,19 +44,20 @@ class Fetcher:
         *,
         wanted: Collection[str] | None = None,
         allow_private: bool = False,
+        ranges: Sequence[str] = EVERY,
         connect: Mapping[str, str] | None = None,
         connections: int = 100,
     ) -> None:
         self._limits, self._connect = limits, connect or {}
         self._agent, self._wanted = agent, wanted
-        self._allow_private = allow_private
+        self._allow_private, self._ranges = allow_private, ranges
         self._connections = connections
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
             limit=self._connections,
-            resolver=Connect(self._connect, allow_private=self._allow_private),
-            socket_factory=socket_factory(allow_private=self._allow_private),
+            resolver=Connect(self._connect, allow_private=self._allow_private, ranges=self._ranges),
+            socket_factory=socket_factory(allow_private=self._allow_private, ranges=self._ranges),
         )
         self._room = _Room(HELD_BYTES)
         self._session = aiohttp.ClientSession(

@@ -271,6 +271,26 @@ def test_where_one_host_is_said_to_lie_no_other_is_asked(name: str, other: str) 
     assert asyncio.run(run()) == (200, Failure.PRIVATE)
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+def test_no_private_address_is_asked_out_of_bounds(*, allowed: bool) -> None:
+    async def run() -> None:
+        async with server(saying(OK + b"Content-Length: 0\r\n\r\n")) as url:
+            connect = {} if allowed else {"site.example": url.removeprefix("http://").rstrip("/")}
+            for ranges, reached in ((("10.0.0.0/8", "::/0"), False), ((), False), (("127.0.0.0/8",), True)):
+                async with Fetcher("t", QUICK, allow_private=allowed, connect=connect, ranges=ranges) as fetcher:
+                    for host in ("127.0.0.1", "localhost") if allowed else ("site.example",):
+                        named = url.replace("127.0.0.1", host)
+                        if reached:
+                            assert (await fetcher.fetch(named)).status == 200
+                            continue
+                        with pytest.raises(FetchFailed) as error:
+                            await fetcher.fetch(named)
+                        assert error.value.failure is Failure.PRIVATE
+                        assert "ingest.private_ranges" in error.value.detail
+
+    asyncio.run(run())
+
+
 def answered(coding: str, body: bytes) -> Answer:
     return Answer("http://a.example/", "HTTP/1.1", 200, "OK", (("Content-Encoding", coding),), body)
 

@@ -7,13 +7,13 @@ it left to the sockets, an error of several addresses would not say that they ar
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-from tutti.ingest.crawl.addresses import Named, PrivateAddress, address_of
-from tutti.ingest.ranges import is_public
+from tutti.ingest.crawl.addresses import Named, PrivateAddress, address_of, check_address
+from tutti.ingest.ranges import EVERY
 
 
 class Connect(AbstractResolver):
@@ -23,9 +23,9 @@ class Connect(AbstractResolver):
     public address, unless `allow_private` is given.
     """
 
-    def __init__(self, where: Mapping[str, str], *, allow_private: bool) -> None:
+    def __init__(self, where: Mapping[str, str], *, allow_private: bool, ranges: Sequence[str] = EVERY) -> None:
         self._where, self._others = where, ThreadedResolver()
-        self._allow_private = allow_private
+        self._allow_private, self._ranges = allow_private, ranges
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -33,9 +33,9 @@ class Connect(AbstractResolver):
         there = self._where.get(f"{host}:{port}") or self._where.get(host)
         if there is None:
             found = await self._others.resolve(host, port, family)
-            allowed = [each for each in found if self._allow_private or is_public(each["host"])]
+            allowed = [each for each in found if self._is_allowed(each["host"])]
             if found and not allowed:
-                raise PrivateAddress(found[0]["host"])
+                check_address(found[0]["host"], allow_private=self._allow_private, ranges=self._ranges)
             return allowed
         address, number = address_of(there)
         version = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -44,6 +44,13 @@ class Connect(AbstractResolver):
                 hostname=host, host=Named(address), port=number, family=version, proto=0, flags=socket.AI_NUMERICHOST
             )
         ]
+
+    def _is_allowed(self, address: str) -> bool:
+        try:
+            check_address(address, allow_private=self._allow_private, ranges=self._ranges)
+        except PrivateAddress:
+            return False
+        return True
 
     async def close(self) -> None:
         await self._others.close()
