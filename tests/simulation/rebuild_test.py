@@ -10,6 +10,7 @@ from sqlalchemy import delete, insert, update
 from tests.simulation.story import CALM, CALM_NODES, MAIN, Script, Story, write_pages
 from tutti.chassis.errors import PermissionDenied
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.references import Guarded
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.lineage.v1 import Graph, RebuildGraphRequest, ShowGraphRequest
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
@@ -30,8 +31,9 @@ class Rebuilt:
     @property
     def tables(self) -> Tables:
         api = self.simulation.lives["lineage"][0].service.serves[0].api
-        assert isinstance(api, LineageApi)
-        return api._tables
+        assert isinstance(api, Guarded)
+        assert isinstance(api.api, LineageApi)
+        return api.api._tables
 
     def write(self, *statements: Any) -> None:
         self.simulation.peek("lineage", lambda unit: [unit.tx.execute(each) for each in statements] and None)

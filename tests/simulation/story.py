@@ -352,7 +352,7 @@ class Story:
         )
         campaign = CreateCampaignRequest(request_id="campaign", name="campaigns/letters", spec=judged)
         self.call(lambda: self.annotation.CreateCampaign(campaign))
-        fitted = PreferencesSpec(campaign="campaigns/nothing", manifest_key="gone", content_digest="gone")
+        fitted = PreferencesSpec(campaign="campaigns/letters", manifest_key="gone", content_digest="gone")
         preferences = CreatePreferencesRequest(request_id="preferences", name="preferences/nothing", spec=fitted)
         self.call(lambda: self.annotation.CreatePreferences(preferences))
         find = FindDemonstrationsRequest(campaign="campaigns/letters")

@@ -191,7 +191,7 @@ class TokenCalls:
         return self._units.run(revoke)
 
     def _issued_to_others(self, unit: Unit, token: Token) -> list[WireToken]:
-        """What a token issued for others and is still valid: it lives on, and whoever revokes the token may look."""
+        """List what a token issued for others and is still valid; whoever revokes the token is told."""
         found, following = list[WireToken](), [token.digest]
         while following:
             tokens, links = self._tables.issued(unit, following.pop())

@@ -21,6 +21,7 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.errors import NotFound, Refused
+from tutti.chassis.rpc.references import Guarded
 from tutti.chassis.runtime.parts import assemble
 from tutti.chassis.service import Finding
 from tutti.chassis.store.tables import shared
@@ -150,7 +151,9 @@ class World:
         self.host = OneThreadHost(self._database, self.blobs, units, metadata, self.clock, randomness)
         self.service = build(self.host)
         assemble(self.host, self.service, self._log, holder="test").prepare(alone=True)
-        api = self.service.serves[0].api
+        guarded = self.service.serves[0].api
+        assert isinstance(guarded, Guarded)
+        api = guarded.api
         assert isinstance(api, LineageApi)
         self.api, self.documents, self.tables = api, api._documents, api._tables
         self.folding = api._folding

@@ -107,10 +107,10 @@ class Guarded:
     """The methods of `api`, each called only after the references of its request were looked up."""
 
     def __init__(self, api: object, found: References) -> None:
-        self._api, self._references = api, found
+        self.api, self._references = api, found
 
     def __getattr__(self, name: str) -> Any:
-        method, look_up = getattr(self._api, name), self._references
+        method, look_up = getattr(self.api, name), self._references
         if not name[:1].isupper():
             return method
 
