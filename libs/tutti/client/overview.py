@@ -7,6 +7,7 @@ not answer is named with the reason, and takes nothing else away.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -201,7 +202,8 @@ K = TypeVar("K")
 def _together(work: Mapping[K, Callable[[], T]], seconds: float) -> dict[K, T | Problem]:
     """Do all at the same time; of what raised a Problem, or had not returned in time, the Problem."""
     pool = ThreadPoolExecutor(max(1, min(len(work), 32)), thread_name_prefix="overview")
-    futures = {key: pool.submit(each) for key, each in work.items()}
+    # In the context of the caller, or services would be asked for nobody, who sees what belongs to every tenant.
+    futures = {key: pool.submit(copy_context().run, each) for key, each in work.items()}
     wait(futures.values(), timeout=seconds)
     pool.shutdown(wait=False, cancel_futures=True)
     found: dict[K, T | Problem] = {}

@@ -35,13 +35,14 @@ class StatusPage:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._seen = Shared(self._look, host.clock.monotonic, FRESH_SECONDS)
-        self._work: tuple[str, Work] | None = None
+        self._work: dict[str, tuple[str, Work]] = {}  # by tenant, since runs are shown as each may see them
         self._away: dict[tuple[str, str], datetime] = {}
 
     def status(self, visit: Visit) -> Page:
-        seen, known = self._seen.get(), self._work
+        seen, tenant = self._seen.get(), visit.principal.tenant
+        known = self._work.get(tenant)
         if known is None or known[0] != seen.version or known[1].missing:
-            known = self._work = seen.version, overview.work(self._host.channel)
+            known = self._work[tenant] = seen.version, overview.work(self._host.channel)
         return Page("status.html", "Status", statusviews.status_view(Overview(seen.copies, known[1])))
 
     def version(self, visit: Visit) -> str:
