@@ -292,7 +292,7 @@ def test_a_data_directory_in_use_is_one_line_and_a_code(tmp_path: Path) -> None:
 def test_a_data_directory_that_cannot_be_used_is_one_line_and_a_code(
     tmp_path: Path, file: str, content: str, code: int, words: str
 ) -> None:
-    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).parent.mkdir(mode=0o700, exist_ok=True)
     (tmp_path / file).write_text(content)
     ended = subprocess.run(command(tmp_path / "mine"), capture_output=True, text=True, timeout=60)
     assert ended.returncode == code

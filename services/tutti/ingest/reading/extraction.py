@@ -28,6 +28,8 @@ from tutti.ingest.reading.rejections import Reason, Rejection
 EXTRACTION_VERSION = 8
 MOST_COST = 10**7
 """Maximum cost of a page whose main content is extracted: it takes half a second."""
+MOST_TAGS = 1_000_000
+"""Maximum number of elements of a page that is parsed: each takes 300 bytes of memory, and as little as 4 of a page."""
 MAX_INDENTED = 64
 """Levels of a large page up to which its text has lines: those of lists are indented by twice their depth."""
 MANY_TAGS = 1_000
@@ -114,13 +116,15 @@ def _found(page: _Readable) -> _Extracted | Rejection:
     if page.kind is not MediaType.HTML:
         return _Extracted(page, page.text, page.title, Extraction.VERBATIM)
     main = rewritten(page.html, Mode.MAIN)
-    if main.cost <= MOST_COST and not main.too_deep:
+    if main.cost <= MOST_COST and main.tags <= MOST_TAGS and not main.too_deep:
         text = main_text(main.html.decode())
         if _VISIBLE.search(text) or _one_form(text):
             return _Extracted(page, text, main.title, Extraction.MAIN)
     shown = rewritten(page.html, Mode.VISIBLE)
     if main.too_deep or shown.too_deep:
         return Rejection(page.path, Reason.TOO_DEEP, _TOO_DEEP)
+    if shown.tags > MOST_TAGS:
+        return Rejection(page.path, Reason.TOO_DEEP, f"{shown.tags} elements, expected at most {MOST_TAGS}")
     lines = shown.levels <= MAX_INDENTED or shown.tags < MANY_TAGS
     return _Extracted(page, visible_text(shown.html.decode(), lines=lines), main.title, Extraction.BODY)
 

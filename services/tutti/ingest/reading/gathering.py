@@ -18,6 +18,7 @@ from tutti.corpus.layouts import EXPECTED, Layout, Reason, Unfit, conversation, 
 from tutti.corpus.licences import UNKNOWN, Licences, bounded, preferred
 from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
+from tutti.ingest.reading.budgets import Spent
 from tutti.ingest.reading.containers import Page, why
 from tutti.ingest.reading.jsonlines import DECODER, MARK, MOST_VALUES, QUOTED, has_many_values, lines, opened
 from tutti.ingest.reading.packed import damage
@@ -214,6 +215,8 @@ def _of_lines(file: Container) -> Iterator[tuple[str, object]]:
                     yield place, Unfit(Reason.TOO_LARGE, f"a line of more than {MAX_LINE_BYTES:,} bytes")
                 elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
                     yield place, _decoded(stripped)
+    except Spent as spent:
+        yield file.path, Unfit(Reason.TOO_LARGE, f"{spent}; after line {number} nothing was read")
     except damage() as error:
         yield file.path, Unfit(Reason.DAMAGED, f"after line {number} the file cannot be read ({why(error)})")
 

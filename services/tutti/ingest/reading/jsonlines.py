@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tutti.ingest.reading.budgets import Spent, over_budget
 from tutti.ingest.reading.containers import Record, RecordOptions, Text, source_of, why
 from tutti.ingest.reading.packed import damage, unpacked
 from tutti.ingest.reading.rejections import Reason, Rejection
@@ -37,6 +38,8 @@ def read_json_lines(path: Path, source: str, wanted: RecordOptions) -> Iterator[
                     yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
                 elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
                     yield _record(stripped, f"{source}:{number}", wanted)
+    except Spent as spent:
+        yield over_budget(source, f"line {number}", spent)
     except damage() as error:
         detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
         yield Rejection(source, Reason.DAMAGED, detail)

@@ -10,10 +10,11 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
+from tutti.ingest.reading.budgets import Budget
 from tutti.native.arrays import pa
 
 
@@ -33,14 +34,21 @@ class _Stream(Protocol):
 
 
 def unpacked(path: Path) -> io.BufferedReader:
-    """The content of a `.gz` or a `.zst`, all of its members or frames; reading raises those of `damage`."""
+    """The content of a `.gz` or a `.zst`, all of its members or frames; reading raises those of `damage`, and Spent."""
+    budget = Budget(path)
     if path.name.lower().endswith(".gz"):
-        return io.BufferedReader(_Unpacked(lambda: gzip.open(path)), _PIECE)
-    return io.BufferedReader(_Unpacked(lambda: pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")), _PIECE)
+        return io.BufferedReader(_Unpacked(lambda: gzip.open(path), budget), _PIECE)
+    opened = partial(_opened, path)
+    return io.BufferedReader(_Unpacked(opened, budget), _PIECE)
+
+
+def _opened(path: Path) -> _Stream:
+    return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
 
 
 class _Unpacked(io.RawIOBase):
-    def __init__(self, opened: Callable[[], _Stream]) -> None:
+    def __init__(self, opened: Callable[[], _Stream], budget: Budget) -> None:
+        self._budget = budget
         self._opened, self._stream, self._at, self._most = opened, opened(), 0, _PIECE
 
     def readable(self) -> bool:
@@ -54,6 +62,7 @@ class _Unpacked(io.RawIOBase):
                 raise
             self._go_back()
             return self.readinto(room)
+        self._budget.take(len(data))
         room[: len(data)] = data
         self._at += len(data)
         return len(data)

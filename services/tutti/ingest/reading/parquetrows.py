@@ -8,21 +8,28 @@ in it, and those behind it in its group, which are not read without it, are reje
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tutti.ingest.reading.budgets import Budget, Spent, over_budget
 from tutti.ingest.reading.containers import Record, RecordOptions, Text, source_of, why
-from tutti.ingest.reading.parquetpages import pages
+from tutti.ingest.reading.parquetpages import Page, pages
 from tutti.ingest.reading.rejections import Reason, Rejection
 
-_ROWS, _BATCH_BYTES, _PAGE_BYTES = 16, 128 << 20, 128 << 20
+_ROWS, _LEAST_BYTES, _MOST_NAME = 16, 16 << 20, 1 << 16
+_FOOTER_SHARE = 8
+"""A footer may have this share of the limit of a record, and 1 MiB in any case: it takes up to 80 times its size."""
+_LENGTH, _MAGIC = struct.Struct("<I4s"), b"PAR1"
 _BUFFER = 1 << 20
 _QUOTED = 60
 OTHERS = ("url", "title")
@@ -32,8 +39,9 @@ def read_rows(path: Path, source: str, wanted: RecordOptions) -> Iterator[Record
     """The rows of a file, in its order; a place is the row's number from 1 on."""
     number = 0
     try:
+        budget = Budget(path)
         with (
-            path.open("rb") as headers,
+            _whole_footer(path, wanted.max_bytes) as headers,
             pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file,  # type: ignore[no-untyped-call]
         ):
             schema: pa.Schema = file.schema_arrow
@@ -44,22 +52,58 @@ def read_rows(path: Path, source: str, wanted: RecordOptions) -> Iterator[Record
                 return
             names = [wanted.text_field, *(name for name in OTHERS if _is_text(schema, name))]
             for group in range(file.num_row_groups):
-                found = _group(headers, file.metadata.row_group(group), names, max(_PAGE_BYTES, 2 * wanted.max_bytes))
+                found = _group(headers, file.metadata.row_group(group), names, 2 * max(_LEAST_BYTES, wanted.max_bytes))
                 batches = file.iter_batches(found.batch, row_groups=[group], columns=names, use_threads=False)
-                for batch in islice(batches, math.ceil(found.rows / found.batch)):
-                    columns = [batch[name].cast(pa.large_string()) for name in names]
-                    for row in range(batch.num_rows):
-                        number += 1
-                        yield _record([column[row] for column in columns], names, f"{source}:{number}", wanted)
+                for cells in _rows(islice(batches, math.ceil(found.rows / found.batch)), names, budget):
+                    number += 1
+                    yield _record(cells, names, f"{source}:{number}", wanted)
+                    del cells  # before the next batch is there
                 if found.damage:
                     raise found.damage
                 for _ in range(found.unread):
                     number += 1
                     detail = f"in or behind a page of {found.too_large} bytes, which is not unpacked"
                     yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
+    except Spent as spent:
+        yield over_budget(source, f"row {number}", spent)
+    except _FooterTooLarge as error:
+        yield Rejection(source, Reason.TOO_LARGE, str(error))
     except (OSError, ValueError, pa.ArrowException) as error:
         detail = f"behind row {number} the file cannot be read ({why(error)}): it is cut, damaged or no Parquet"
         yield Rejection(source, Reason.DAMAGED, detail)
+
+
+def _rows(batches: Iterator[pa.RecordBatch], names: Sequence[str], budget: Budget) -> Iterator[list[pa.Scalar]]:
+    """The cells of every row; no batch is held while the next one is read. Raises Spent."""
+    while (batch := next(batches, None)) is not None:
+        columns = [batch[name].cast(pa.large_string()) for name in names]
+        del batch
+        budget.take(sum(column.nbytes for column in columns))
+        for row in range(len(columns[0])):
+            yield [column[row] for column in columns]
+        del columns
+
+
+class _FooterTooLarge(Exception):
+    """The descriptions of columns and groups take more than they may."""
+
+
+def _whole_footer(path: Path, max_bytes: int) -> BinaryIO:
+    """A file whose footer is not too large, open for reading. Raises _FooterTooLarge."""
+    most = max(1 << 20, max_bytes // _FOOTER_SHARE)
+    file = path.open("rb")
+    with contextlib.ExitStack() as stack:
+        stack.callback(file.close)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _LENGTH.size))
+        end = file.read()
+        length, magic = _LENGTH.unpack(end) if len(end) == _LENGTH.size else (0, b"")
+        if magic == _MAGIC and most < length < size:
+            raise _FooterTooLarge(
+                f"its footer, which describes columns and groups of rows, has {length} bytes; at most {most} are read"
+            )
+        stack.pop_all()
+    return file
 
 
 def _is_text(schema: pa.Schema, name: str) -> bool:
@@ -87,11 +131,11 @@ class _Group:
 
 def _group(file: IO[bytes], group: pq.RowGroupMetaData, names: Sequence[str], most: int) -> _Group:
     """By the headers of its pages, of which none is longer than `most`, and no text longer than its page."""
-    rows, longest, too_large, damage = group.num_rows, 1, 0, None
+    rows, row, too_large, damage = group.num_rows, 0, 0, None
     for column in (group.column(number) for number in range(group.num_columns)):
         if column.path_in_schema not in names:
             continue
-        seen = 0
+        seen, longest = 0, 1
         try:
             for page in pages(file, column):
                 if seen >= rows:
@@ -99,13 +143,21 @@ def _group(file: IO[bytes], group: pq.RowGroupMetaData, names: Sequence[str], mo
                 if page.size > most:
                     rows, too_large, damage = seen, page.size, None
                     break
-                longest, seen = max(longest, page.size), seen + page.values
+                longest, seen = max(longest, _share(page)), seen + page.values
+            row += longest
+            if row > most and not too_large:
+                rows, too_large = 0, row
         except ValueError as error:
             if seen < rows:
                 rows, too_large, damage = seen, 0, error
-    batch = max(1, min(_ROWS, _BATCH_BYTES // longest))
+    batch = max(1, min(_ROWS, most // max(row, 1)))
     unread = group.num_rows - rows
     return _Group(rows, math.gcd(rows, batch) if unread and rows else batch, unread, too_large, damage)
+
+
+def _share(page: Page) -> int:
+    """The most bytes that a row of a batch takes of a page; each row may have all of a dictionary."""
+    return 2 * page.size // min(page.values, _ROWS) if page.values > 1 else page.size
 
 
 def _record(row: list[pa.Scalar], names: Sequence[str], place: str, wanted: RecordOptions) -> Record:
@@ -117,8 +169,16 @@ def _record(row: list[pa.Scalar], names: Sequence[str], place: str, wanted: Reco
     values: dict[str, str | None] = {}
     for name, value in zip(names, row, strict=True):
         try:
-            values[name] = value.as_py()
+            values[name] = value.as_py() if name == wanted.text_field else _short(value)
         except UnicodeDecodeError:
             begin = value.as_buffer()[:_QUOTED].to_pybytes().decode("utf-8", "backslashreplace")
             return Rejection(place, Reason.MALFORMED, f"the column {name!r} is not UTF-8; begins with {begin!r}")
     return Text(source_of(values.get("url"), place), values[names[0]] or "", values.get("title") or "")
+
+
+def _short(value: pa.Scalar) -> str | None:
+    """A title or a URL; nothing of one that is so long that it is neither. Raises UnicodeDecodeError."""
+    if not value.is_valid or value.as_buffer().size > _MOST_NAME:
+        return None
+    text: str = value.as_py()
+    return text

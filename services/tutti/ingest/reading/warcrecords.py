@@ -18,6 +18,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tutti.ingest.encoding.sniffing import TEXTS, is_pdf, shown_type
 from tutti.ingest.failures import Failure, FetchFailed
+from tutti.ingest.reading.budgets import Budget, Spent, over_budget
 from tutti.ingest.reading.containers import Page, Record, RecordOptions, Text, source_of
 from tutti.ingest.reading.encodings import known, undone
 from tutti.ingest.reading.rejections import Reason, Rejection
@@ -36,6 +37,8 @@ _END = re.compile(rb"\n\r?\n")
 _LINE = re.compile(rb"\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding:[ \t]*chunked[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
 _CHUNK = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]{0,1000})?\r?\n")
+MOST_HEAD = 1 << 18
+"""Maximum size of an HTTP head: servers accept a tenth. Its lines become objects, larger than short lines."""
 _GZIP = b"\x1f\x8b"
 _HEAD = (
     b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
@@ -59,7 +62,12 @@ def _read(path: Path, source: str, wanted: RecordOptions, earlier: Mapping[str, 
     number, last, told = 0, 0, False
     try:
         with path.open("rb") as file:
-            for number, record in enumerate(ArchiveIterator(file, record_types=_KINDS, parse_http=False), 1):
+            budget = Budget(path)
+            for record in ArchiveIterator(file, parse_http=False):
+                budget.take(record.content_length)
+                if not record.record_type & _KINDS:
+                    continue
+                number += 1
                 place, last = f"{source}:{number}" if source else "the answer", record.stream_pos
                 if record.record_type == WarcRecordType.revisit:
                     made = _revisited(record, place, wanted, earlier)
@@ -72,6 +80,8 @@ def _read(path: Path, source: str, wanted: RecordOptions, earlier: Mapping[str, 
                 raise ValueError("it ends within a record")
             if not number and path.stat().st_size:
                 yield Rejection(source, Reason.NO_TEXT, "an archive without a response, a resource or a conversion")
+    except Spent as spent:
+        yield over_budget(source, f"record {number}", spent)
     except (OSError, ValueError) as error:
         detail = (
             f"behind record {number} the file cannot be read ({error}): it is cut, damaged or compressed in mixed ways"
@@ -123,6 +133,8 @@ def _record(record: WarcRecord, place: str, wanted: RecordOptions) -> Record:
 
 def _answer(source: str, block: bytes, place: str, wanted: RecordOptions) -> Record:
     """The page in an HTTP answer, its transfer and content encodings undone."""
+    if len(block) > MOST_HEAD and not _END.search(block, 0, MOST_HEAD):
+        return Rejection(source, Reason.TOO_LARGE, f"the HTTP head at {place} is longer than {MOST_HEAD} bytes")
     head, end, plain = _parted(block)
     # Most bodies are sent as they are: then the head alone is parsed.
     is_plain = end != b"" and head.startswith(b"HTTP/") and _ENCODED not in head.lower()
