@@ -21,6 +21,7 @@ from uuid import UUID
 from playwright.sync_api import Page
 from tests.browser.campaign import CampaignServer, campaign_server
 from tests.browser.chromium import NAMES, chromium
+from tests.browser.login import log_in
 from tests.web.hosted import Visitor
 
 from benchmarks.pairs import median, percentile
@@ -86,7 +87,7 @@ def measure(quick: bool) -> list[Row]:
             threading.Event().wait(STEADY_SECONDS)
             page = browser.new_page()
             page.add_init_script(PROBE)
-            page.goto(f"{server.url}/login/{server.link(ME)}?next=/annotation/{NAME}")
+            log_in(page, f"{server.url}/login/{server.link(ME)}?next=/annotation/{NAME}")
             page.locator("#panel-go").click(timeout=60_000)
             _judge(page, keys)
             painted, durable = page.evaluate("window.painted"), page.evaluate("window.durable")

@@ -21,6 +21,7 @@ from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.browser.campaign import CampaignServer, campaign_server, pair_lines
 from tests.browser.chromium import chromium
+from tests.browser.login import log_in
 from tests.browser.pages_test import Tab
 from tests.browser.reader import LETTERS, NARROW, SMALLEST_PIXELS, WIDE
 from tests.scale import scale
@@ -82,7 +83,7 @@ class Annotator:
         self.log_in()
 
     def log_in(self) -> None:
-        self.page.goto(f"{self.server.url}/login/{self.server.link(self.user)}?next=/annotation/{self.campaign}")
+        log_in(self.page, f"{self.server.url}/login/{self.server.link(self.user)}?next=/annotation/{self.campaign}")
         self.page.wait_for_url(f"{self.server.url}/annotation/{self.campaign}")
 
     def begin(self) -> None:
@@ -620,7 +621,7 @@ def test_nothing_is_lost_or_doubled_over_interruptions(
                 re.compile("You are signed out. Nothing is lost: [2-4] waiting")
             )
             again = ada.tab.context.new_page()
-            again.goto(f"{server.url}/login/{server.link('ada')}?next=/annotation")
+            log_in(again, f"{server.url}/login/{server.link('ada')}?next=/annotation")
             again.wait_for_url(f"{server.url}/annotation")
             again.close()
         ada.saved()
@@ -632,6 +633,18 @@ def test_nothing_is_lost_or_doubled_over_interruptions(
     assert {number: -score if number in turned else score for number, score in scores.items()} == pressed
 
 
+COUNTS = """async () => {
+    const answer = (request) => new Promise((resolve) => { request.onsuccess = () => resolve(request.result); });
+    const database = await answer(indexedDB.open("tutti/annotation"));
+    const counts = {};
+    for (const name of database.objectStoreNames) {
+        counts[name] = await answer(database.transaction(name).objectStore(name).count());
+    }
+    database.close();
+    return counts;
+}"""
+
+
 def test_another_annotator_of_the_same_browser_sends_nothing_of_the_first(
     server: CampaignServer, annotate: Callable[..., Annotator]
 ) -> None:
@@ -639,12 +652,18 @@ def test_another_annotator_of_the_same_browser_sends_nothing_of_the_first(
     ada = annotate("ada", "shared")
     ada.begin()
     ada.page.evaluate(KEPT, "/annotation/shared")
+    assert ada.page.evaluate(COUNTS)["desks"] == 1
     ada.tab.context.clear_cookies()
     ada.judge("1")
     expect(ada.page.locator("#saved")).to_contain_text("You are signed out")
     other = ada.tab.context.new_page()
-    other.goto(f"{server.url}/login/{server.link('bob')}?next=/annotation")
+    log_in(other, f"{server.url}/login/{server.link('bob')}?next=/annotation")
     other.wait_for_url(f"{server.url}/annotation")
+    assert other.evaluate(COUNTS) == {
+        "desks": 0,
+        "drafts": 0,
+        "outbox": 1,
+    }  # what was fetched is gone, unsent work stays
     assert not other.evaluate("async () => (await caches.match('/annotation/shared')) !== undefined")
     other.goto(f"{server.url}/annotation/shared")
     expect(other.locator("#notice")).to_contain_text("of another annotator that wait in this browser: 1.")
@@ -652,7 +671,7 @@ def test_another_annotator_of_the_same_browser_sends_nothing_of_the_first(
     expect(ada.page.get_by_role("heading", name="You are signed out")).to_be_visible()
     expect(ada.page.locator("#pair")).to_be_hidden()
     expect(ada.page.locator("#saved")).to_contain_text("Nothing is lost: 1 waiting")
-    other.goto(f"{server.url}/login/{server.link('ada')}?next=/annotation/shared")
+    log_in(other, f"{server.url}/login/{server.link('ada')}?next=/annotation/shared")
     expect(other.locator("#saved")).to_have_text("saved", timeout=30_000)
     (found,) = judgements(server, "shared")
     assert found["annotator"] != ""
@@ -681,7 +700,7 @@ def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     campaign = f"owned-{width}"
     server.campaign(campaign, "ada", "bob", pairs=pair_lines(4))
     owner = Tab(browser, width, scheme)
-    owner.page.goto(f"{server.url}/login/{server.operator_link()}?next=/annotation")
+    log_in(owner.page, f"{server.url}/login/{server.operator_link()}?next=/annotation")
     owner.page.get_by_role("link", name=campaign).click()
     expect(owner.page.get_by_role("heading", name=campaign)).to_be_visible()
     expect(owner.page.locator("#live")).to_have_text("· live")
@@ -741,7 +760,7 @@ def test_an_annotator_writes_to_the_owner_and_reads_the_answer(
     ada.page.get_by_role("button", name="Send").click()
     expect(ada.page.locator("#notice")).to_contain_text("Your message was sent")
     owner = Tab(browser, width, scheme)
-    owner.page.goto(f"{server.url}/login/{server.operator_link()}?next=/annotation/{campaign}/overview")
+    log_in(owner.page, f"{server.url}/login/{server.operator_link()}?next=/annotation/{campaign}/overview")
     owner.page.get_by_role("link", name="Messages: 1 without an answer").click()
     expect(owner.page.get_by_role("article", name="Message of a000")).to_contain_text("May an answer be long?")
     owner.page.get_by_label("Answer").fill("It may, where that helps.")
@@ -801,7 +820,7 @@ def test_an_owner_leaves_a_flagged_pair_out_and_counts_it_again(
     ada.page.get_by_role("button", name="Flag this pair").click()
     ada.saved()
     owner = Tab(browser, WIDE, "light")
-    owner.page.goto(f"{server.url}/login/{server.operator_link()}?next=/annotation/settled/disputed")
+    log_in(owner.page, f"{server.url}/login/{server.operator_link()}?next=/annotation/settled/disputed")
     leave = owner.page.get_by_role("button", name="Leave it out")
     leave.click()  # the browser asks for a reason
     owner.page.get_by_label("Reason").fill("the second answer is cut off")

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import chromium
+from tests.browser.login import log_in
 from tests.browser.reader import CONTROLS, CUT_OFF, FOCUS, LETTERS, NARROW, SMALLEST_PIXELS, WIDE
 from tests.web.hosted import BUILDS, Hosted, hosted
 from tutti.cli.loginfiles import redirecting
@@ -74,7 +75,7 @@ class Tab:
 def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Iterator[Tab]:
     """Logged in by a link."""
     found = Tab(browser, *request.param)
-    found.page.goto(f"{served.url}/login/{served.link()}?next=/runs")
+    log_in(found.page, f"{served.url}/login/{served.link()}?next=/runs")
     found.page.wait_for_url(f"{served.url}/runs")
     yield found
     found.context.close()
@@ -146,7 +147,7 @@ def test_everything_can_be_read_without_script(
     tab = Tab(browser, WIDE, "light", script=False)
     with redirecting(f"{served.url}/login/{served.link()}?next=/runs") as file:  # as `tutti open` does it
         tab.page.goto(file.as_uri())
-        tab.page.get_by_role("button", name="Continue").click()
+        tab.page.get_by_role("button", name="Log in as").click()
     tab.page.get_by_role("link", name="first").click()
     expect(tab.page.get_by_role("heading", name="first")).to_be_visible()
     assert tab.page.locator("figure svg").count() == 3

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import chromium
+from tests.browser.login import log_in
 from tests.browser.pages_test import Tab, assert_fits
 from tests.browser.reader import NARROW, WIDE, Reader, reader
 from tests.web.hosted import BUILDS, Hosted, hosted
@@ -80,7 +81,7 @@ def test_a_page_with_a_report_is_quiet_accessible_and_fits(
 ) -> None:
     tab = Tab(browser, width, scheme)
     try:
-        tab.page.goto(f"{served.url}/login/{served.link()}?next=/runs/r/report")
+        log_in(tab.page, f"{served.url}/login/{served.link()}?next=/runs/r/report")
         tab.page.wait_for_url(f"{served.url}/runs/r/report")
         assert tab.page.locator("section").count() > 8
         assert tab.page.locator("figure svg").count() >= 3

@@ -4,11 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from sqlalchemy import select, update
 
 from tests.web.hosted import Hosted, Visitor, hosted
+from tutti.chassis.config.settings import SettingsError, load
 from tutti.chassis.store import audit
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR, ROLE_ENGINEER
@@ -254,3 +256,56 @@ def test_a_late_request_of_an_ended_session_does_not_remove_the_one_that_replace
 def test_a_request_for_another_host_is_refused(served: Hosted, visitor: Visitor) -> None:
     assert visitor.get("/runs", host="rebound.example").status == 421
     assert visitor.get("/runs", host="localhost").status == 200
+
+
+def test_a_login_page_names_the_user_and_the_one_who_is_logged_in_and_nothing_goes_on_without_a_click(
+    served: Hosted, visitor: Visitor
+) -> None:
+    with served.client() as client:
+        bob = client.access.CreateUser(CreateUserRequest(display_name="Bob B.", roles=[ROLE_ENGINEER])).user.name
+    link = served.link(bob)
+    shown = f"Bob B. ({bob.removeprefix('users/')})"
+    assert f"Log in as {shown}" in Visitor(served.url).get(f"/login/{link}").text
+    lured = visitor.get(f"/login/{link}?next=/runs")  # a page elsewhere led the operator's browser here
+    assert f"Log in as {shown}" in lured.text
+    assert "<strong>Operator (operator)</strong>" in lured.text
+    script = re.search(r'src="(/static/web/[0-9a-f]+/login\.js)"', lured.text)
+    assert script is not None
+    assert "requestSubmit" not in visitor.get(script.group(1)).text
+    assert visitor.get("/runs").status == 200
+    assert visitor.log_in(link).status == 303  # the control: after the click the browser is bob's
+    assert "Bob B." in visitor.get("/runs").text
+
+
+def test_the_page_of_a_spent_link_has_nothing_to_click_and_does_not_name_its_user(served: Hosted) -> None:
+    link, mine = served.link(), Visitor(served.url)
+    mine.log_in(link)
+    assert 'action="/login"' not in Visitor(served.url).get(f"/login/{link}").text
+    assert "Operator" not in Visitor(served.url).get(f"/login/{link}").text
+    assert "Continue as Operator (operator)" in mine.get(f"/login/{link}?next=/runs").text
+
+
+@pytest.mark.parametrize("following", ["/中", "/runs?title=ä b", "/runs/%E4%B8%AD"])
+def test_a_link_to_a_path_of_any_letters_logs_in(served: Hosted, following: str) -> None:
+    found = Visitor(served.url)
+    answer = found.post("/login", {"token": served.link(), "next": following})
+    assert (answer.status, unquote(answer.headers["location"])) == (303, unquote(following))
+    assert found.get("/runs").status == 200
+
+
+def test_the_cookie_of_a_name_of_its_own_is_not_sent_to_other_ports_of_127_0_0_1(tmp_path: Path) -> None:
+    with hosted(tmp_path, "web.host=a.localhost") as found:
+        port = urlsplit(found.url).port
+        assert found.url == f"http://a.localhost:{port}"
+        mine = Visitor(f"http://127.0.0.1:{port}")
+        answer = mine.post("/login", {"token": found.link(), "next": "/runs"}, host=f"a.localhost:{port}")
+        assert answer.status == 303
+        assert "domain" not in answer.headers["set-cookie"].lower()  # of this name alone
+        assert mine.get("/runs").status == 200  # a tab of the former origin goes on
+        assert mine.get("/runs", host=f"b.localhost:{port}").status == 421
+
+
+@pytest.mark.parametrize("name", ["localhost", "a.example", "a.localhost.example", "A.localhost", ".localhost"])
+def test_only_names_of_this_machine_are_names_of_its_pages(name: str) -> None:
+    with pytest.raises(SettingsError, match=r"web.+a\.localhost"):
+        load(environment={}, overrides=[f"web.host={name}"], services=[])

@@ -1,11 +1,14 @@
 """Answers: what a page, an error or a file is as an HTTP response."""
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from tutti.chassis.errors import Problem
 
+URL = "%/?#[]@!$&'()*+,;=:~"
+"""Characters that a URL has beside letters and digits; `%` begins one that is escaped already."""
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 STATUS: Mapping[str, int] = {
     "INVALID_ARGUMENT": 400,
@@ -54,5 +57,5 @@ def json(text: str, *, status: int = 200) -> Response:
 
 
 def redirect(path: str) -> Response:
-    """The browser goes on with GET."""
-    return Response(status_code=303, headers={"location": path, "cache-control": "no-store"})
+    """The browser goes on with GET; a path with letters of any language is escaped, since headers have none."""
+    return Response(status_code=303, headers={"location": quote(path, safe=URL), "cache-control": "no-store"})

@@ -239,13 +239,25 @@ class Application:
         return Response(asset.content, headers={"content-type": asset.type, "cache-control": YEAR})
 
     async def _login_page(self, request: Request) -> Response:
-        """Shown before the link is spent, so that programs which fetch links (mail scanners, chats) do not spend it."""
-        values = {"token": request.path_params["token"], "next": local_path(request.query_params.get("next", "/"))}
+        """Show whom the link logs in; a click spends it.
+
+        Programs that fetch links (mail scanners, chats) do not spend it, and no page of another site makes a browser
+        somebody else's.
+        """
+        link, following = request.path_params["token"], local_path(request.query_params.get("next", "/"))
+        users = await self._in_thread(lambda: self._visitors.described(request.headers, _address(request), link))
+        values = {
+            "token": link,
+            "next": following,
+            "user": _shown(users.user, users.display_name),
+            "session_user": _shown(users.session_user, users.session_display_name),
+            "other": users.session_user not in ("", users.user),
+        }
         return html(self._templates.shared("login.html", "Log in", None, values))
 
     async def _log_in(self, request: Request) -> Response:
         form = await self._checked_form(request)
-        link, following = form.get("token", ""), local_path(form.get("next", "/"))
+        link, response = form.get("token", ""), redirect(local_path(form.get("next", "/")))
         try:
             cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, _address(request), link))
         except Refused as refused:
@@ -253,8 +265,7 @@ class Application:
                 await self._admitted(request, frozenset(PEOPLE))
             except (Unauthenticated, PermissionDenied):
                 raise refused from None
-            return redirect(following)
-        response = redirect(following)
+            return response
         response.headers["set-cookie"] = cookie
         return response
 
@@ -419,6 +430,12 @@ def _remembering(response: Response, session: Session) -> Response:
     if session.cookie:
         response.headers["set-cookie"] = session.cookie
     return response
+
+
+def _shown(user: str, display_name: str) -> str:
+    """Return how a user is named on a page; "" for nobody."""
+    ident = user.removeprefix("users/")
+    return f"{display_name} ({ident})" if display_name and display_name != ident else ident
 
 
 def _address(request: Request) -> str:

@@ -66,7 +66,7 @@ class WebFront:
             site.server.post = self._simulators.post
         if self._settings.public_url:
             return PagesAt(self._settings.public_url.rstrip("/"), ports=self._listening.ports)
-        base = f"http://{self._settings.listen.rpartition(':')[0]}"
+        base = f"http://{self._settings.host or self._settings.listen.rpartition(':')[0]}"
         url, former = f"{base}:{self._listening.ports[0]}", [f"{base}:{each}" for each in self._listening.lost]
         if former:
             log.warning("the pages are at %s, and not at %s any more", url, ", ".join(former))

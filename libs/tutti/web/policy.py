@@ -58,7 +58,8 @@ def is_ours(host: str, settings: WebSettings) -> bool:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    return name in LOOPBACK or (bool(name) and name == urlsplit(settings.public_url).hostname)
+    own = (urlsplit(settings.public_url).hostname, settings.host)
+    return name in LOOPBACK or (bool(name) and name in own)
 
 
 def is_same_origin(headers: Mapping[str, str]) -> bool:

@@ -18,6 +18,8 @@ from tutti.chassis.service import FrontHost
 from tutti.contracts.access.v1 import (
     AuthenticateRequest,
     CloseSessionRequest,
+    DescribeLinkRequest,
+    DescribeLinkResponse,
     OpenSessionRequest,
     RecordRefusalRequest,
     Visitor,
@@ -76,6 +78,17 @@ class Visitors:
             self.record_refusal(headers, address, action, Unauthenticated.default_reason)
             raise Unauthenticated("this server did not make the token of this simulator")
         return Session(principal, "", token)
+
+    def described(self, headers: Mapping[str, str], address: str, link: str) -> DescribeLinkResponse:
+        """Return the user of a link, which is not spent, and that of the browser's session."""
+        token = self._token(headers)
+        return self._access.DescribeLink(
+            DescribeLinkRequest(
+                link_digest=digest(link),
+                session_digest=digest(token) if token else "",
+                visitor=_visitor(headers, address),
+            )
+        )
 
     def log_in(self, headers: Mapping[str, str], address: str, link: str) -> str:
         """Redeem a link; the cookie of the new session. Raises Refused."""

@@ -34,6 +34,8 @@ from tutti.contracts.access.v1 import (
     CloseSessionResponse,
     CreateUserRequest,
     CreateUserResponse,
+    DescribeLinkRequest,
+    DescribeLinkResponse,
     DisableUserRequest,
     ErasedUser,
     EraseUserRequest,
@@ -169,6 +171,32 @@ class AccessApi(TokenCalls):
         response = IssueLinkResponse(user=link.user, used=bool(link.used_by))
         response.expires_at.FromDatetime(link.expires_at)
         return response
+
+    def DescribeLink(self, request: DescribeLinkRequest, call: Call) -> DescribeLinkResponse:
+        check_digest(request, "link_digest")
+
+        def describe(unit: Unit) -> DescribeLinkResponse:
+            link, user = self._tables.link(unit, request.link_digest), ""
+            if link is not None and unit.now < link.expires_at and not link.used_by:
+                user = link.user if self._tables.users.get(unit, link.user).state != USER_STATE_DISABLED else ""
+            other = self._user_of_session(unit, request.session_digest, request.visitor.agent_digest)
+            names = self._tables.display_names(unit, [each for each in (user, other) if each])
+            return DescribeLinkResponse(
+                user=user,
+                display_name=names.get(user, ""),
+                session_user=other,
+                session_display_name=names.get(other, ""),
+            )
+
+        return self._units.run(describe)
+
+    def _user_of_session(self, unit: Unit, session_digest: str, agent_digest: str) -> str:
+        """Return the user of a session that is valid, "" for any other; nothing of the session changes."""
+        session = self._tables.session(unit, session_digest) if session_digest else None
+        if session is None:
+            return ""
+        verdict = sessions.presented(session, session_digest, "", agent_digest, unit.now, self._terms)
+        return "" if verdict.refused else session.user
 
     def OpenSession(self, request: OpenSessionRequest, call: Call) -> OpenSessionResponse:
         for field in ("link_digest", "session_digest"):

@@ -32,6 +32,7 @@ RESERVED_VARIABLES = frozenset(
 )
 AGENT = "trainer"
 """The table that agents alone read; the host and the supervisor share their settings file with them."""
+_LOCAL_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.localhost")
 _SECRET = re.compile(r"(?:^|_)(secret|password|token)s?(?:_|$)")
 
 
@@ -229,6 +230,11 @@ class WebSettings(Section):
     public_url: str = Field(
         default="", description="URL at which browsers reach the pages, if it differs; https for other machines"
     )
+    host: str = Field(
+        default="",
+        description="name of this machine's pages, such as a.localhost, so that no program at another port gets the "
+        "session cookie; empty: 127.0.0.1",
+    )
     threads: int = Field(default=8, gt=0, description="threads that render pages")
     deadline_seconds: float = Field(default=10.0, gt=0, description="timeout of a page")
     streams: int = Field(default=64, gt=0, description="maximum number of pages that are updated live")
@@ -240,6 +246,11 @@ class WebSettings(Section):
         safe = public.scheme == "https" or (public.scheme == "http" and public.hostname in LOOPBACK)
         if self.public_url and (not safe or not public.hostname or public.path.strip("/")):
             raise ValueError(f"public_url is {self.public_url!r}; expected https://HOST without a path")
+        if self.host and (self.public_url or not _LOCAL_NAME.fullmatch(self.host)):
+            raise ValueError(
+                f"host is {self.host!r}; expected a name such as a.localhost, and no public_url beside it, which has "
+                f"a host"
+            )
         host = self.listen.rpartition(":")[0].strip("[]")
         if not self.public_url and host not in LOOPBACK:
             raise ValueError(

@@ -1,13 +1,38 @@
-// Drops the pages that a service worker keeps in this browser: they are those of the user who was logged in. Resolves
-// after a second at the latest.
+// Drops what was fetched for the user who was logged in and kept in this browser: pages of service workers, and records
+// of databases except work that was not sent. Resolves after a second at the latest.
 
 const MILLISECONDS = 1000;
+const PREFIX = "tutti/";
+const KNOWN = [{ name: "tutti/annotation" }]; // for browsers that do not list their databases
+const UNSENT = new Set(["drafts", "outbox"]); // stores of work that is nowhere else
 
 export async function dropKeptPages() {
   const late = new Promise((resolve) => setTimeout(resolve, MILLISECONDS));
-  await Promise.race([drop().catch(() => {}), late]);
+  await Promise.race([Promise.allSettled([dropPages(), dropRecords()]), late]);
 }
 
-async function drop() {
+async function dropPages() {
   for (const name of (await globalThis.caches?.keys()) ?? []) await caches.delete(name);
+}
+
+async function dropRecords() {
+  const databases = (await globalThis.indexedDB?.databases?.()) ?? KNOWN;
+  await Promise.all(databases.filter(({ name }) => name.startsWith(PREFIX)).map(({ name }) => clear(name)));
+}
+
+function clear(name) {
+  return new Promise((resolve, reject) => {
+    const opening = indexedDB.open(name);
+    opening.onupgradeneeded = () => opening.transaction.abort(); // there is none, and none is made
+    opening.onerror = () => resolve();
+    opening.onsuccess = () => {
+      const database = opening.result;
+      const stores = [...database.objectStoreNames].filter((each) => !UNSENT.has(each));
+      if (!stores.length) return resolve(database.close());
+      const transaction = database.transaction(stores, "readwrite");
+      for (const each of stores) transaction.objectStore(each).clear();
+      transaction.oncomplete = () => resolve(database.close());
+      transaction.onabort = () => reject(transaction.error);
+    };
+  });
 }

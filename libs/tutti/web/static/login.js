@@ -1,6 +1,10 @@
-// Continues without a click: programs that only fetch links do not run this.
+// Drops what this browser keeps of the user before, when the button is pressed. Nothing is submitted without that click.
 
 import { dropKeptPages } from "./kept.js";
 
-await dropKeptPages();
-document.getElementById("login").requestSubmit();
+const form = document.getElementById("login");
+form?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  await dropKeptPages();
+  form.submit();
+});

@@ -401,6 +401,72 @@ class IssueLinkResponse(_message.Message):
 Global___IssueLinkResponse: _TypeAlias = IssueLinkResponse  # noqa: Y015
 
 @_typing.final
+class DescribeLinkRequest(_message.Message):
+    """DescribeLinkRequest is the request of DescribeLink."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINK_DIGEST_FIELD_NUMBER: _builtins.int
+    SESSION_DIGEST_FIELD_NUMBER: _builtins.int
+    VISITOR_FIELD_NUMBER: _builtins.int
+    link_digest: _builtins.str
+    """link_digest: SHA-256 of the token in the link, in hexadecimal."""
+    session_digest: _builtins.str
+    """session_digest: digest of the browser's session; may be empty."""
+    @_builtins.property
+    def visitor(self) -> Global___Visitor:
+        """visitor who looks at the link."""
+
+    def __init__(
+        self,
+        *,
+        link_digest: _builtins.str = ...,
+        session_digest: _builtins.str = ...,
+        visitor: Global___Visitor | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["visitor", b"visitor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["link_digest", b"link_digest", "session_digest", b"session_digest", "visitor", b"visitor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeLinkRequest: _TypeAlias = DescribeLinkRequest  # noqa: Y015
+
+@_typing.final
+class DescribeLinkResponse(_message.Message):
+    """DescribeLinkResponse names the users."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    SESSION_USER_FIELD_NUMBER: _builtins.int
+    SESSION_DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """user that the link logs in; empty if it is unknown, expired or used."""
+    display_name: _builtins.str
+    """display_name of that user."""
+    session_user: _builtins.str
+    """session_user is the user of the browser's session; empty if it has none that is valid."""
+    session_display_name: _builtins.str
+    """session_display_name is the display name of that user."""
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        display_name: _builtins.str = ...,
+        session_user: _builtins.str = ...,
+        session_display_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_name", b"display_name", "session_display_name", b"session_display_name", "session_user", b"session_user", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeLinkResponse: _TypeAlias = DescribeLinkResponse  # noqa: Y015
+
+@_typing.final
 class OpenSessionRequest(_message.Message):
     """OpenSessionRequest redeems a link."""
 

@@ -68,6 +68,11 @@ class AccessServiceStub:
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueLinkRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueLinkResponse.FromString,
                 _registered_method=True)
+        self.DescribeLink = channel.unary_unary(
+                '/tutti.access.v1.AccessService/DescribeLink',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DescribeLinkRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DescribeLinkResponse.FromString,
+                _registered_method=True)
         self.OpenSession = channel.unary_unary(
                 '/tutti.access.v1.AccessService/OpenSession',
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.OpenSessionRequest.SerializeToString,
@@ -164,6 +169,13 @@ class AccessServiceServicer:
     def IssueLink(self, request, context):
         """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
         themselves.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeLink(self, request, context):
+        """DescribeLink returns the user of a link, and the user of the browser's session; it does not invalidate the link.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -273,6 +285,11 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.IssueLink,
                     request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueLinkRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueLinkResponse.SerializeToString,
+            ),
+            'DescribeLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeLink,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DescribeLinkRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DescribeLinkResponse.SerializeToString,
             ),
             'OpenSession': grpc.unary_unary_rpc_method_handler(
                     servicer.OpenSession,
@@ -489,6 +506,33 @@ class AccessService:
             '/tutti.access.v1.AccessService/IssueLink',
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueLinkRequest.SerializeToString,
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.IssueLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/DescribeLink',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DescribeLinkRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.DescribeLinkResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,8 @@ class AccessServiceStub:
     """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
     themselves.
     """
+    DescribeLink: _grpc.UnaryUnaryMultiCallable[_access_pb2.DescribeLinkRequest, _access_pb2.DescribeLinkResponse]
+    """DescribeLink returns the user of a link, and the user of the browser's session; it does not invalidate the link."""
     OpenSession: _grpc.UnaryUnaryMultiCallable[_access_pb2.OpenSessionRequest, _access_pb2.OpenSessionResponse]
     """OpenSession redeems a link: it creates a session of the link's user and invalidates the link."""
     Authenticate: _grpc.UnaryUnaryMultiCallable[_access_pb2.AuthenticateRequest, _access_pb2.AuthenticateResponse]
@@ -101,6 +103,8 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
     themselves.
     """
+    DescribeLink: _aio.UnaryUnaryMultiCallable[_access_pb2.DescribeLinkRequest, _access_pb2.DescribeLinkResponse]  # type: ignore[assignment]
+    """DescribeLink returns the user of a link, and the user of the browser's session; it does not invalidate the link."""
     OpenSession: _aio.UnaryUnaryMultiCallable[_access_pb2.OpenSessionRequest, _access_pb2.OpenSessionResponse]  # type: ignore[assignment]
     """OpenSession redeems a link: it creates a session of the link's user and invalidates the link."""
     Authenticate: _aio.UnaryUnaryMultiCallable[_access_pb2.AuthenticateRequest, _access_pb2.AuthenticateResponse]  # type: ignore[assignment]
@@ -182,6 +186,14 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
         themselves.
         """
+
+    @_abc_1.abstractmethod
+    def DescribeLink(
+        self,
+        request: _access_pb2.DescribeLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.DescribeLinkResponse, _abc.Awaitable[_access_pb2.DescribeLinkResponse]]:
+        """DescribeLink returns the user of a link, and the user of the browser's session; it does not invalidate the link."""
 
     @_abc_1.abstractmethod
     def OpenSession(
