@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 
 from tests.browser.campaign import GUIDELINE, pair_lines
 from tests.browser.chromium import chromium
+from tests.browser.login import log_in
 from tests.web.hosted import hosted
 from tutti.annotation.service import build
 from tutti.chassis.demo_test import eventually
@@ -88,7 +89,7 @@ def test_an_invitation_is_followed_and_pairs_are_judged_over_tls(tmp_path: Path)
             assert invited["url"].startswith(f"{public}/login/")
             context = browser.new_context(ignore_https_errors=True)
             page = context.new_page()
-            page.goto(invited["url"])
+            log_in(page, invited["url"])
             page.wait_for_url(f"{public}/annotation/far")
             expect(page.get_by_role("heading", name="Before you begin")).to_be_visible()
             page.keyboard.press("Enter")

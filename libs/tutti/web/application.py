@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote
 
 from opentelemetry.trace import SpanKind
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
@@ -46,6 +46,7 @@ T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 FORGED = "FORGED_FORM"
+MOST_LOGIN_BYTES = 16 << 10  # from somebody without a session
 YEAR = "public, max-age=31536000, immutable"
 
 
@@ -256,7 +257,7 @@ class Application:
         return html(self._templates.shared("login.html", "Log in", None, values))
 
     async def _log_in(self, request: Request) -> Response:
-        form = await self._checked_form(request)
+        form = await self._checked_form(request, MOST_LOGIN_BYTES)
         link, response = form.get("token", ""), redirect(local_path(form.get("next", "/")))
         try:
             cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, _address(request), link))
@@ -287,10 +288,9 @@ class Application:
     ) -> tuple[Session, Visit]:
         """Return the session and the visit of a request. Raises Unauthenticated, PermissionDenied, HttpProblem."""
         address, action = _address(request), _action(request)
-        fields = await self._checked_form(request) if form else {}
         changes = call is not None and call.method == "POST"
-        body = await self._checked_json(request, call.max_bytes) if call is not None and changes else None
-        shown = request.headers.get(HEADER, "") if changes else fields.get(FIELD, "")
+        if form or changes:
+            await self._check_origin(request)
 
         def authenticate() -> Session:
             found = self._visitors.authenticate(request.headers, address, action, replaceable=replaceable)
@@ -299,17 +299,21 @@ class Application:
             except PermissionDenied as problem:
                 self._record(request, problem.reason, found.principal.user)
                 raise
-            if (form or changes) and not same(shown, form_token(found.token)):
-                self._record(request, FORGED, found.principal.user)
-                raise HttpProblem(403, "this form was not made for your session: load its page again")
             return found
 
         session = await self._in_thread(authenticate)
+        # No body is received for somebody without a session.
+        fields = await self._checked_form(request) if form else {}
+        body = await self._checked_json(request, call.max_bytes) if call is not None and changes else None
+        shown = request.headers.get(HEADER, "") if changes else fields.get(FIELD, "")
+        if (form or changes) and not same(shown, form_token(session.token)):
+            await self._in_thread(lambda: self._record(request, FORGED, session.principal.user))
+            raise HttpProblem(403, "this form was not made for your session: load its page again")
         return session, Visit(session.principal, request.path_params, dict(request.query_params), fields, body)
 
-    async def _checked_form(self, request: Request) -> dict[str, str]:
+    async def _checked_form(self, request: Request, most: int = 0) -> dict[str, str]:
         """The fields of a form that a page of this server sent. Raises HttpProblem."""
-        body = await self._checked_body(request, self._settings.max_body_bytes)
+        body = await self._checked_body(request, most or self._settings.max_body_bytes)
         try:
             fields = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
         except ValueError:
@@ -327,14 +331,21 @@ class Application:
 
     async def _checked_body(self, request: Request, most: int) -> bytes:
         """Return the body of a form that a page of this server sent. Raises HttpProblem."""
+        await self._check_origin(request)
+        body = bytearray()
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                check_size(len(body), most)
+        except ClientDisconnect:
+            raise HttpProblem(400, "the request ended before it was whole") from None
+        return bytes(body)
+
+    async def _check_origin(self, request: Request) -> None:
+        """Raise HttpProblem unless a page of this server sent the request."""
         if not is_same_origin(request.headers):
             await self._in_thread(lambda: self._record(request, FORGED))
             raise HttpProblem(403, "this form was sent by a page of another site, or by no browser")
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            check_size(len(body), most)
-        return body
 
     def _record(self, request: Request, reason: str, user: str = "") -> None:
         self._visitors.record_refusal(request.headers, _address(request), _action(request), reason, user)

@@ -18,12 +18,15 @@ import uvicorn
 
 from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.service import FrontHost, PagesAt
+from tutti.web.admission import protocol
 from tutti.web.application import Application
 from tutti.web.pages import Site
 from tutti.web.ports import Listening, listen
 from tutti.web.simulators import Credentials, Simulators
 
 START_SECONDS = 10.0
+BACKLOG = 64
+"""Connections that are accepted before others are let go: each has a descriptor."""
 log = logging.getLogger(__name__)
 
 
@@ -43,6 +46,8 @@ class WebFront:
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
+                http=protocol(),
+                backlog=BACKLOG,
                 timeout_keep_alive=30,
             )
         )

@@ -30,6 +30,8 @@ from tutti.contracts.access.v1 import (
     USER_STATE_INVITED,
     AuthenticateRequest,
     AuthenticateResponse,
+    CheckCredentialRequest,
+    CheckCredentialResponse,
     CloseSessionRequest,
     CloseSessionResponse,
     CreateUserRequest,
@@ -171,6 +173,9 @@ class AccessApi(TokenCalls):
         response = IssueLinkResponse(user=link.user, used=bool(link.used_by))
         response.expires_at.FromDatetime(link.expires_at)
         return response
+
+    def CheckCredential(self, request: CheckCredentialRequest, call: Call) -> CheckCredentialResponse:
+        return CheckCredentialResponse()  # the server has checked it
 
     def DescribeLink(self, request: DescribeLinkRequest, call: Call) -> DescribeLinkResponse:
         check_digest(request, "link_digest")

@@ -13,7 +13,7 @@ import inspect
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -43,8 +43,12 @@ from tutti.chassis.identity.principal import ON_BEHALF_OF, Principal, delegated
 from tutti.chassis.metrics import metrics
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.rpc.addresses import FORWARDED, address_of, verified
+from tutti.chassis.rpc.admission import Patient, Receiving
 from tutti.chassis.rpc.call import Call, request_id_of
+from tutti.chassis.rpc.descriptors import Connections, most_connections
 from tutti.chassis.rpc.health import Health
+from tutti.chassis.rpc.incoming import Handlers, Incoming
+from tutti.chassis.rpc.listening import listening, server_options
 from tutti.chassis.rpc.methods import Method, check_api, methods_of
 from tutti.chassis.rpc.reflected import reflect
 from tutti.chassis.rpc.required import check_text
@@ -110,13 +114,15 @@ class RpcServer:
         self._inside: dict[asyncio.Task[Any], str] = {}
         labels = ["method", "kind", "code"]
         self._seconds = metrics.histogram("rpc_server_seconds", "Time to answer a call", "seconds", labels)
-        self._handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
+        self._receiving, self._connections = Receiving(), Connections(most_connections())
+        self._front = Handlers(self._is_service)
+        self._names: list[str] = []
         for each in served:
             methods = methods_of(each.descriptor)
             check_api(each.descriptor, each.api)
-            self._handlers[each.descriptor.full_name] = {
-                method.name: self._handler(method, getattr(each.api, method.name)) for method in methods
-            }
+            self._names.append(each.descriptor.full_name)
+            for method in methods:
+                self._front.add(method.path, *self._handler(method, getattr(each.api, method.name)))
         self.address = ""
 
     def start(self) -> str:
@@ -133,11 +139,10 @@ class RpcServer:
 
     async def _start(self) -> str:
         self._draining = asyncio.Event()
-        server = grpc.aio.server(options=server_options(self._settings))
-        for name, handlers in self._handlers.items():
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+        server = grpc.aio.server(options=server_options(self._settings), interceptors=[Patient(self._names)])
+        server.add_generic_rpc_handlers((self._front,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
-        reflect([*self._handlers, "grpc.health.v1.Health"], server)
+        reflect([*self._names, "grpc.health.v1.Health"], server)
         listen = self._settings.listen
         try:
             port = listening(server, listen, self._tls)
@@ -148,10 +153,12 @@ class RpcServer:
             ) from None
         await server.start()
         self._server = server
+        self._connections.watch(port)
         return f"{listen.rpartition(':')[0]}:{port}"
 
     async def _drain(self, seconds: float) -> list[str]:
         self._draining.set()
+        self._connections.close()
         # A stop that comes to its deadline just when another has ended the server uses what gRPC has freed: so this
         # one has none in practice, and the next is given none.
         stopping = asyncio.ensure_future(self._server.stop(seconds + NEVER_SECONDS))
@@ -165,25 +172,32 @@ class RpcServer:
         await stopping
         return late
 
-    def _handler(self, method: Method, answer: Source) -> "grpc.RpcMethodHandler[Any, Any]":
-        if method.streams:
+    def _is_service(self, token: str) -> bool:
+        return self._tokens.role_of(token) is Role.SERVICE
 
-            async def stream(data: bytes, context: Context) -> None:
-                metadata = _metadata(context)
-                work = self._stream(method, answer, data, context, metadata)
-                await self._guarded(method, data, context, metadata, work)
+    def _handler(
+        self, method: Method, answer: Source
+    ) -> tuple["grpc.RpcMethodHandler[Any, Any]", "grpc.RpcMethodHandler[Any, Any]"]:
+        """Return the handlers for services, whose message gRPC receives, and for all others, who are asked first."""
 
-            return grpc.unary_stream_rpc_method_handler(stream)
-
-        async def unary(data: bytes, context: Context) -> bytes:
+        async def answered(message: Incoming, context: Context) -> Any:
             metadata = _metadata(context)
-            work = self._unary(method, answer, data, context, metadata)
-            return await self._guarded(method, data, context, metadata, work)
+            answering: Any = self._stream if method.streams else self._unary
+            work = answering(method, answer, message, context, metadata)
+            return await self._guarded(method, message, context, metadata, work)
 
-        return grpc.unary_unary_rpc_method_handler(unary)
+        async def of_service(data: bytes, context: Context) -> Any:
+            return await answered(Incoming(data), context)
+
+        async def of_others(requests: AsyncIterator[bytes], context: Context) -> Any:
+            return await answered(Incoming(None, requests), context)
+
+        if method.streams:
+            return grpc.unary_stream_rpc_method_handler(of_service), grpc.stream_stream_rpc_method_handler(of_others)
+        return grpc.unary_unary_rpc_method_handler(of_service), grpc.stream_unary_rpc_method_handler(of_others)
 
     async def _guarded(
-        self, method: Method, data: bytes, context: Context, metadata: Metadata, work: Coroutine[Any, Any, T]
+        self, method: Method, message: Incoming, context: Context, metadata: Metadata, work: Coroutine[Any, Any, T]
     ) -> T:
         """Run the answer inside its span; whatever it raises becomes a status."""
         task, started, code = asyncio.current_task(), time.perf_counter(), "OK"
@@ -202,15 +216,17 @@ class RpcServer:
                     span.set_attribute("rpc.grpc.status_code", code)
                     raise problem from error
         except Problem as problem:
-            await self._recorded(method, data, context, metadata, problem)
+            await self._recorded(method, message, context, metadata, problem)
             await context.abort_with_status(rpc_status.to_status(to_status(problem)))
             raise AssertionError("unreachable: abort raises") from None
         finally:
             del self._inside[task]
             self._seconds.labels(method.path, method.kind, code).observe(time.perf_counter() - started)
 
-    async def _unary(self, method: Method, answer: Source, data: bytes, context: Context, metadata: Metadata) -> bytes:
-        call, request = await self._admit(method, data, context, metadata)
+    async def _unary(
+        self, method: Method, answer: Source, message: Incoming, context: Context, metadata: Metadata
+    ) -> bytes:
+        call, request = await self._admit(method, message, context, metadata)
         try:
             work = self._in_thread(method, call, answer, request, call)
             response = await asyncio.wait_for(work, call.deadline_seconds)
@@ -220,8 +236,10 @@ class RpcServer:
             ) from None
         return _serialized(method, response)
 
-    async def _stream(self, method: Method, answer: Source, data: bytes, context: Context, metadata: Metadata) -> None:
-        call, request = await self._admit(method, data, context, metadata)
+    async def _stream(
+        self, method: Method, answer: Source, received: Incoming, context: Context, metadata: Metadata
+    ) -> None:
+        call, request = await self._admit(method, received, context, metadata)
         draining = asyncio.ensure_future(self._draining.wait())
         items = self._items(method, answer, request, call)
         try:
@@ -259,10 +277,21 @@ class RpcServer:
         while (item := await self._in_thread(method, call, next, iterator, None)) is not None:
             yield item
 
-    async def _admit(self, method: Method, data: bytes, context: Context, metadata: Metadata) -> tuple[Call, Message]:
-        """Authenticate and parse a call. Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField."""
+    async def _admit(
+        self, method: Method, message: Incoming, context: Context, metadata: Metadata
+    ) -> tuple[Call, Message]:
+        """Authenticate a call, then receive and parse its message.
+
+        Raises Unauthenticated, PermissionDenied, TooLarge, InvalidField, DeadlineExceeded, Unavailable.
+        """
         role, user = await self._caller(method, metadata.get(AUTHORIZATION, ""))
         user = _on_behalf_of(method, role, metadata.get(ON_BEHALF_OF, "")) or user
+        self._connections.credit(context.peer())
+        if (data := message.data) is None:
+            try:
+                data = message.data = await self._receiving.receive(message.requests, method.name)
+            except StopAsyncIteration:
+                raise InvalidField("request", seen="nothing", expected=f"a {method.request.__name__}") from None
         limit = self._settings.max_message_bytes
         if len(data) > limit:
             raise TooLarge(
@@ -308,11 +337,11 @@ class RpcServer:
         return Principal.of_node(f"nodes/{node}") if node else None
 
     async def _recorded(
-        self, method: Method, data: bytes, context: Context, metadata: Metadata, problem: Problem
+        self, method: Method, message: Incoming, context: Context, metadata: Metadata, problem: Problem
     ) -> None:
         """Write down who was not let in, and that a call of a user which changes something was refused or failed."""
         denied = isinstance(problem, Unauthenticated | PermissionDenied)
-        if not denied and (not method.changes or _only_checks(method, data)):
+        if not denied and (not method.changes or _only_checks(method, message.data or b"")):
             return
         who: Principal | None = None
         if not isinstance(problem, Unauthenticated):
@@ -368,27 +397,6 @@ class RpcServer:
 
         threads = self._readers if method.long else self._threads
         return eventloop.event_loop().run_in_executor(threads, lambda: run(work))
-
-
-def server_options(settings: RpcSettings) -> list[tuple[str, int]]:
-    """The options of every gRPC server."""
-    return [
-        ("grpc.so_reuseport", 0),  # or two servers would share a port in silence
-        # Twice the limit reaches us, so that a request that is a little too large is refused in our words; gRPC refuses
-        # a larger one before it is in memory.
-        ("grpc.max_receive_message_length", 2 * settings.max_message_bytes),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
-        ("grpc.http2.max_ping_strikes", 0),
-    ]
-
-
-def listening(server: grpc.aio.Server, listen: str, tls: Tls | None) -> int:
-    """Let a server listen at an address, with TLS where it has a certificate; the port. Raises RuntimeError."""
-    if tls is not None and tls.serves:
-        return int(server.add_secure_port(listen, tls.server()))
-    return int(server.add_insecure_port(listen))
 
 
 def _on_behalf_of(method: Method, role: Role, value: str) -> Principal | None:

@@ -1,9 +1,10 @@
 """The front door: one gRPC address for every service, wherever each runs. `python -P -m tutti.chassis.runtime.door`.
 
-Promises: a call goes unchanged, with its token and deadline, to the service that owns its method; the door has no
-secret but the one with which it signs the addresses of callers; it holds no message that is much larger than a service
-accepts; a question to Admin about the whole platform goes to every service, and a service that is away is a finding,
-not an error; a service that cannot be reached is named, and a door that reaches none is unhealthy.
+Promises: a call goes unchanged, with its token and deadline, to the service that owns its method, once access knows the
+token; before that, no message is received and no other service is asked. The door has no secret but the one with which
+it signs the addresses of callers; it holds no message that is much larger than a service accepts; a question to Admin
+about the whole platform goes to every service, and a service that is away is a finding, not an error; a service that
+cannot be reached is named, and a door that reaches none is unhealthy.
 """
 
 import argparse
@@ -31,12 +32,17 @@ from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import RpcSettings, Settings, SettingsError, installed_services, load
 from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
+from tutti.chassis.identity.auth import AUTHORIZATION
 from tutti.chassis.metrics import MetricsServer, count_logs
 from tutti.chassis.rpc.addresses import FORWARDED, address_of, signed
+from tutti.chassis.rpc.admission import Patient, Receiving
+from tutti.chassis.rpc.credentials import CHECK, Credentials
+from tutti.chassis.rpc.descriptors import Connections, most_connections
 from tutti.chassis.rpc.kinds import owners
+from tutti.chassis.rpc.listening import listening, server_options
 from tutti.chassis.rpc.methods import Method, find_method
 from tutti.chassis.rpc.reflected import reflect
-from tutti.chassis.rpc.server import CannotListen, listening, server_options
+from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.rpc.tls import Stamp, Tls, explained, tls_of
 from tutti.chassis.runtime import leash, logs
 from tutti.chassis.runtime.failures import guarded
@@ -55,6 +61,8 @@ log = logging.getLogger(__name__)
 ADMIN = ADMIN_FILE.services_by_name["Admin"].full_name
 DETAILS = "grpc-status-details-bin"
 LOOK_SECONDS = 2.0
+CHECK_SECONDS = 5.0  # for access to say whether a credential is valid
+MOST_MESSAGES = 64  # of callers whose credentials are valid, received at once
 ANSWER_SECONDS = 10.0  # of a call that brings no deadline
 STOP_SECONDS = 5.0
 RESERVE_SECONDS = 0.5  # of a caller's deadline, to answer for a service that did not
@@ -80,6 +88,25 @@ class Door(grpc.GenericRpcHandler):
         self._addresses, self._tls, self._secret = dict(sorted(addresses.items())), tls, secret
         self._former: list[grpc.aio.Channel] = []
         self._stamp, self._channels = self._made()
+        self._credentials = Credentials(self._ask_access)
+        self._receiving, self.connections = Receiving(MOST_MESSAGES), Connections(most_connections())
+
+    async def _ask_access(self, data: bytes, metadata: list[tuple[str, Any]]) -> bytes:
+        call: Any = self._to("access").unary_unary(CHECK)
+        answer: bytes = await call(data, metadata=metadata, timeout=CHECK_SECONDS)
+        return answer
+
+    async def _received(self, method: Method, requests: AsyncIterator[bytes], context: Context) -> bytes:
+        """The message of a caller whose credential is valid, as far as access answers. Raises Problem, AioRpcError."""
+        header = dict(context.invocation_metadata() or ()).get(AUTHORIZATION, "")
+        if "access" in self._channels:
+            await self._credentials.check(str(header), self._metadata(context))
+            self.connections.credit(context.peer())
+        try:
+            data: bytes = await self._receiving.receive(requests, method.name)
+        except StopAsyncIteration:
+            raise InvalidField("request", seen="nothing", expected=f"a {method.request.__name__}") from None
+        return data
 
     def _made(self) -> tuple[Stamp, dict[str, grpc.aio.Channel]]:
         """A channel to every service, and the version of the certificates that they present."""
@@ -97,22 +124,24 @@ class Door(grpc.GenericRpcHandler):
         if method is None:
             return None
 
-        async def unary(data: bytes, context: Context) -> bytes:
+        async def unary(requests: AsyncIterator[bytes], context: Context) -> bytes:
             try:
+                data = await self._received(method, requests, context)
                 if method.service == ADMIN and (together := await self._of_all(method, data, context)) is not None:
                     return together
                 return await self._passed(method, self._owner(method, data), data, context)
             except (Problem, grpc.aio.AioRpcError) as error:
                 await _refuse(context, error)
 
-        async def stream(data: bytes, context: Context) -> AsyncIterator[bytes]:
+        async def stream(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             try:
+                data = await self._received(method, requests, context)
                 async for item in self._streamed(method, self._owner(method, data), data, context):
                     yield item
             except (Problem, grpc.aio.AioRpcError) as error:
                 await _refuse(context, error)
 
-        made = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
+        made = grpc.stream_stream_rpc_method_handler if method.streams else grpc.stream_unary_rpc_method_handler
         return made(stream if method.streams else unary)
 
     async def health(self) -> dict[str, Found]:
@@ -264,7 +293,7 @@ class DoorServer:
     def __init__(self, addresses: Mapping[str, str], rpc: RpcSettings, tls: Tls | None = None) -> None:
         self._tls = tls
         self.door, self.health = Door(addresses, tls, rpc.door_secret), health_aio.HealthServicer()
-        self._server = grpc.aio.server(options=server_options(rpc))
+        self._server = grpc.aio.server(options=server_options(rpc), interceptors=[Patient(_served())])
 
     async def start(self, listen: str) -> str:
         """Listen; the address with the port that it got. Raises CannotListen."""
@@ -276,9 +305,11 @@ class DoorServer:
         except RuntimeError:
             raise CannotListen(f"cannot listen at {listen}: the port is in use, or the address is not here") from None
         await self._server.start()
+        self.door.connections.watch(port)
         return f"{listen.rpartition(':')[0]}:{port}"
 
     async def stop(self) -> None:
+        self.door.connections.close()
         await self._server.stop(STOP_SECONDS)
         await self.door.close()
 

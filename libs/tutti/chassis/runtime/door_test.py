@@ -4,8 +4,9 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import grpc
 import pytest
 from tests.faults.processes import until
 from tests.network import PROXIES
+from tests.web.hosted import hosted
 
 from tutti.backbone.direct import fetch
 from tutti.chassis.config.settings import RpcSettings, installed_services
@@ -219,3 +221,25 @@ def test_health_is_that_of_the_services(demo: Demo) -> None:
 
 async def _made(demo: Demo) -> DoorServer:
     return DoorServer({"ingest": demo.host.address, "dedup": NOWHERE}, RpcSettings())
+
+
+def test_a_token_that_access_does_not_know_reaches_no_other_service(tmp_path: Path) -> None:
+    with hosted(tmp_path) as found:
+        make_door = partial(DoorServer, {"access": found.host.address, "ingest": NOWHERE}, RpcSettings())
+        server = eventloop.run(_called(make_door), 10)
+        try:
+            address = eventloop.run(server.start("127.0.0.1:0"), 10)
+            with connect(address=address, token="tutti-operator-unknown") as stranger:  # noqa: S106
+                with pytest.raises(Unauthenticated):
+                    stranger.ingest.GetIngest(GetRequest(name="ingests/a"))
+                with pytest.raises(Unauthenticated):
+                    stranger.admin.Doctor(DoctorRequest())
+            token = found.data_dir.tokens().of(Role.OPERATOR)
+            with connect(address=address, token=token) as known, pytest.raises(Unavailable, match="ingest"):
+                known.ingest.GetIngest(GetRequest(name="ingests/a"))  # the control
+        finally:
+            eventloop.run(server.stop(), 10)
+
+
+async def _called(make: Callable[[], DoorServer]) -> DoorServer:
+    return make()

@@ -43,7 +43,8 @@ def unpacked(path: Path) -> io.BufferedReader:
 
 
 def _opened(path: Path) -> _Stream:
-    return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+    stream: _Stream = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+    return stream
 
 
 class _Unpacked(io.RawIOBase):

@@ -401,6 +401,40 @@ class IssueLinkResponse(_message.Message):
 Global___IssueLinkResponse: _TypeAlias = IssueLinkResponse  # noqa: Y015
 
 @_typing.final
+class CheckCredentialRequest(_message.Message):
+    """CheckCredentialRequest is the request of CheckCredential."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckCredentialRequest: _TypeAlias = CheckCredentialRequest  # noqa: Y015
+
+@_typing.final
+class CheckCredentialResponse(_message.Message):
+    """CheckCredentialResponse is the response of CheckCredential."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckCredentialResponse: _TypeAlias = CheckCredentialResponse  # noqa: Y015
+
+@_typing.final
 class DescribeLinkRequest(_message.Message):
     """DescribeLinkRequest is the request of DescribeLink."""
 

@@ -98,6 +98,11 @@ class AccessServiceStub:
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.FromString,
                 _registered_method=True)
+        self.CheckCredential = channel.unary_unary(
+                '/tutti.access.v1.AccessService/CheckCredential',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CheckCredentialRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CheckCredentialResponse.FromString,
+                _registered_method=True)
         self.ListTokens = channel.unary_unary(
                 '/tutti.access.v1.AccessService/ListTokens',
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListTokensRequest.SerializeToString,
@@ -217,6 +222,13 @@ class AccessServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckCredential(self, request, context):
+        """CheckCredential succeeds for every credential that is valid. The front door asks it before it receives a message.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTokens(self, request, context):
         """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first.
         """
@@ -315,6 +327,11 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.AuthenticateToken,
                     request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.SerializeToString,
+            ),
+            'CheckCredential': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckCredential,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CheckCredentialRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CheckCredentialResponse.SerializeToString,
             ),
             'ListTokens': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTokens,
@@ -668,6 +685,33 @@ class AccessService:
             '/tutti.access.v1.AccessService/AuthenticateToken',
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenRequest.SerializeToString,
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.AuthenticateTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckCredential(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/CheckCredential',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CheckCredentialRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.CheckCredentialResponse.FromString,
             options,
             channel_credentials,
             insecure,

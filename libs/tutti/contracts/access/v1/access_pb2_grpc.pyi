@@ -67,6 +67,8 @@ class AccessServiceStub:
     """
     AuthenticateToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]
     """AuthenticateToken returns the principal of a token."""
+    CheckCredential: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckCredentialRequest, _access_pb2.CheckCredentialResponse]
+    """CheckCredential succeeds for every credential that is valid. The front door asks it before it receives a message."""
     ListTokens: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]
     """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first."""
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]
@@ -117,6 +119,8 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """
     AuthenticateToken: _aio.UnaryUnaryMultiCallable[_access_pb2.AuthenticateTokenRequest, _access_pb2.AuthenticateTokenResponse]  # type: ignore[assignment]
     """AuthenticateToken returns the principal of a token."""
+    CheckCredential: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckCredentialRequest, _access_pb2.CheckCredentialResponse]  # type: ignore[assignment]
+    """CheckCredential succeeds for every credential that is valid. The front door asks it before it receives a message."""
     ListTokens: _aio.UnaryUnaryMultiCallable[_access_pb2.ListTokensRequest, _access_pb2.ListTokensResponse]  # type: ignore[assignment]
     """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first."""
     RevokeToken: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]  # type: ignore[assignment]
@@ -236,6 +240,14 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.AuthenticateTokenResponse, _abc.Awaitable[_access_pb2.AuthenticateTokenResponse]]:
         """AuthenticateToken returns the principal of a token."""
+
+    @_abc_1.abstractmethod
+    def CheckCredential(
+        self,
+        request: _access_pb2.CheckCredentialRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.CheckCredentialResponse, _abc.Awaitable[_access_pb2.CheckCredentialResponse]]:
+        """CheckCredential succeeds for every credential that is valid. The front door asks it before it receives a message."""
 
     @_abc_1.abstractmethod
     def ListTokens(
