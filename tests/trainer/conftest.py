@@ -41,6 +41,8 @@ from tutti.contracts.scheduler.v1 import (
     ReportRankResponse,
     ReportReleasedRequest,
     ReportReleasedResponse,
+    ReportStallRequest,
+    ReportStallResponse,
 )
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.tokenshard import TokenRun, encode_token_shard
@@ -133,6 +135,7 @@ class ControlPlane:
         self.ranks: list[ReportRankRequest] = []
         self.progress: list[ReportProgressRequest] = []
         self.released: list[ReportReleasedRequest] = []
+        self.stalls: list[ReportStallRequest] = []
         self.left: dict[str, int] = {}  # of a node that leaves: how many reports had come
         self.shards: list[ReportShardRequest] = []
         self.verifications: list[ReportVerificationRequest] = []
@@ -207,6 +210,11 @@ class ControlPlane:
         with self._reachable():
             self.released.append(request)
             return ReportReleasedResponse()
+
+    def ReportStall(self, request: ReportStallRequest) -> ReportStallResponse:
+        with self._reachable():
+            self.stalls.append(request)
+            return ReportStallResponse(inquiry=max(request.inquiry, 1))
 
     def ReportShard(self, request: ReportShardRequest) -> ReportShardResponse:
         with self._reachable():

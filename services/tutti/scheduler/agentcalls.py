@@ -37,12 +37,15 @@ from tutti.contracts.scheduler.v1 import (
     ReportRankResponse,
     ReportReleasedRequest,
     ReportReleasedResponse,
+    ReportStallRequest,
+    ReportStallResponse,
 )
 from tutti.scheduler import jobs
 from tutti.scheduler.epochs import Epochs, LostRank
 from tutti.scheduler.gangs import MAX_ADDRESS_BYTES, MAX_DEVICE_BYTES, MAX_SLOTS
 from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.stalls import Stalls
 from tutti.scheduler.tables import READY, SPAWNED, RankRow, Tables
 
 MAX_WORD_BYTES = 128
@@ -51,9 +54,15 @@ NODE_TAKEN = "NODE_TAKEN"
 
 class AgentCalls:
     def __init__(
-        self, host: Host, tables: Tables, epochs: Epochs, watch: NodeWatch, settings: SchedulerSettings
+        self,
+        host: Host,
+        tables: Tables,
+        epochs: Epochs,
+        watch: NodeWatch,
+        stalls: Stalls,
+        settings: SchedulerSettings,
     ) -> None:
-        self._host, self.tables, self._epochs = host, tables, epochs
+        self._host, self.tables, self._epochs, self._stalls = host, tables, epochs, stalls
         self._watch, self._settings = watch, settings
 
     def RegisterNode(self, request: RegisterNodeRequest, call: Call) -> Node:
@@ -240,6 +249,16 @@ class AgentCalls:
             raise InvalidField("pace.stragglers", seen=f"rank {unknown[0]}", expected=f"ranks of epoch {job.epoch}")
         after = jobs.paced(job, pace, nodes)
         return job if after is job else self.tables.jobs.put(unit, after)
+
+    def ReportStall(self, request: ReportStallRequest, call: Call) -> ReportStallResponse:
+        required(request, "job", "epoch", "node", "ranks")
+        call.require_node(request.node)
+
+        def report(unit: Unit) -> ReportStallResponse:
+            job = self._current(unit, request.job, request.epoch)
+            return ReportStallResponse(inquiry=self._stalls.report(unit, job, request))
+
+        return self._host.units.run(report)
 
     def ReportReleased(self, request: ReportReleasedRequest, call: Call) -> ReportReleasedResponse:
         required(request, "job", "epoch", "node", "incarnation")

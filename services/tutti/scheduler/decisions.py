@@ -30,6 +30,7 @@ from tutti.scheduler import gangs, jobs, queue, topology
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.stalls import Stalls
 from tutti.scheduler.tables import READY, SPAWNED, Attempt, RankRow, Tables
 
 POLICY = "policy"
@@ -80,8 +81,11 @@ Next = Rest | Again | Open | Look | Finish
 
 
 class Decisions:
-    def __init__(self, tables: Tables, epochs: Epochs, watch: NodeWatch, settings: SchedulerSettings) -> None:
+    def __init__(
+        self, tables: Tables, epochs: Epochs, watch: NodeWatch, stalls: Stalls, settings: SchedulerSettings
+    ) -> None:
         self._tables, self._epochs, self._watch, self._settings = tables, epochs, watch, settings
+        self._stalls = stalls
 
     def went_on(self, unit: Unit, job: Job) -> Job:
         """The ranks of a job did something: its history says through what they went on."""
@@ -103,6 +107,8 @@ class Decisions:
             return self._opening(unit, job)
         if attempt is None:
             return Rest()
+        if job.state in jobs.PLACED and (left := self._stalls.look(unit, job)) is not None:
+            return Rest(left) if left > 0 else Again()
         if job.state == JOB_STATE_STARTING:
             return self._starting(unit, job, attempt)
         if job.state == JOB_STATE_RUNNING:

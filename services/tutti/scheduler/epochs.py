@@ -4,12 +4,13 @@ Promises: a node's slots are given to an epoch when it is placed and come back o
 process of that epoch is left, or comes back as a new process; every change is inside the caller's unit.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
+from tutti.chassis.store.words import clipped
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STOPPING,
     NODE_STATE_LOST,
@@ -113,7 +114,7 @@ class Epochs:
     def meet(self, unit: Unit, job: Job, address: str) -> None:
         """Tell every node of the epoch where the ranks meet."""
         self._tables.jobs.put(unit, jobs.met(job, address))
-        for node in self._all_holders(unit, job):
+        for node in self.all_holders(unit, job):
             for assignment in _of(node, job):
                 assignment.rendezvous = address
             self._tables.nodes.put(unit, node)
@@ -166,6 +167,18 @@ class Epochs:
         put = self._tables.jobs.put(unit, jobs.also(doubted, what))
         self.wake(unit, put.name)
         return put
+
+    def lose_ranks(self, unit: Unit, job: Job, guilty: Mapping[int, str], cause: str) -> None:
+        """The attempt ends because of these ranks, by their nodes; with none, because of the network between them."""
+        self._tables.report(unit, job, list(guilty), RANK_EVENT_LOST)
+        for node in sorted(set(guilty.values())):
+            job = jobs.blamed(job, node)
+        attempt = self._tables.attempt(unit, job)
+        step = attempt.step if attempt else job.step
+        after = self.fail(unit, job, cause)
+        for rank, node in sorted(guilty.items()):
+            lost = RankLost(job=job.name, epoch=after.epoch, rank=rank, node=node, step=step, cause=clipped(cause))
+            unit.fact(job.name, lost)
 
     def note(self, unit: Unit, job: Job, what: str) -> Job:
         """The ranks go on; the history says through what. Told twice, it is there once."""
@@ -224,7 +237,7 @@ class Epochs:
     def holders(self, unit: Unit, job: Job) -> list[str]:
         """The nodes that were heard of and still hold something of the job's epoch, in name order."""
         if job.placement:
-            return [node.name for node in self._all_holders(unit, job) if node.state != NODE_STATE_LOST]
+            return [node.name for node in self.all_holders(unit, job) if node.state != NODE_STATE_LOST]
         return self._tables.placements.heard_holders(unit, job, self._tables.nodes.table)
 
     def last_line(self, unit: Unit, job: Job) -> str:
@@ -247,7 +260,7 @@ class Epochs:
     def _stopped(self, unit: Unit, after: Job) -> Job:
         put = self._tables.jobs.put(unit, after)
         self._tables.note(unit, put, {"stopped_at": micros(unit.now)})
-        for node in self._all_holders(unit, put):
+        for node in self.all_holders(unit, put):
             for assignment in _of(node, put):
                 assignment.stop = True
             self._tables.nodes.put(unit, node)
@@ -279,7 +292,8 @@ class Epochs:
             known = self._tables.topologies.lock(unit, name)
             self._tables.topologies.put(unit, topology.placed_again(known, job, nodes))
 
-    def _all_holders(self, unit: Unit, job: Job) -> list[Node]:
+    def all_holders(self, unit: Unit, job: Job) -> list[Node]:
+        """The nodes with an assignment of the job's epoch, locked."""
         locked = (self._tables.nodes.lock(unit, name) for name in self._tables.placements.holders(unit, job))
         return [node for node in locked if _of(node, job)]
 

@@ -32,7 +32,7 @@ from tutti.scheduler.trainings import last_audit
 
 HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 1.0, 60.0
-LOSSES_TO_AVOID, MOST_NODES = 2, 32
+LOSSES_TO_AVOID, MOST_NODES, MOST_STRAGGLERS = 2, 16, 16
 ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
 OPEN = (JOB_STATE_QUEUED, JOB_STATE_OPENING, JOB_STATE_STARTING, JOB_STATE_RUNNING, JOB_STATE_STOPPING)
 PLACED = (JOB_STATE_STARTING, JOB_STATE_RUNNING)
@@ -160,7 +160,8 @@ def paced(job: Job, pace: Pace, nodes: Mapping[int, str]) -> Job:
         return job
     after = _copy(job)
     del after.stragglers[:]
-    for rank in sorted(slow.keys() | before.keys()):
+    known = sorted(before.keys() - slow.keys())[: max(MOST_STRAGGLERS - len(slow), 0)]
+    for rank in sorted({*slow, *known}):
         node, ratio = nodes.get(rank) or before[rank].node, slow.get(rank, 0.0)
         after.stragglers.append(Straggler(rank=rank, node=node, ratio=ratio))
         if rank not in before:

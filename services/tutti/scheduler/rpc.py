@@ -33,6 +33,7 @@ from tutti.scheduler.decisions import Decisions
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.stalls import Stalls
 from tutti.scheduler.tables import Tables
 from tutti.scheduler.trainings import completed
 
@@ -46,10 +47,11 @@ class SchedulerApi(AgentCalls):
         tables: Tables,
         epochs: Epochs,
         watch: NodeWatch,
+        stalls: Stalls,
         decisions: Decisions,
         settings: SchedulerSettings,
     ) -> None:
-        super().__init__(host, tables, epochs, watch, settings)
+        super().__init__(host, tables, epochs, watch, stalls, settings)
         self._decisions = decisions
 
     def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:

@@ -25,6 +25,7 @@ from tutti.scheduler.nodewatch import LostNodes, NodeWatch
 from tutti.scheduler.pacewatch import PaceWatch
 from tutti.scheduler.rpc import SchedulerApi
 from tutti.scheduler.settings import SchedulerSettings
+from tutti.scheduler.stalls import Stalls
 from tutti.scheduler.tables import Tables
 
 declare(
@@ -49,9 +50,10 @@ def build(host: Host) -> Service:
     )
     epochs = Epochs(tables, reconciler.wake, settings.attempts)
     watch = NodeWatch(host, tables, epochs, settings.node_ttl_seconds)
-    decisions = Decisions(tables, epochs, watch, settings)
+    stalls = Stalls(tables, epochs, settings.stall_seconds)
+    decisions = Decisions(tables, epochs, watch, stalls, settings)
     driver = Driver(host, tables, epochs, decisions, settings)
-    api = SchedulerApi(host, tables, epochs, watch, decisions, settings)
+    api = SchedulerApi(host, tables, epochs, watch, stalls, decisions, settings)
     kept = (
         standard.Stored(host.units, tables.jobs, tables.with_progress),
         standard.Stored(host.units, tables.topologies, tables.with_placement),

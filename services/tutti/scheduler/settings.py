@@ -20,6 +20,9 @@ class SchedulerSettings(Section):
     release_seconds: float = Field(
         default=60.0, gt=0, description="timeout for a node to release its slots; then the job continues without them"
     )
+    stall_seconds: float = Field(
+        default=15.0, gt=0, description="timeout for agents to send the flight records of a job without progress"
+    )
     commit_seconds: float = Field(default=600.0, gt=0, description="timeout for the last checkpoint to be committed")
     commit_look_seconds: float = Field(default=2.0, gt=0, description="interval of polling for the last checkpoint")
     progress_seconds: float = Field(default=1.0, ge=0, description="minimum time between two progress events")

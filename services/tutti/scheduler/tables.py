@@ -16,12 +16,14 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
     delete,
     insert,
     select,
+    true,
     update,
 )
 
@@ -38,6 +40,7 @@ from tutti.contracts.scheduler.v1 import (
     Node,
     NodeState,
     RankEvent,
+    ReportStallRequest,
     Topology,
     Transition,
 )
@@ -118,6 +121,15 @@ class RankRow:
         return self.event == RANK_EVENT_LOST
 
 
+@dataclass(frozen=True)
+class StallReport:
+    """The report of a node about a stall; `at` is when its first one arrived (microseconds)."""
+
+    node: str
+    at: int
+    request: ReportStallRequest
+
+
 class Tables:
     def __init__(self, metadata: MetaData) -> None:
         self.jobs = Jobs(metadata)
@@ -172,11 +184,20 @@ class Tables:
             Column("event", Integer, nullable=False),
             Index("ranks_on_node", "job", "node"),
         )
+        self.stalls = declare(
+            "stall_reports",
+            metadata,
+            Column("job", String(200), primary_key=True),
+            Column("node", String(200), primary_key=True),
+            Column("epoch", BigInteger, nullable=False),
+            Column("at", BigInteger, nullable=False),
+            Column("report", LargeBinary, nullable=False),
+        )
 
     @property
     def rows(self) -> tuple[Table, ...]:
         told = (self.convictions.table, self.convictions.disagreements)
-        return (self.agents, self.attempts, self.ranks, self.jobs.lines, self.placements.table, *told)
+        return (self.agents, self.attempts, self.ranks, self.stalls, self.jobs.lines, self.placements.table, *told)
 
     def with_progress(self, unit: Unit, job: Job) -> Job:
         """Return the job as GetJob does: with its history, how fast it goes and how long that takes."""
@@ -236,7 +257,7 @@ class Tables:
 
     def begin(self, unit: Unit, job: Job, seats: tuple[Seat, ...], now: datetime) -> None:
         """Forget the attempt before and record this one."""
-        for table in (self.attempts, self.ranks):
+        for table in (self.attempts, self.ranks, self.stalls):
             unit.tx.execute(delete(table).where(table.c.job == job.name))
         unit.tx.execute(
             insert(self.attempts).values(
@@ -269,9 +290,36 @@ class Tables:
         """The ranks of the current attempt on a node, by number."""
         return {row.rank: row for row in self._ranks(unit, job, self.ranks.c.node == node)}
 
-    def nodes_of(self, unit: Unit, job: Job, ranks: Collection[int]) -> dict[int, str]:
-        """The nodes of these ranks of the current attempt; a rank that there is not is left out."""
-        return {row.rank: row.node for row in self._ranks(unit, job, self.ranks.c.rank.in_(list(ranks)))}
+    def nodes_of(self, unit: Unit, job: Job, ranks: Collection[int] | None = None) -> dict[int, str]:
+        """The nodes of these ranks of the current attempt, or of all; a rank that does not exist is left out."""
+        where = true() if ranks is None else self.ranks.c.rank.in_(list(ranks))
+        return {row.rank: row.node for row in self._ranks(unit, job, where)}
+
+    def note_stall(self, unit: Unit, job: Job, request: ReportStallRequest) -> None:
+        """Keep what a node reports of a stall of the current attempt, instead of an earlier report."""
+        own = self.stalls.c.job == job.name, self.stalls.c.node == request.node
+        before = unit.tx.execute(select(self.stalls.c.at, self.stalls.c.report).where(*own)).first()
+        kept = ReportStallRequest()
+        kept.CopyFrom(request)
+        if before is not None:
+            kept.seconds = max(kept.seconds, ReportStallRequest.FromString(before.report).seconds)
+        unit.tx.execute(delete(self.stalls).where(*own))
+        values = {"epoch": job.epoch, "at": before.at if before else micros(unit.now)}
+        unit.tx.execute(
+            insert(self.stalls).values(
+                job=job.name, node=request.node, report=kept.SerializeToString(deterministic=True), **values
+            )
+        )
+
+    def stall_reports(self, unit: Unit, job: Job) -> list[StallReport]:
+        """The reports of the open inquiry of the current attempt, by node; none if there is none."""
+        own = self.stalls.c.job == job.name, self.stalls.c.epoch == job.epoch
+        rows = unit.tx.execute(select(self.stalls).where(*own).order_by(self.stalls.c.node)).all()
+        return [StallReport(row.node, row.at, ReportStallRequest.FromString(row.report)) for row in rows]
+
+    def forget_stall(self, unit: Unit, job: Job) -> None:
+        """An inquiry is closed."""
+        unit.tx.execute(delete(self.stalls).where(self.stalls.c.job == job.name))
 
     def ranks_without(self, unit: Unit, job: Job, *events: RankEvent.ValueType, limit: int = SHOWN) -> list[RankRow]:
         """The first ranks of the current attempt whose last event is none of these, in order."""

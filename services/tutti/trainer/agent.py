@@ -42,6 +42,8 @@ from tutti.contracts.scheduler.v1 import (
     ReportProgressRequest,
     ReportRankRequest,
     ReportReleasedRequest,
+    ReportStallRequest,
+    ReportStallResponse,
 )
 from tutti.contracts.trainer.v1 import (
     ExperienceName,
@@ -109,7 +111,9 @@ class Agent:
         self._fresh = False
         self._next_register = self._next_poll = self._next_beat = self._next_claim = 0.0
         self._drain_until = 0.0
-        self._to_scheduler = Reports("reports", courier, clock, self._call_scheduler, refused=self._refused)
+        self._to_scheduler = Reports(
+            "reports", courier, clock, self._call_scheduler, answered=self._answered, refused=self._refused
+        )
         self._to_committer = Reports("shards", courier, clock, self._call_committer)
         self._to_sampling = Reports(
             "experiences",
@@ -290,6 +294,7 @@ class Agent:
                 attempt.end()
             else:
                 attempt.rendezvous(wanted[key].rendezvous)
+                attempt.inquired(wanted[key].stall_inquiry, settled=wanted[key].stall_settled)
         for key, assignment in wanted.items():
             if key in self._attempts or key in self._released:
                 if key in self._released and assignment.stop:
@@ -444,6 +449,8 @@ class Agent:
                 return self._scheduler.ReportRank(request)
             case ReportProgressRequest():
                 return self._scheduler.ReportProgress(request)
+            case ReportStallRequest():
+                return self._scheduler.ReportStall(request)
             case ReportReleasedRequest():
                 return self._scheduler.ReportReleased(request)
         raise TypeError(type(request).__name__)
@@ -465,6 +472,12 @@ class Agent:
         """
         name = ExperienceName(job=request.job, line=request.line, iteration=request.iteration, digest=request.digest)
         self._io.send(IoMessage(experience_told=name))
+
+    def _answered(self, request: Message, answer: object) -> None:
+        if isinstance(request, ReportStallRequest) and isinstance(answer, ReportStallResponse):
+            attempt = self._attempts.get((request.job, request.epoch))
+            if attempt is not None:
+                attempt.joined(answer.inquiry)
 
     def _refused(self, request: Any, problem: Problem) -> None:
         """A stale epoch: what the node resource says by now is looked up at once."""

@@ -28,6 +28,7 @@ from tutti.contracts.scheduler.v1 import (
     RankEvent,
     ReportProgressRequest,
     ReportRankRequest,
+    ReportStallRequest,
 )
 from tutti.contracts.trainer.v1 import (
     BufferFree,
@@ -51,10 +52,10 @@ from tutti.contracts.trainer.v1 import (
 )
 from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
+from tutti.model.stall import Gang, Standing, examine
 from tutti.model.training import Training
 from tutti.native.deferred import deferred
-from tutti.trainer import measures
-from tutti.trainer.autopsy import examine
+from tutti.trainer import autopsy, measures
 from tutti.trainer.crossings import Crossings
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, WAITING_FOR_WEIGHTS
 from tutti.trainer.places import Place, all_ended, first_loss
@@ -79,7 +80,7 @@ class Phase(Enum):
     GONE = "gone"
 
 
-Report = Callable[[ReportRankRequest | ReportProgressRequest], None]
+Report = Callable[[ReportRankRequest | ReportProgressRequest | ReportStallRequest], None]
 
 
 class Attempt:
@@ -112,6 +113,9 @@ class Attempt:
         self._rendezvous = ""
         self._deadline = 0.0
         self._silent: tuple[int, ...] = ()
+        self._suspects, self._decides = False, False
+        self._inquiry, self._joined, self._settled = 0, 0, 0
+        self._verdict_at: float | None = None
         self._stopping = False
         self._begun_at = self._worked_at = self._beat_at = clock.monotonic()
         measures.began(assignment.job, self._begun_at)
@@ -119,10 +123,11 @@ class Attempt:
             assignment.job, assignment.epoch, settings.name, seconds=settings.progress, now=self._begun_at
         )
         self._curve = curve.Recorder()
-        self._plan = None
+        self._plan, self._size = None, 0
         try:
             self._training = Training.from_json(assignment.training)
-            self._plan = plan_of(self._training, to_shape(assignment.shape))
+            shape = to_shape(assignment.shape)
+            self._plan, self._size = plan_of(self._training, shape), shape.ranks + assignment.rollouts
             start_from, models = _start_from(assignment, self._training), _models(self._training)
         except (SpecError, CheckpointError) as error:
             self.lose(tuple(assignment.ranks), f"the assignment cannot be carried out: {error}")
@@ -178,6 +183,23 @@ class Attempt:
             for place in self._places.values():
                 if place.rank != 0:
                     place.process.send(RankMessage(rendezvous=Listening(address=address)))
+
+    def inquired(self, inquiry: int, *, settled: int) -> None:
+        """Answer an inquiry of the scheduler; with one that is `settled`, the ranks go on."""
+        if settled > self._settled:
+            self._settled, self._verdict_at, self._worked_at = settled, None, self._clock.monotonic()
+        if inquiry <= max(settled, self._joined):
+            return
+        self._inquiry = self._joined = inquiry
+        if self.phase in (Phase.STAGING, Phase.BUFFERS):
+            self._tell_stall([autopsy.staging(rank) for rank in self.assignment.ranks], {}, seconds=0.0)
+        elif self.phase is Phase.RUNNING:
+            self._suspects, self._silent = False, ()
+            self._dump(self._settings.silence / 2)
+
+    def joined(self, inquiry: int) -> None:
+        """The scheduler counts the last report for this inquiry."""
+        self._joined = max(self._joined, inquiry)
 
     def ask_again(self) -> None:
         """Another I/O child took over: repeat what the last one left unanswered."""
@@ -318,7 +340,7 @@ class Attempt:
                 self.lose((rank,), str(error))
                 return
             now = self._clock.monotonic()
-            self._places[rank] = Place(rank, process, heard=now, buffers=self._buffers.get(rank, ()))
+            self._places[rank] = Place(rank, process, heard=now, buffers=self._buffers.get(rank, ()), worked_at=now)
             process.send(
                 RankMessage(
                     start=Start(
@@ -354,7 +376,7 @@ class Attempt:
                 self.rendezvous(message.listening.address)
             case "ready":
                 place.step, place.kernel = message.ready.step, message.ready.kernel
-                self._worked_at = place.heard
+                self._worked_at = place.worked_at = place.heard
                 measures.restore.labels(self.assignment.job).observe(place.heard - self._begun_at)
                 self._tell(place.rank, RANK_EVENT_READY)
                 if message.ready.note and place.rank == min(self._places):
@@ -365,9 +387,11 @@ class Attempt:
                 )
             case "heartbeat" if message.heartbeat.work != place.work:
                 place.work, self._worked_at = message.heartbeat.work, place.heard
+                place.worked_at = place.heard
                 self._crossings.worked()
             case "progress":
                 place.step, self._worked_at = message.progress.step, place.heard
+                place.worked_at = place.heard
                 if place.rank == min(self._places):
                     measures.progress(self.assignment.job, message.progress, place.heard)
                     self._crossings.add(message.progress)
@@ -451,13 +475,10 @@ class Attempt:
                 audit=loss.audit,
                 consequence=loss.consequence,
             )
+        if self._verdict_at is not None and now < self._verdict_at:
+            return None
         settings = self._settings
-        silent = tuple(
-            place.rank
-            for place in self._places.values()
-            if not place.process.ended
-            and now - place.heard > self._doubling.limit(settings.silence / 2 if place.met else settings.start)
-        )
+        silent = tuple(place.rank for place in places if self._is_silent(place, now))
         ready = [place for place in self._places.values() if place.met and not place.finished]
         loaded = any(place.kernel for place in self._places.values())
         patience = (
@@ -467,35 +488,89 @@ class Attempt:
         if places and not silent:
             self._doubling.well(now)
         if silent or stalled:
-            self.phase, self._silent, self._deadline = Phase.AUTOPSY, silent, now + settings.dump
-            for place in self._places.values():
-                place.record = None
-                place.process.send(RankMessage(dump=Dump()))
+            # A part of a gang sees only the others wait; it decides if the scheduler did not.
+            self._decides = len(self.assignment.ranks) == self._size or self._verdict_at is not None
+            self._suspects, self._silent = True, silent
+            self._dump(settings.dump)
+        self._verdict_at = None
         return None
 
+    def _is_silent(self, place: Place, now: float) -> bool:
+        limit = self._settings.silence / 2 if place.met else self._settings.start
+        return not place.process.ended and now - place.heard > self._doubling.limit(limit)
+
+    def _dump(self, seconds: float) -> None:
+        """Ask the ranks for flight records, and wait for so long."""
+        self.phase, self._deadline = Phase.AUTOPSY, self._clock.monotonic() + seconds
+        for place in self._places.values():
+            place.record = None
+            place.process.send(RankMessage(dump=Dump()))
+
     def _examine(self, now: float) -> None:
-        """Wait for flight records, then name the guilty, and only then end anybody."""
+        """Wait for flight records, then name the guilty, or have the scheduler do so; only then end anybody."""
         missing = [place for place in self._places.values() if place.record is None and not place.process.ended]
         if missing and now < self._deadline:
             return
+        self.phase = Phase.RUNNING
         records = {place.rank: place.record for place in self._places.values() if place.record is not None}
         if self._silent and not set(self._silent) - set(records):
-            # They were late, not dead.
-            self.phase = Phase.RUNNING
-            return
+            self._suspects = False  # they were late, not dead
         waiting = [record.phase == WAITING_FOR_WEIGHTS for record in records.values()]
         stores = any(record.phase == WAITING_FOR_BUFFER for record in records.values())
-        if not self._silent and (stores or all(waiting)):
-            self.phase, self._worked_at = Phase.RUNNING, now
+        if self._suspects and not self._silent and (stores or all(waiting)):
+            self._suspects, self._worked_at = False, now
+        if not (self._suspects or self._inquiry):
             return
-        silent = tuple(place.rank for place in missing)
+        standings = [self._standing(place, now) for place in self._places.values()]
+        groups = autopsy.groups_of(records.values(), self._size)
+        if not self._suspects:
+            self._tell_stall(standings, groups, seconds=0.0)
+            return
+        silent = [each.rank for each in standings if each.silent]
         if silent:
             self._doubling.missed(now)
         since = min((self._places[rank].heard for rank in silent), default=self._worked_at)
         for rank, record in records.items():
             log.warning("flight record of rank %d:\n%s\n%s", rank, record.stacks, record.collectives)
-        finding = examine(records, silent, steps=self.steps, seconds=now - since)
-        self.lose(finding.guilty, finding.cause)
+        if self._decides:
+            self._decide(standings, groups, seconds=now - since)
+        else:
+            self._tell_stall(standings, groups, seconds=now - since)
+            self._verdict_at = now + self._settings.verdict
+
+    def _standing(self, place: Place, now: float) -> Standing:
+        idle = now - place.worked_at
+        if place.record is None and not (self._suspects or self._is_silent(place, now)):
+            return autopsy.unclear(place.rank, crossed=place.step, idle=idle, finished=place.finished)
+        if place.record is None and place.process.ended:
+            return autopsy.unclear(place.rank, crossed=place.step, idle=idle, finished=True)
+        return autopsy.standing_of(place.rank, place.record, crossed=place.step, idle=idle)
+
+    def _decide(self, standings: list[Standing], groups: autopsy.Groups, *, seconds: float) -> None:
+        """Name the guilty by the ranks of this node alone."""
+        whole = len(self.assignment.ranks) == self._size
+        own = dict.fromkeys(self.assignment.ranks, "" if whole else self._settings.name)
+        others = dict.fromkeys(set(range(self._size)) - own.keys(), "another node")
+        finding = examine(Gang({**own, **others}, groups), standings, seconds=seconds)
+        if finding.excused:
+            self._worked_at = self._clock.monotonic()
+            return
+        guilty = tuple(rank for rank in finding.guilty if rank in own)
+        self.lose(guilty or (min(own),), finding.cause, consequence=not guilty)
+
+    def _tell_stall(self, standings: list[Standing], groups: autopsy.Groups, *, seconds: float) -> None:
+        self._report(
+            ReportStallRequest(
+                job=self.assignment.job,
+                epoch=self.assignment.epoch,
+                node=self._settings.name,
+                inquiry=self._inquiry,
+                seconds=seconds,
+                ranks=[autopsy.to_wire(each) for each in standings],
+                groups=autopsy.groups_to_wire(groups),
+            )
+        )
+        self._inquiry = 0
 
     def _tell_progress(self, now: float, *, final: bool) -> None:
         """Report the newest step that all ranks here have crossed, if that is due."""

@@ -16,9 +16,10 @@ from enum import IntEnum
 
 from tutti.chassis.runtime.frames import current_frames
 from tutti.contracts.trainer.v1 import FlightRecord, Heartbeat, RankMessage, Start
+from tutti.model.stall import STORING
 from tutti.trainer.framing import BlockingChannel, FramingError
 
-WAITING_FOR_BUFFER = "waiting for a free snapshot buffer"
+WAITING_FOR_BUFFER = STORING
 """A phase in which a rank may stand for long: the node stores slower than it trains, and says so."""
 WAITING_FOR_WEIGHTS = "waiting for the weights of the actors"
 """The phase of a rollout worker while the actors train: their nodes notice if they hang."""

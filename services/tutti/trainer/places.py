@@ -19,7 +19,7 @@ from tutti.trainer.ports import RankProcess
 class Place:
     """One rank. Times are monotonic seconds; `heard` is when it last said anything, `met` whether it ever did.
 
-    `work` is the count of its newest heartbeat.
+    `work` is the count of its newest heartbeat, `worked_at` the time since which it has not changed.
     """
 
     rank: int
@@ -34,6 +34,7 @@ class Place:
     ended_at: float | None = None
     record: FlightRecord | None = None
     work: int = 0
+    worked_at: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ from tutti.contracts.scheduler.v1 import (
     ReportRankResponse,
     ReportReleasedRequest,
     ReportReleasedResponse,
+    ReportStallRequest,
+    ReportStallResponse,
 )
 from tutti.contracts.trainer.v1 import IoMessage, RankMessage
 
@@ -127,6 +129,8 @@ class SchedulerApi(Protocol):
 
     def ReportProgress(self, request: ReportProgressRequest) -> ReportProgressResponse: ...
 
+    def ReportStall(self, request: ReportStallRequest) -> ReportStallResponse: ...
+
     def ReportReleased(self, request: ReportReleasedRequest) -> ReportReleasedResponse: ...
 
 
@@ -181,6 +185,7 @@ class AgentSettings:
     dump: float = 3.0
     settle: float = 0.5
     stall: float = 300.0
+    verdict: float = 60.0
     heartbeat: float = 5.0
     poll: float = 0.25
     claim: float = 1.0

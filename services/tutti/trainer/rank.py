@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
+from torch.distributed import distributed_c10d
 
 from tutti.chassis.config import memory
 from tutti.checkpoints.staged import open_staged
@@ -32,6 +33,7 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.errors import CorpusError
+from tutti.trainer.autopsy import GROUPS, MEETING
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.contact import lost_contact
 from tutti.trainer.crew import Split
@@ -150,7 +152,7 @@ def _device(start: Start) -> str:
 
 def _meet(start: Start, ranks: int, lifeline: Lifeline) -> tuple[dist.ProcessGroup | None, Store]:
     """The group of all ranks (none for a single one), and the store that keeps it alive."""
-    lifeline.phase = "meeting the other ranks"
+    lifeline.phase = MEETING
     seconds = start.rendezvous_seconds
     if start.rank == 0:
         store, address = open_store(start.listen, seconds)
@@ -213,12 +215,15 @@ def _audit(error: AuditFailed) -> AuditFailure:
 
 
 def _collectives() -> str:
-    """The back end's record of its collectives; works while one of them hangs."""
+    """The back end's record of its collectives, with the members of the groups; works while one of them hangs."""
     dump = getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None)
     if dump is None:
         return ""
-    found = dump(True, False)
-    return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+    record, world = json.loads(dump(True, False)), distributed_c10d._world
+    # The record of gloo names neither the groups nor their members rightly.
+    ranks = {str(name): world.pg_group_ranks[group] for group, name in world.pg_names.items()}
+    record[GROUPS] = {name: sorted(own, key=own.__getitem__) for name, own in ranks.items()}
+    return json.dumps(record)
 
 
 if __name__ == "__main__":

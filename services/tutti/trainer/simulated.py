@@ -4,6 +4,7 @@ A simulated rank reads the real data and writes real snapshots of the real layou
 that does not know the topology. The agent and the work of the I/O child are the real code.
 """
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from tutti.model.programs.sft import SftParameters
 from tutti.model.results import Outcome, Scalars
 from tutti.model.shapes import to_shape
 from tutti.model.training import Training
+from tutti.trainer.autopsy import GROUPS
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.comparisons import Comparisons
 from tutti.trainer.data import TrainingData
@@ -103,6 +105,8 @@ class SimulatedRank:
         """Set by a simulation: the main thread crosses no step, and whether it computes meanwhile."""
         self.slow = 0.0
         """Set by a simulation: seconds that it takes longer for a leaf than the others."""
+        self.waits_for: int | None = None
+        """Set by a simulation: the rank that it waits for in a point-to-point operation."""
         self.finished = False
         self._gangs, self._clock = gangs, clock
         self._heard = clock.monotonic()
@@ -111,8 +115,14 @@ class SimulatedRank:
         self._free: deque[int] = deque()
         self._rendezvous = ""
         self._life: Iterator[None] | None = None
+        self._start: Start | None = None
         self._silence = float("inf")
         self._stop, self._work = False, 0
+
+    @property
+    def number(self) -> int:
+        """Its rank in the gang; -1 before it has started."""
+        return self._start.rank if self._start is not None else -1
 
     @property
     def ended(self) -> bool:
@@ -149,7 +159,7 @@ class SimulatedRank:
         elif self._stop:
             self.exit_code = Exit.STOPPED
         elif self._life is not None:
-            self._work += self.works or not self.held
+            self._work += self.works or not (self.held or self._waits)
             self._out.append(RankMessage(heartbeat=Heartbeat(work=self._work)))
             if not self.held:
                 next(self._life, None)
@@ -160,7 +170,7 @@ class SimulatedRank:
                 self._silence = message.start.silence_seconds
                 self._rendezvous = message.start.rendezvous
                 self._gangs.join(self, message.start)
-                self._life = self._live(message.start)
+                self._start, self._life = message.start, self._live(message.start)
             case "rendezvous":
                 self._rendezvous = message.rendezvous.address
             case "buffer_free":
@@ -168,7 +178,27 @@ class SimulatedRank:
             case "stop":
                 self._stop = True
             case "dump":
-                self._out.append(RankMessage(flight_record=FlightRecord(step=self.step + 1, phase="simulated")))
+                self._out.append(RankMessage(flight_record=self._record()))
+
+    @property
+    def _waits(self) -> bool:
+        """True while some rank has not come to the barrier in which this one is."""
+        gang = self._gangs.of(self._start) if self._start is not None else {}
+        return any(other.step < self.step for other in gang.values())
+
+    def _record(self) -> FlightRecord:
+        """The barrier before a step as the collective with its number, in which the rank waits for slower ones."""
+        record = FlightRecord(step=self.step + 1, phase="simulated")
+        if self._start is None:
+            return record
+        gang = sorted(self._gangs.of(self._start))
+        entry = {"process_group": ["0", ""], "collective_seq_id": self.step + 1, "profiling_name": "simulated:barrier"}
+        entries = [{**entry, "record_id": 0, "retired": self.held or not self._waits}]
+        if self.waits_for is not None:
+            receives = {"is_p2p": True, "p2p_seq_id": 1, "profiling_name": f"simulated:recv 0<-{self.waits_for}"}
+            entries.append({**entry, **receives, "record_id": 1, "retired": False})
+        record.collectives = json.dumps({"entries": entries, GROUPS: {"0": gang}})
+        return record
 
     def _live(self, start: Start) -> Iterator[None]:
         training = Training.from_json(start.training)

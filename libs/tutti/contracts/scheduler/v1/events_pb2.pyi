@@ -689,6 +689,8 @@ class Assignment(_message.Message):
     MIXED_FIELD_NUMBER: _builtins.int
     TOKENIZER_KEY_FIELD_NUMBER: _builtins.int
     ROLLOUTS_FIELD_NUMBER: _builtins.int
+    STALL_INQUIRY_FIELD_NUMBER: _builtins.int
+    STALL_SETTLED_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job, such as "jobs/x"."""
     epoch: _builtins.int
@@ -719,6 +721,12 @@ class Assignment(_message.Message):
     """tokenizer_key: the blob of the training's tokenizer; empty if the dataset has its own."""
     rollouts: _builtins.int
     """rollouts: the number of rollout workers of the job. Their ranks follow those of the shape."""
+    stall_inquiry: _builtins.int
+    """stall_inquiry: number of the newest request for the flight records of the ranks, which agents answer with
+    ReportStall; 0 if there was none.
+    """
+    stall_settled: _builtins.int
+    """stall_settled: number of the newest inquiry that is closed; the epoch continues after it."""
     @_builtins.property
     def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ranks to run here."""
@@ -757,10 +765,12 @@ class Assignment(_message.Message):
         mixed: _abc.Iterable[Global___MixedDataset] | None = ...,
         tokenizer_key: _builtins.str = ...,
         rollouts: _builtins.int = ...,
+        stall_inquiry: _builtins.int = ...,
+        stall_settled: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "mixed", b"mixed", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "rollouts", b"rollouts", "shape", b"shape", "stop", b"stop", "tokenizer_key", b"tokenizer_key", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_digest", b"dataset_digest", "dataset_manifest_key", b"dataset_manifest_key", "devices", b"devices", "epoch", b"epoch", "job", b"job", "line", b"line", "mixed", b"mixed", "ranks", b"ranks", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "rollouts", b"rollouts", "shape", b"shape", "stall_inquiry", b"stall_inquiry", "stall_settled", b"stall_settled", "stop", b"stop", "tokenizer_key", b"tokenizer_key", "topology_version", b"topology_version", "traceparent", b"traceparent", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -625,6 +625,200 @@ class ReportProgressResponse(_message.Message):
 Global___ReportProgressResponse: _TypeAlias = ReportProgressResponse  # noqa: Y015
 
 @_typing.final
+class GroupCall(_message.Message):
+    """GroupCall says how far a rank is in the operations of a group of ranks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    ENTERED_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
+    PEERS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """group of the ranks, by name."""
+    entered: _builtins.int
+    """entered: sequence number of the newest operation that the rank has entered."""
+    name: _builtins.str
+    """name of the operation, such as "gloo:all_to_all"."""
+    pending: _builtins.int
+    """pending: sequence number of the operation in which the rank waits; unset if it waits in none."""
+    @_builtins.property
+    def peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """peers of a pending point-to-point operation; empty for a collective of the whole group."""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        entered: _builtins.int = ...,
+        name: _builtins.str = ...,
+        pending: _builtins.int | None = ...,
+        peers: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pending", b"_pending", "pending", b"pending"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pending", b"_pending", "entered", b"entered", "group", b"group", "name", b"name", "peers", b"peers", "pending", b"pending"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__pending: _TypeAlias = _typing.Literal["pending"]  # noqa: Y015
+    _WhichOneofArgType__pending: _TypeAlias = _typing.Literal["_pending", b"_pending"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pending) -> _WhichOneofReturnType__pending | None: ...
+
+Global___GroupCall: _TypeAlias = GroupCall  # noqa: Y015
+
+@_typing.final
+class CallGroup(_message.Message):
+    """CallGroup is a group of ranks that communicate with each other."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the group."""
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """ranks that are its members."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        ranks: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "ranks", b"ranks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallGroup: _TypeAlias = CallGroup  # noqa: Y015
+
+@_typing.final
+class RankStanding(_message.Message):
+    """RankStanding is the activity of a rank, condensed from its flight record."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RANK_FIELD_NUMBER: _builtins.int
+    SILENT_FIELD_NUMBER: _builtins.int
+    CROSSED_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    PHASE_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    IDLE_SECONDS_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    rank: _builtins.int
+    """rank in the shape; those of rollout workers follow."""
+    silent: _builtins.bool
+    """silent: the rank did not answer its agent."""
+    crossed: _builtins.int
+    """crossed: the last step that it completed."""
+    step: _builtins.int
+    """step that it was computing."""
+    phase: _builtins.str
+    """phase of the step as text."""
+    place: _builtins.str
+    """place in the code."""
+    idle_seconds: _builtins.float
+    """idle_seconds since it last computed something."""
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupCall]:
+        """calls: its operations, one per group."""
+
+    def __init__(
+        self,
+        *,
+        rank: _builtins.int = ...,
+        silent: _builtins.bool = ...,
+        crossed: _builtins.int = ...,
+        step: _builtins.int = ...,
+        phase: _builtins.str = ...,
+        place: _builtins.str = ...,
+        idle_seconds: _builtins.float = ...,
+        calls: _abc.Iterable[Global___GroupCall] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "crossed", b"crossed", "idle_seconds", b"idle_seconds", "phase", b"phase", "place", b"place", "rank", b"rank", "silent", b"silent", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankStanding: _TypeAlias = RankStanding  # noqa: Y015
+
+@_typing.final
+class ReportStallRequest(_message.Message):
+    """ReportStallRequest contains the activity of the ranks of an epoch on a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    INQUIRY_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job of the ranks."""
+    epoch: _builtins.int
+    """epoch of it; a stale one is rejected."""
+    node: _builtins.str
+    """node that reports."""
+    inquiry: _builtins.int
+    """inquiry that is answered; 0 if the node reports a stall that it has noticed."""
+    seconds: _builtins.float
+    """seconds without progress that the node has noticed; 0 if it has noticed none."""
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankStanding]:
+        """ranks of the epoch on this node."""
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallGroup]:
+        """groups of ranks, as known to the ranks of this node."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        node: _builtins.str = ...,
+        inquiry: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+        ranks: _abc.Iterable[Global___RankStanding] | None = ...,
+        groups: _abc.Iterable[Global___CallGroup] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "groups", b"groups", "inquiry", b"inquiry", "job", b"job", "node", b"node", "ranks", b"ranks", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportStallRequest: _TypeAlias = ReportStallRequest  # noqa: Y015
+
+@_typing.final
+class ReportStallResponse(_message.Message):
+    """ReportStallResponse contains the inquiry that the report belongs to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INQUIRY_FIELD_NUMBER: _builtins.int
+    inquiry: _builtins.int
+    """inquiry that collects the reports of all nodes; 0 if the epoch needs none."""
+    def __init__(
+        self,
+        *,
+        inquiry: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["inquiry", b"inquiry"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportStallResponse: _TypeAlias = ReportStallResponse  # noqa: Y015
+
+@_typing.final
 class ReportReleasedRequest(_message.Message):
     """ReportReleasedRequest says that the processes of an epoch have exited."""
 

@@ -122,6 +122,11 @@ class SchedulerServiceStub:
                 request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportProgressRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportProgressResponse.FromString,
                 _registered_method=True)
+        self.ReportStall = channel.unary_unary(
+                '/tutti.scheduler.v1.SchedulerService/ReportStall',
+                request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportStallRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportStallResponse.FromString,
+                _registered_method=True)
         self.ReportReleased = channel.unary_unary(
                 '/tutti.scheduler.v1.SchedulerService/ReportReleased',
                 request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportReleasedRequest.SerializeToString,
@@ -252,6 +257,14 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportStall(self, request, context):
+        """ReportStall reports what the ranks of an epoch on a node were doing, because one of them makes no progress or because
+        the assignment asks for it. With the reports of all nodes, or after a deadline, the scheduler decides who is at fault.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReportReleased(self, request, context):
         """ReportReleased reports that all processes of an epoch on a node have exited.
         """
@@ -346,6 +359,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.ReportProgress,
                     request_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportProgressRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportProgressResponse.SerializeToString,
+            ),
+            'ReportStall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportStall,
+                    request_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportStallRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportStallResponse.SerializeToString,
             ),
             'ReportReleased': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportReleased,
@@ -813,6 +831,33 @@ class SchedulerService:
             '/tutti.scheduler.v1.SchedulerService/ReportProgress',
             tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportProgressRequest.SerializeToString,
             tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportProgressResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportStall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.scheduler.v1.SchedulerService/ReportStall',
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportStallRequest.SerializeToString,
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReportStallResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -69,6 +69,10 @@ class SchedulerServiceStub:
     """ReportRank reports an event of a rank."""
     ReportProgress: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReportProgressRequest, _scheduler_pb2.ReportProgressResponse]
     """ReportProgress reports the newest step that all ranks have completed."""
+    ReportStall: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReportStallRequest, _scheduler_pb2.ReportStallResponse]
+    """ReportStall reports what the ranks of an epoch on a node were doing, because one of them makes no progress or because
+    the assignment asks for it. With the reports of all nodes, or after a deadline, the scheduler decides who is at fault.
+    """
     ReportReleased: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReportReleasedRequest, _scheduler_pb2.ReportReleasedResponse]
     """ReportReleased reports that all processes of an epoch on a node have exited."""
 
@@ -111,6 +115,10 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """ReportRank reports an event of a rank."""
     ReportProgress: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReportProgressRequest, _scheduler_pb2.ReportProgressResponse]  # type: ignore[assignment]
     """ReportProgress reports the newest step that all ranks have completed."""
+    ReportStall: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReportStallRequest, _scheduler_pb2.ReportStallResponse]  # type: ignore[assignment]
+    """ReportStall reports what the ranks of an epoch on a node were doing, because one of them makes no progress or because
+    the assignment asks for it. With the reports of all nodes, or after a deadline, the scheduler decides who is at fault.
+    """
     ReportReleased: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReportReleasedRequest, _scheduler_pb2.ReportReleasedResponse]  # type: ignore[assignment]
     """ReportReleased reports that all processes of an epoch on a node have exited."""
 
@@ -252,6 +260,16 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ReportProgressResponse, _abc.Awaitable[_scheduler_pb2.ReportProgressResponse]]:
         """ReportProgress reports the newest step that all ranks have completed."""
+
+    @_abc_1.abstractmethod
+    def ReportStall(
+        self,
+        request: _scheduler_pb2.ReportStallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_pb2.ReportStallResponse, _abc.Awaitable[_scheduler_pb2.ReportStallResponse]]:
+        """ReportStall reports what the ranks of an epoch on a node were doing, because one of them makes no progress or because
+        the assignment asks for it. With the reports of all nodes, or after a deadline, the scheduler decides who is at fault.
+        """
 
     @_abc_1.abstractmethod
     def ReportReleased(
