@@ -10,7 +10,9 @@ _SIGNS = ("can't allocate memory", "cannot allocate memory", "bad_alloc", "faile
 
 def ran_out(error: BaseException) -> bool:
     """True if an allocation failed. Native code, such as that of torch, says so in the words of its own errors."""
-    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)
+    words = str(error).lower()
+    # A library on a noexec mount cannot be mapped either: "failed to map segment …: Operation not permitted".
+    return isinstance(error, MemoryError) or (any(sign in words for sign in _SIGNS) and "not permitted" not in words)
 
 
 def named(error: BaseException) -> str:

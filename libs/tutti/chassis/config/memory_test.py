@@ -1,26 +1,20 @@
-"""Memory that ran out: errors of real allocations."""
-
-import errno
+"""Memory that ran out is told from other failures of an allocation or a library."""
 
 import pytest
 
-from tutti.chassis.config.memory import TOO_LITTLE, named, ran_out
+from tutti.chassis.config.memory import ran_out
 
 
-def allocate() -> None:
-    bytearray(1 << 60)
-
-
-def test_a_failed_allocation_is_named_with_what_to_do() -> None:
-    with pytest.raises(MemoryError) as failed:
-        allocate()
-    assert named(failed.value) == f"MemoryError; {TOO_LITTLE}"
-
-
-def test_a_process_that_cannot_be_forked_for_want_of_memory_is_named() -> None:
-    assert ran_out(OSError(errno.ENOMEM, "Cannot allocate memory"))
-
-
-def test_other_errors_keep_their_words() -> None:
-    assert named(ValueError("odd")) == "ValueError: odd"
-    assert not ran_out(ValueError("odd"))
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"), True),
+        (OSError(12, "Cannot allocate memory"), True),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), True),
+        (ImportError("x.so: failed to map segment from shared object: Operation not permitted"), False),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+    ],
+)
+def test_only_a_failed_allocation_is_memory_that_ran_out(error: Exception, expected: bool) -> None:
+    assert ran_out(error) is expected
