@@ -260,6 +260,7 @@ class Epochs:
     def _stopped(self, unit: Unit, after: Job) -> Job:
         put = self._tables.jobs.put(unit, after)
         self._tables.note(unit, put, {"stopped_at": micros(unit.now)})
+        self._tables.forget_stall(unit, put)
         for node in self.all_holders(unit, put):
             for assignment in _of(node, put):
                 assignment.stop = True

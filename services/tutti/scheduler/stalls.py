@@ -78,11 +78,11 @@ class Stalls:
         gang = Gang(self._tables.nodes_of(unit, job), _groups(requests))
         standings = [_standing(each) for request in requests for each in request.ranks]
         finding = examine(gang, standings, seconds=max(request.seconds for request in requests))
-        self._tables.forget_stall(unit, job)
         if not finding.excused:
             guilty = {rank: gang.nodes[rank] for rank in finding.guilty}
             self._epochs.lose_ranks(unit, job, guilty, finding.cause)
             return
+        self._tables.forget_stall(unit, job)
         for node in self._epochs.all_holders(unit, job):
             for assignment in _assignments(node, job):
                 assignment.stall_settled = assignment.stall_inquiry
