@@ -36,7 +36,7 @@ def test_the_baseline_holds_against_its_own_protos_and_refuses_a_removed_field(t
     same = tree.run(*breaking)
     assert same.returncode == 0, same.stdout
     grown = "  string kernel = 10;\n"
-    tree.edit(EVENTS, grown, f"{grown}  // zone it stands in.\n  string zone = 99;\n")
+    tree.edit(EVENTS, grown, f"{grown}  // zone it stands in.\n  string zone = 113;\n")
     assert tree.run(*breaking).returncode == 0
     tree.edit(EVENTS, "  // kernel signature digest.\n" + grown, "")
     removed = tree.run(*breaking)

@@ -21,6 +21,7 @@ from tutti.committer.service import build as build_committer
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.contracts.trainer.v1 import Start
 from tutti.dedup.service import build as build_dedup
 from tutti.evaluation.service import build as build_evaluation
 from tutti.ingest.service import build as build_ingest
@@ -114,7 +115,7 @@ class SimulatedAgent:
         buffers = host.folder / "buffers"
         buffers.mkdir(exist_ok=True)
         clear(buffers)
-        self.launcher = SimulatedLauncher(platform.gangs, clock)
+        self.launcher = SimulatedLauncher(platform.gangs, clock, lambda start: platform.faulty(host.name, start))
         self.io = SimulatedIoLink(lambda: host.blobs, files, clock, node=host.name, state=host.folder, buffers=buffers)
         self.agent = Agent(
             AgentSettings(node=host.name, slots=SLOTS, devices=("cpu",), poll=0.5),
@@ -164,6 +165,8 @@ class Platform:
         settings: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.gangs = Gangs()
+        self.faulty: Callable[[str, Start], int | None] = lambda node, start: None
+        """Set by a test: the step from which on a rank of a node computes every gradient wrong."""
         self.node_faults: Counter[NodeFault] = Counter()
         self._rates = node_rates
         self._agents: dict[str, SimulatedAgent] = {}

@@ -213,7 +213,7 @@ class Commits:
         )
         checkpoint.decided_at.FromDatetime(unit.now)
         self.checkpoints.create(unit, checkpoint)
-        self.suspects.clear(unit, checkpoint)
+        self.suspects.judge(unit, checkpoint)
         self.records.put_epoch(unit, replace(epoch, base=row.step, parent=row.name))
         return True
 

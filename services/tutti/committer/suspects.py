@@ -14,6 +14,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.store.words import clipped
 from tutti.checkpoints.keys import checkpoint_name
 from tutti.committer import epochs
+from tutti.committer.records import line_name
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
@@ -52,11 +53,27 @@ class Suspects:
         for event in events:
             job: Job = event.message
             if job.state in (JOB_STATE_FAILED, JOB_STATE_CANCELLED) and job.HasField("trusted_step"):
-                self.mark(unit, job.name.removeprefix("jobs/"), job.line, job.trusted_step, job.reason)
+                self._end_in_doubt(unit, job)
 
-    def clear(self, unit: Unit, committed: Checkpoint) -> None:
-        """A replay reached this state: the suspects of the same step and state are confirmed by it."""
+    def _end_in_doubt(self, unit: Unit, job: Job) -> None:
+        """Mark what the job has, and note on its line that what is decided later is suspect, too."""
+        name = job.name.removeprefix("jobs/")
+        if self._lines.find(unit, line_name(name, job.line)) is None:
+            return
+        line = self._lines.lock(unit, line_name(name, job.line))
+        line.trusted_step, line.doubt = job.trusted_step, clipped(job.reason)
+        self._lines.put(unit, line)
+        self.mark(unit, name, job.line, job.trusted_step, job.reason)
+
+    def judge(self, unit: Unit, committed: Checkpoint) -> None:
+        """A state was decided: it is suspect where its line says so; else it confirms the suspects of the same step and
+        state.
+        """
         job = committed.job.removeprefix("jobs/")
+        own = self._lines.find(unit, line_name(job, committed.line))
+        if own is not None and own.HasField("trusted_step") and committed.step > own.trusted_step:
+            self.mark(unit, job, committed.line, committed.step - 1, own.doubt)
+            return
         for line in range(committed.line):
             found = self._checkpoints.find(unit, checkpoint_name(job, line, committed.step))
             if found is not None and found.suspect and found.state_digest == committed.state_digest:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tutti.chassis.errors import InvalidField, StaleEpoch
+from tutti.chassis.events.event import Event
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.writer import describe, store
@@ -18,6 +19,7 @@ from tutti.contracts.committer.v1 import (
     OpenEpochResponse,
     PruneCheckpointsRequest,
 )
+from tutti.contracts.scheduler.v1 import JOB_STATE_FAILED, Job
 from tutti.model.plan import Shape
 
 WHY = "the audit of step 20 convicted rank 1"
@@ -146,3 +148,25 @@ def test_the_lines_that_hold_a_step_are_the_line_and_its_later_branches() -> Non
     assert descending(lines, 0, 8) == {0, 1, 2}
     assert descending(lines, 0, 10) == {0}
     assert descending(lines, 1, 12) == {1, 2}
+
+
+def test_what_is_decided_after_its_job_ended_in_doubt_is_suspect(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.commit(5, 10, 15)
+    job = Job(name="jobs/j", state=JOB_STATE_FAILED, line=0, trusted_step=10, reason=WHY)
+    handler = next(each.handler for each in world.service.consumes if each.message is Job)
+    event = Event("1", "", job.name, 1, world.clock.now(), "", job)
+    for _ in range(2):
+        world.host.units.run(lambda unit: handler(unit, [event]))
+    world.commit(20)
+    assert [world.checkpoint(step).suspect for step in (5, 10, 15, 20)] == ["", "", WHY, WHY]
+
+
+def test_a_job_that_ends_without_doubt_makes_nothing_suspect(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.commit(5)
+    handler = next(each.handler for each in world.service.consumes if each.message is Job)
+    for job in (Job(name="jobs/j", state=JOB_STATE_FAILED), Job(name="jobs/j", trusted_step=0)):
+        event = Event("1", "", job.name, 1, world.clock.now(), "", job)
+        world.host.units.run(lambda unit, event=event: handler(unit, [event]))  # type: ignore[misc]
+    assert not world.checkpoint(5).suspect

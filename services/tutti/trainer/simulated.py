@@ -18,6 +18,7 @@ from tutti.chassis.runtime.processes import ProcessId
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.staged import open_staged
 from tutti.checkpoints.writer import plan_of
+from tutti.contracts.scheduler.v1 import AuditFailure, Disagreement
 from tutti.contracts.trainer.v1 import (
     OUTCOME_COMMITTED,
     Failed,
@@ -33,12 +34,14 @@ from tutti.contracts.trainer.v1 import (
     Start,
 )
 from tutti.corpus.ledger import Ledger
+from tutti.model.audit import judge_pairs, ring_audit
 from tutti.model.chunks import Kind
 from tutti.model.pace import Pace
+from tutti.model.plan import Plan
 from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.programs.sft import SftParameters
-from tutti.model.results import Outcome, Scalars
+from tutti.model.results import Finding, Outcome, Scalars
 from tutti.model.shapes import to_shape
 from tutti.model.training import Training
 from tutti.trainer.autopsy import GROUPS
@@ -59,6 +62,8 @@ LEAF_SECONDS = 0.1
 KERNEL = '{"device":"simulated"}'
 
 State = dict[tuple[int, Kind], int]
+Faulty = Callable[[Start], "int | None"]
+"""The step from which on a rank computes every gradient wrong; None for a sound one."""
 
 
 def initial_state(training: Training, chunks: int) -> State:
@@ -94,8 +99,10 @@ class Gangs:
 class SimulatedRank:
     """One rank; every `receive` of its agent lets it do one thing."""
 
-    def __init__(self, gangs: Gangs, clock: Clock) -> None:
+    def __init__(self, gangs: Gangs, clock: Clock, faulty: Faulty = lambda start: None) -> None:
         self.process: ProcessId | None = None
+        self._faulty = faulty
+        self.wrong_from: int | None = None
         self.exit_code: int | None = None
         self.server_exit_code: int | None = None
         self.step = 0
@@ -169,6 +176,7 @@ class SimulatedRank:
             case "start":
                 self._silence = message.start.silence_seconds
                 self._rendezvous = message.start.rendezvous
+                self.wrong_from = self._faulty(message.start)
                 self._gangs.join(self, message.start)
                 self._start, self._life = message.start, self._live(message.start)
             case "rendezvous":
@@ -236,7 +244,11 @@ class SimulatedRank:
                     return
                 yield
             step = self.step + 1
-            gradient = _gradient(data, ledger, step, training.step.leaves) % MODULUS
+            if finding := self._audited(start, plan, training, step):
+                self._fail_audit(step, finding)
+                return
+            wrong = sum(rank + 1 for rank in self._wrong(start, step))
+            gradient = (_gradient(data, ledger, step, training.step.leaves) + wrong) % MODULUS
             state, scalars = next_state(state, step, gradient), scalars.after(Outcome.COMMITTED)
             self.step = step
             progress, gang = _progress(training, step, gradient), self._gangs.of(start)
@@ -289,6 +301,24 @@ class SimulatedRank:
             return False
         return all(other.step >= step for other in others)
 
+    def _wrong(self, start: Start, step: int) -> list[int]:
+        """The ranks whose gradients are wrong in a step."""
+        gang = self._gangs.of(start).items()
+        return [rank for rank, other in gang if other.wrong_from is not None and step >= other.wrong_from]
+
+    def _audited(self, start: Start, plan: Plan, training: Training, step: int) -> Finding:
+        """The verdict of a step's audit, by the rules of real ranks; empty without one."""
+        audit = ring_audit(plan, step, every=training.audit_every, last=training.steps, epoch=start.epoch)
+        wrong = {*self._wrong(start, step)}
+        leaves = audit.leaves if audit else ()
+        return judge_pairs({(each.owner, each.witness): not wrong & {each.owner, each.witness} for each in leaves})
+
+    def _fail_audit(self, step: int, finding: Finding) -> None:
+        self._fail(Reason.AUDIT_FAILED, f"step {step}: ranks {finding.ranks} differ", finding.ranks)
+        failed = self._out[-1].failed
+        failed.audit.CopyFrom(AuditFailure(step=step, convicted=finding.convicted))
+        failed.audit.disagreements.extend(Disagreement(rank=a, witness=b) for a, b in finding.disagreements)
+
     def _fail(self, reason: Reason, message: str, ranks: Sequence[int]) -> None:
         self.exit_code = Exit.FAILED
         self._out.append(RankMessage(failed=Failed(reason=reason, message=message, step=self.step, ranks=ranks)))
@@ -330,12 +360,12 @@ def _progress(training: Training, step: int, gradient: int) -> Progress:
 class SimulatedLauncher:
     """Launches simulated ranks. `close` is the end of their agent: they end with it."""
 
-    def __init__(self, gangs: Gangs, clock: Clock) -> None:
+    def __init__(self, gangs: Gangs, clock: Clock, faulty: Faulty = lambda start: None) -> None:
         self.ranks: list[SimulatedRank] = []
-        self._gangs, self._clock = gangs, clock
+        self._gangs, self._clock, self._faulty = gangs, clock, faulty
 
     def launch(self, device: str) -> SimulatedRank:
-        rank = SimulatedRank(self._gangs, self._clock)
+        rank = SimulatedRank(self._gangs, self._clock, self._faulty)
         self.ranks.append(rank)
         return rank
 

@@ -242,6 +242,8 @@ class Line(_message.Message):
     TRANSITION_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     STUCK_FIELD_NUMBER: _builtins.int
+    TRUSTED_STEP_FIELD_NUMBER: _builtins.int
+    DOUBT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -274,6 +276,12 @@ class Line(_message.Message):
     """reason as text why processing of the line's snapshots is blocked; empty if it is not."""
     stuck: _builtins.bool
     """stuck: deciding about snapshots failed so often that it is not expected to succeed in this epoch."""
+    trusted_step: _builtins.int
+    """trusted_step: checkpoints of the line after this step are suspect, because its job ended in doubt; unset if it did
+    not.
+    """
+    doubt: _builtins.str
+    """doubt: why these checkpoints are suspect."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape of the open epoch."""
@@ -297,12 +305,16 @@ class Line(_message.Message):
         transition: _builtins.str = ...,
         reason: _builtins.str = ...,
         stuck: _builtins.bool = ...,
+        trusted_step: _builtins.int | None = ...,
+        doubt: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["shape", b"shape"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step", "shape", b"shape", "trusted_step", b"trusted_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "epoch", b"epoch", "from_step", b"from_step", "given_up", b"given_up", "given_up_because", b"given_up_because", "head", b"head", "job", b"job", "line", b"line", "name", b"name", "parent_line", b"parent_line", "reason", b"reason", "revision", b"revision", "sealed", b"sealed", "shape", b"shape", "stuck", b"stuck", "transition", b"transition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step", "cause", b"cause", "doubt", b"doubt", "epoch", b"epoch", "from_step", b"from_step", "given_up", b"given_up", "given_up_because", b"given_up_because", "head", b"head", "job", b"job", "line", b"line", "name", b"name", "parent_line", b"parent_line", "reason", b"reason", "revision", b"revision", "sealed", b"sealed", "shape", b"shape", "stuck", b"stuck", "transition", b"transition", "trusted_step", b"trusted_step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__trusted_step: _TypeAlias = _typing.Literal["trusted_step"]  # noqa: Y015
+    _WhichOneofArgType__trusted_step: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__trusted_step) -> _WhichOneofReturnType__trusted_step | None: ...
 
 Global___Line: _TypeAlias = Line  # noqa: Y015
 
