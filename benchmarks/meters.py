@@ -31,9 +31,11 @@ class MeteredStep(RankStep):
         self.ended = 0.0
         self.after: Callable[[], None] = lambda: None
 
-    def run(self, step: int, leaves: Mapping[int, LeafBatch]) -> StepResult:
+    def run(
+        self, step: int, leaves: Mapping[int, LeafBatch], fetch: Callable[[int], LeafBatch] | None = None
+    ) -> StepResult:
         started = time.perf_counter()
-        result = super().run(step, leaves)
+        result = super().run(step, leaves, fetch)
         self.seconds.append(time.perf_counter() - started)
         self.results.append(result)
         self.after()

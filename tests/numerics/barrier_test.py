@@ -2,9 +2,11 @@
 
 import hashlib
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -17,7 +19,7 @@ from tutti.model.gradients import Gradients
 from tutti.model.objective import NextToken
 from tutti.model.parameters import Replicated
 from tutti.model.plan import Plan, Shape
-from tutti.model.results import AuditFailed, Finding, Outcome, Scalars, StepAborted
+from tutti.model.results import AuditFailed, Finding, Outcome, Scalars, SkipCause, StepAborted
 from tutti.model.step import RankStep
 from tutti.model.transformer import Transformer
 
@@ -25,6 +27,10 @@ from .gang import Group, Recipe, on_ranks, snapshot, start, step_once, train
 
 RECIPE = Recipe()
 QUIET = replace(RECIPE, audit_every=0)
+
+
+def flip(gradient: torch.Tensor, at: int) -> None:
+    gradient.view(torch.int32)[at] ^= 1 << 20
 
 
 def aborted(me: Any, recipe: Recipe, step: int) -> tuple[str, str, bool]:
@@ -71,14 +77,13 @@ def test_control_plain_accumulation_gives_other_bits_on_other_numbers_of_ranks()
     assert len({train(QUIET, dp, until=1).last.state_digest for dp in (1, 2, 4)}) == 1
 
 
-def test_one_leaf_that_is_not_finite_makes_all_ranks_skip_and_the_run_goes_on() -> None:
+def test_leaves_that_are_not_finite_on_two_ranks_make_all_skip_and_the_run_goes_on() -> None:
     def work(rank: int, group: Group) -> Any:
         me = start(QUIET, 3, rank, group)
         me.initialize()
         outcomes = [step_once(me, QUIET, 1).outcome]
         before = snapshot(me)
-        if rank == 1:
-            me.parameters[100] = float("inf")
+        me.parameters[100] = float("inf")
         outcomes.append(step_once(me, QUIET, 2).outcome)
         unchanged = snapshot(me) == before
         outcomes.append(step_once(me, QUIET, 3).outcome)
@@ -131,16 +136,63 @@ def test_a_rank_that_flips_a_bit_of_every_gradient_is_found_by_the_next_audit(ra
         assert found == (expected.get(ranks, Finding(convicted=(guilty,))), True)
 
 
-def plant(me: RankStep) -> None:
-    """From now on every gradient of this rank has a flipped bit, another one each time."""
+@pytest.mark.parametrize("shard", ["optimizer", "parameters"])
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("change", ["gradient", "loss"])
+def test_a_rank_that_alone_gets_what_is_not_finite_is_convicted_in_that_step(
+    change: str, ranks: int, shard: str
+) -> None:
+    guilty = ranks - 1
+
+    def work(rank: int, group: Group) -> Any:
+        me = start(QUIET, ranks, rank, group, shard=shard)
+        me.initialize()
+        before = snapshot(me)
+        if rank == guilty and change == "gradient":
+            plant(me, lambda gradient, at: gradient[at : at + 1].fill_(float("nan")))
+        elif rank == guilty:
+            plant(me, lambda gradient, at: None, loss=float("nan"))
+        try:
+            step_once(me, QUIET, 1)
+        except AuditFailed as error:
+            return error.step, error.finding, snapshot(me) == before
+        return None
+
+    assert on_ranks(ranks, work) == [(1, Finding(convicted=(guilty,)), True)] * ranks
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_sum_that_overflows_is_no_fault_of_a_rank(ranks: int) -> None:
+    def work(rank: int, group: Group) -> Any:
+        me = start(QUIET, ranks, rank, group)
+        me.initialize()
+        plant(me, lambda gradient, at: gradient[:1].fill_(3e38))
+        return step_once(me, QUIET, 1).skip
+
+    assert on_ranks(ranks, work) == [SkipCause.OVERFLOW] * ranks
+
+
+def test_a_step_without_valid_tokens_is_skipped_as_such() -> None:
+    def work(rank: int, group: Group) -> Any:
+        me = start(QUIET, 2, rank, group)
+        me.initialize()
+        leaves = {leaf: QUIET.batch(1, leaf) for leaf in me.leaves_needed(1)}
+        padding = {leaf: replace(each, valid=np.zeros_like(each.valid)) for leaf, each in leaves.items()}
+        return me.run(1, padding).skip
+
+    assert on_ranks(2, work) == [SkipCause.NO_TOKENS] * 2
+
+
+def plant(me: RankStep, change: Callable[[torch.Tensor, int], object] = flip, *, loss: float | None = None) -> None:
+    """From now on every gradient of this rank is changed, at another element each time, or every loss is this one."""
     backward, times = me._gradients._backward, iter(range(1, 1000))
 
-    def flipped(batch: Any, target: Any, *, onto: bool) -> Any:
+    def changed(batch: Any, target: Any, *, onto: bool) -> Any:
         tally = backward(batch, target, onto=onto)
-        target.vector.view(torch.int32)[next(times)] ^= 1 << 20
-        return tally
+        change(target.vector, next(times))
+        return tally if loss is None else replace(tally, loss=loss)
 
-    me._gradients._backward = flipped  # type: ignore[method-assign]
+    me._gradients._backward = changed  # type: ignore[method-assign]
 
 
 def test_ranks_at_different_steps_abort_and_are_named() -> None:

@@ -164,7 +164,8 @@ def start(recipe: Recipe, dp: int, rank: int, group: Group, *, epoch: int = 1, s
 
 
 def step_once(me: RankStep, recipe: Recipe, step: int) -> StepResult:
-    return me.run(step, {leaf: recipe.batch(step, leaf) for leaf in me.leaves_needed(step)})
+    needed = {leaf: recipe.batch(step, leaf) for leaf in me.leaves_needed(step)}
+    return me.run(step, needed, lambda leaf: recipe.batch(step, leaf))
 
 
 def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = None, shard: str = "optimizer") -> Trained:

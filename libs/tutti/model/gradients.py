@@ -4,6 +4,7 @@ A field's gradient goes into the flat sum the moment autograd has made it, and i
 in a buffer is added right onto it: left + right, the same bits with one buffer less. Nothing is added to zeros.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -75,6 +76,15 @@ class Gradients:
         found = fingerprint(as_bytes(buffer.vector))
         self._free.append(buffer)
         return found
+
+    def examine_leaf(self, batch: CheckedBatch) -> tuple[Tally, int, bool]:
+        """One leaf, alone: its tally, the fingerprint of loss and gradient, and whether both are finite."""
+        buffer = self._new_buffer()
+        tally = self._backward(batch, buffer, onto=False)
+        found = fingerprint(as_bytes(buffer.vector)) ^ fingerprint(np.array([tally.loss]).view(np.uint8))
+        finite = bool(buffer.vector.isfinite().all()) and math.isfinite(tally.loss)
+        self._free.append(buffer)
+        return tally, found, finite
 
     def add_fingerprinted_leaf(self, sums: PartialSums[Buffer], leaf: int, batch: CheckedBatch) -> tuple[Tally, int]:
         """As add_leaf, and the fingerprint of the leaf's gradient before it is added."""

@@ -5,7 +5,7 @@ Every error names the step, and the ranks, leaf or chunk it is about; after one,
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
 
 from tutti.model.spec import Recorded, SpecError
 
@@ -18,6 +18,16 @@ class Outcome(Enum):
 
     COMMITTED = "committed"
     SKIPPED = "skipped"
+
+
+class SkipCause(StrEnum):
+    """The reason why a step changed nothing; it is recorded in the ledger of the state."""
+
+    NOT_FINITE = "not finite"
+    """A leaf is not finite, which its neighbour confirmed."""
+    OVERFLOW = "overflow"
+    """Every leaf is finite, but not their sum."""
+    NO_TOKENS = "no valid token"
 
 
 class StepAborted(RuntimeError):
@@ -96,6 +106,8 @@ class StepResult:
     timings: Timings
     busy: tuple[float, ...]
     """Seconds that each rank computed before it was ready to reduce: how a straggler shows."""
+    skip: SkipCause | None = None
+    """Set if the step was skipped."""
 
 
 @dataclass(frozen=True)

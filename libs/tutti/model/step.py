@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tutti.model import nonfinite
 from tutti.model.audit import Audit, check_audits, ring_audit
 from tutti.model.batch import CheckedBatch, LeafBatch, checked
 from tutti.model.chunks import KINDS, Chunk, Kind
@@ -26,7 +27,7 @@ from tutti.model.kernel import KernelSignature, kernel_signature
 from tutti.model.objective import NextToken, Objective
 from tutti.model.parameters import Replicated, placement
 from tutti.model.plan import Plan
-from tutti.model.results import Outcome, Scalars, SetupMismatch, StepResult, Timings
+from tutti.model.results import AuditFailed, Outcome, Scalars, SetupMismatch, SkipCause, StepResult, Timings
 from tutti.model.schedule import learning_rate
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
 from tutti.model.transformer import Transformer
@@ -165,8 +166,14 @@ class RankStep:
         """The audited leaves of this step and the ranks that recompute them; None for a step without an audit."""
         return ring_audit(self.plan, step, every=self.audit_every, last=self.optimizer.steps, epoch=self.epoch)
 
-    def run(self, step: int, leaves: Mapping[int, LeafBatch]) -> StepResult:
-        """Collective. Cross one step. Raises StepAborted (see results), BatchError; the state is then unchanged."""
+    def run(
+        self, step: int, leaves: Mapping[int, LeafBatch], fetch: Callable[[int], LeafBatch] | None = None
+    ) -> StepResult:
+        """Collective. Cross one step. `fetch` gives other leaves than those needed, which is rare; by default `leaves`
+        has all of them.
+
+        Raises StepAborted (see results), BatchError; the state is then unchanged.
+        """
         if step != self._scalars.step + 1:
             raise ValueError(f"asked for step {step} in a state at step {self._scalars.step}; steps come one by one")
         clock = _Clock(self.device)
@@ -199,6 +206,11 @@ class RankStep:
         voted = clock.lap()
         if audit is not None:
             self._check(audit, step, witnessed)
+        skip = None
+        if verdict.outcome is Outcome.SKIPPED:
+            skip = SkipCause.NO_TOKENS
+            if verdict.count:
+                skip = self._confirm(step, tallies, batches, fetch or leaves.__getitem__)
         audited = clock.lap()
 
         rate = learning_rate(self.optimizer, step)
@@ -221,6 +233,7 @@ class RankStep:
             rate=rate,
             tokens=verdict.count,
             busy=verdict.busy,
+            skip=skip,
             timings=Timings(
                 forward_backward=forward_backward,
                 reduce_wait=reduce_wait,
@@ -378,6 +391,43 @@ class RankStep:
         lengths = [2 + len(chunks) + len(self.plan.chunks_of(rank)) for rank in self.plan.ranks]
         shared = self._exchange.share(record, lengths)
         check_audits(self.plan, audit, step, [part.tolist() for part in shared])
+
+    def _confirm(
+        self,
+        step: int,
+        tallies: Mapping[int, Tally],
+        batches: Mapping[int, CheckedBatch],
+        fetch: Callable[[int], LeafBatch],
+    ) -> SkipCause:
+        """Collective. Return why the loss or the gradient of a step is not finite. Raises AuditFailed if a rank is."""
+        ranks, own = len(self.plan.ranks), self.plan.leaves_of(self.rank)
+        lowest, seen, contradicts = nonfinite.NONE, 0, False
+        for leaf in own:
+            tally, found, finite = self._gradients.examine_leaf(batches[leaf])
+            self.worked()
+            contradicts |= np.float64(tally.loss).tobytes() != np.float64(tallies[leaf].loss).tobytes()
+            if lowest == nonfinite.NONE and not finite:
+                lowest, seen = leaf, found
+        for _ in range(self._idle([len(self.plan.leaves_of(rank)) for rank in self.plan.ranks])):
+            self._gradients.idle(batches[own[0]])
+        record = torch.tensor([lowest, seen, contradicts], dtype=torch.int64, device=self.device)
+        examined = [
+            nonfinite.Examined(leaf, seen, bool(contradicts))
+            for leaf, seen, contradicts in (part.tolist() for part in self._exchange.share(record, [3] * ranks))
+        ]
+        leaf = next(each.leaf for rank, each in enumerate(examined) if nonfinite.neighbour(rank, ranks) == self.rank)
+        seen, finite = 0, True
+        if leaf != nonfinite.NONE:
+            batch = batches[leaf] if leaf in batches else self._checked(fetch(leaf), f"step {step}, leaf {leaf}")
+            _, seen, finite = self._gradients.examine_leaf(batch)
+        elif self._placement.collective and any(each.leaf != nonfinite.NONE for each in examined):
+            self._gradients.idle(batches[own[0]])
+        record = torch.tensor([seen, finite], dtype=torch.int64, device=self.device)
+        shared = [part.tolist() for part in self._exchange.share(record, [2] * ranks)]
+        finding = nonfinite.judge(examined, [nonfinite.Witnessed(seen, bool(finite)) for seen, finite in shared])
+        if finding:
+            raise AuditFailed(step, finding, nonfinite.words(examined))
+        return SkipCause.NOT_FINITE if any(each.leaf != nonfinite.NONE for each in examined) else SkipCause.OVERFLOW
 
     def _update(self, gradient: Tensor, verdict: Verdict, rate: float, updates: int) -> None:
         clip = min(1.0, self.optimizer.clip_norm / (verdict.gradient_norm + 1e-6))

@@ -30,7 +30,7 @@ class Reason(StrEnum):
     RANK_ERROR = "RANK_ERROR"
 
 
-FINAL = (Reason.POLICY_STOPPED,)
+FINAL = (Reason.POLICY_STOPPED, Reason.DIVERGED)
 """Reasons that follow from the training alone: each attempt would end in the same way."""
 
 

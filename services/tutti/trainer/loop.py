@@ -4,6 +4,7 @@ Every step is crossed by all ranks together; what is due after it (metrics, snap
 """
 
 import dataclasses
+import functools
 import time
 from typing import Any
 
@@ -18,6 +19,7 @@ from tutti.contracts.trainer.v1 import (
     Snapshot,
 )
 from tutti.corpus.ledger import Ledger
+from tutti.model.batch import LeafBatch
 from tutti.model.pace import Finding, Pace
 from tutti.model.results import Outcome, Scalars, StepResult
 from tutti.model.step import RankStep
@@ -31,7 +33,7 @@ from tutti.trainer.paces import to_wire
 from tutti.trainer.programs.program import Batches, Program
 
 MOST_SKIPPED = 10
-"""Steps in a row that change nothing; with more of them a training has diverged."""
+"""Steps in a row that change nothing; with so many a training has diverged."""
 
 
 class Loop:
@@ -64,12 +66,13 @@ class Loop:
             self._data.prepare(self._step, step)
             self._tell_experience()
             lifeline.phase = "reading"
-            leaves = self._data.leaves(self._ledger, step, self._step.leaves_needed(step))
+            needed = self._step.leaves_needed(step)
+            leaves = self._data.leaves(self._ledger, step, needed)
             read = time.monotonic() - started
             lifeline.phase = "stepping"
-            result = self._step.run(step, leaves)
-            if result.outcome is Outcome.SKIPPED:
-                self._ledger = self._ledger.skip(step - 1, cause="not finite")
+            result = self._step.run(step, leaves, functools.partial(self._leaf, step, needed))
+            if result.skip is not None:
+                self._ledger = self._ledger.skip(step - 1, cause=result.skip)
             crossed = time.monotonic() - started
             lifeline.phase = "validating"
             due = self._program.measure_due(training, step)
@@ -93,6 +96,11 @@ class Loop:
             return None
         return self._pace.add(result.step, result.busy)
 
+    def _leaf(self, step: int, needed: tuple[int, ...], leaf: int) -> LeafBatch:
+        """Return a leaf of a step beside those that were needed first."""
+        found: LeafBatch = self._data.leaves(self._ledger, step, (*needed, leaf))[leaf]
+        return found
+
     def _tell_experience(self) -> None:
         """Send the experience of the step, which is the same on all ranks, from the first rank."""
         experience = self._program.experience(self._data)
@@ -107,7 +115,7 @@ class Loop:
             )
 
     def _check_divergence(self, step: int) -> None:
-        """Raises RankFailure. The count is part of the state, so another attempt fails at once, too."""
+        """Raises RankFailure. Each skip was confirmed, and the count is part of the state: no other attempt is made."""
         if (skipped := self._step.scalars().skipped_in_a_row) >= MOST_SKIPPED:
             raise RankFailure(
                 Reason.DIVERGED,
