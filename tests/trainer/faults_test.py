@@ -255,6 +255,7 @@ def test_a_training_that_skips_every_step_ends_with_the_cause(stage: Any, wait: 
     wait(lambda: stage.plane.losses)
     assert "were skipped because the loss or a gradient was not finite" in stage.plane.losses[0].cause
     assert stage.plane.losses[0].step < 20
+    assert stage.plane.losses[0].final
     wait(lambda: stage.plane.progress[-1].skipped_in_a_row > 1)
     newest = stage.plane.progress[-1]
     assert newest.skipped == newest.skipped_in_a_row == newest.step - 1

@@ -40,8 +40,9 @@ class Forked(Protocol):
 class ForkClient:
     """One server. Several launchers may share it, on any threads."""
 
-    def __init__(self, silence: float = SILENCE_SECONDS) -> None:
-        """`silence`: seconds in which a server that has started must answer."""
+    def __init__(self, silence: float = SILENCE_SECONDS, program: str = "tutti.trainer.forkserver") -> None:
+        """`silence`: seconds in which a server that has started must answer; `program`: the module that it runs."""
+        self._program = program
         self.threads_of_server = 0
         self.server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -97,7 +98,7 @@ class ForkClient:
         own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self.server = interpreter.start(
-                interpreter.module("tutti.trainer.forkserver", str(theirs.fileno())),
+                interpreter.module(self._program, str(theirs.fileno())),
                 {**os.environ, **PURE_THREADS},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
