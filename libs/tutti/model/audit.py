@@ -94,6 +94,8 @@ def judge_copies(held: Sequence[int], *, keeper: int, kept: int) -> Finding:
     """
     if held[keeper] != kept:
         return Finding(convicted=(keeper,))
+    if all(value == kept for value in held):
+        return Finding()
     groups = Counter(held)
     agreeing = [value for value, number in groups.items() if number > 1]
     if len(agreeing) == 1:

@@ -31,9 +31,11 @@ from tutti.scheduler.gangs import (
     Short,
     capacity,
     check_size,
+    is_excluded,
     is_full,
     node_words,
     place,
+    registered,
     room_of,
 )
 from tutti.scheduler.queue import Waiting, ahead_of, waits_for
@@ -298,3 +300,46 @@ def test_many_nodes_are_counted_after_the_first_eight() -> None:
     eight = "nodes/0, nodes/1, nodes/2, nodes/3, nodes/4, nodes/5, nodes/6, nodes/7"
     assert node_words(names[:8]) == eight
     assert node_words(names) == f"{eight} and 1,001 more"
+
+
+def convicted(times: int, **more: object) -> Node:
+    return Node(name="nodes/a", slots=2, state=NODE_STATE_READY, convictions=times, **more)  # type: ignore[arg-type]
+
+
+def test_a_node_is_excluded_from_its_second_conviction_on() -> None:
+    assert [is_excluded(convicted(times)) for times in range(4)] == [False, False, True, True]
+    assert [len(room_of(convicted(times)).free) for times in range(4)] == [2, 2, 0, 0]
+    assert [capacity([convicted(times)]) for times in range(4)] == [2, 2, 0, 0]
+
+
+def test_the_slots_of_registered_nodes_count_in_every_state_but_of_one_kernel_signature() -> None:
+    nodes = [Node(slots=2, state=NODE_STATE_LOST), Node(slots=3, state=NODE_STATE_LEFT), Node(slots=4, kernel="b")]
+    assert (registered(nodes), registered(nodes[1:]), registered([])) == (5, 4, 0)
+
+
+@given(ROOMS, st.integers(1, 24), st.lists(st.integers(0, 8), max_size=4))
+def test_doubtful_nodes_never_decide_whether_a_gang_fits(rooms: list[Room], ranks: int, drawn: list[int]) -> None:
+    doubtful = [f"nodes/{index}" for index in drawn]
+    found, plain = place(ranks, rooms, doubtful=doubtful), place(ranks, rooms)
+    assert isinstance(found, Short) == isinstance(plain, Short)
+    if isinstance(found, Short):
+        assert found == plain
+        return
+    trusted = [room for room in rooms if room.node not in doubtful]
+    used = {seat.node for seat in found} & set(doubtful)
+    assert (not used) == (not isinstance(place(ranks, trusted), Short))
+
+
+def test_of_doubtful_nodes_the_first_are_used_rather_than_the_last() -> None:
+    rooms = [Room(f"nodes/{name}", ("cpu",)) for name in "abc"]
+    for first, last in (("a", "b"), ("b", "a")):
+        found = place(2, rooms, doubtful=[f"nodes/{first}", f"nodes/{last}", "nodes/unknown"])
+        assert not isinstance(found, Short)
+        assert {seat.node for seat in found} == {"nodes/c", f"nodes/{first}"}
+
+
+def test_a_clean_node_is_preferred_to_a_familiar_one_that_is_in_doubt() -> None:
+    rooms = [Room("nodes/a", ("cpu",)), Room("nodes/b", ("cpu",))]
+    found = place(1, rooms, {"nodes/a"}, ["nodes/a"])
+    assert not isinstance(found, Short)
+    assert found[0].node == "nodes/b"

@@ -221,3 +221,64 @@ def test_only_the_newest_nodes_with_losses_are_kept() -> None:
     for number in range(jobs.MOST_NODES + 3):
         after = jobs.blamed(after, f"nodes/{number}")
     assert [each.node for each in after.losses] == [f"nodes/{number}" for number in range(3, jobs.MOST_NODES + 3)]
+
+
+def audited(every: int = 10, **fields: Any) -> Job:
+    """A job with an audit every so many steps."""
+    made = job(**fields)
+    made.spec.training = f'{{"audit_every":{every}}}'
+    return made
+
+
+@pytest.mark.parametrize(
+    ("step", "decided", "covered"), [(9, 5, 0), (10, 5, 5), (10, 10, 10), (17, 15, 0), (20, 20, 20), (0, 20, 20)]
+)
+def test_a_checkpoint_is_covered_by_an_audit_that_was_passed_after_it(step: int, decided: int, covered: int) -> None:
+    assert jobs.covered(audited(step=step, decided_step=decided)) == covered
+    assert jobs.covered(audited(step=step, decided_step=decided, covered_step=3)) == max(covered, 3)
+
+
+def test_without_audits_every_checkpoint_counts() -> None:
+    assert jobs.covered(audited(0, step=9, decided_step=5)) == 5
+
+
+def test_attempts_are_given_back_when_an_audit_covers_a_checkpoint() -> None:
+    before = audited(step=8, fruitless=2)
+    uncovered = jobs.committed(before, FIVE)
+    assert (uncovered.fruitless, uncovered.covered_step) == (2, 0)
+    crossed = jobs.progressed(uncovered, Crossed(10, 2.5, None, 0, 0))
+    assert (crossed.fruitless, crossed.covered_step) == (0, 5)
+    again = jobs.progressed(audited(step=10, decided_step=5, covered_step=5, fruitless=2), Crossed(11, 2.5, None, 0, 0))
+    assert again.fruitless == 2
+    at_once = jobs.committed(audited(step=10, fruitless=2), FIVE)
+    assert (at_once.fruitless, at_once.covered_step) == (0, 5)
+
+
+def test_an_audit_of_the_last_step_gives_no_attempt_back() -> None:
+    before = audited(step=19, decided_step=20, fruitless=2)
+    after = jobs.progressed(before, Crossed(20, 2.5, None, 0, 0))
+    assert (after.fruitless, after.covered_step) == (2, 20)
+
+
+def test_an_attempt_is_fruitless_without_a_checkpoint_that_an_audit_covers() -> None:
+    assert lose(audited(step=9, decided_step=6, fruitless=1)).fruitless == 2
+    assert lose(audited(step=10, decided_step=6, fruitless=1)).fruitless == 0
+
+
+def test_states_in_doubt_are_left_by_the_next_attempt() -> None:
+    after = jobs.doubted(job(decided_step=15, covered_step=12), 10)
+    assert (after.trusted_step, after.decided_step, after.covered_step) == (10, 15, 10)
+    assert jobs.doubted(after, 5).trusted_step == 5
+    assert jobs.doubted(after, 12).trusted_step == 10
+    started = jobs.starting(after, replace(RESUMED, step=5), [Seat(0, "nodes/a", "cpu")], moved=False)
+    assert (started.HasField("trusted_step"), started.covered_step) == (False, 5)
+
+
+def test_a_last_checkpoint_in_doubt_does_not_end_the_job() -> None:
+    assert jobs.doubted(job(decided_step=20), 14).decided_step == 14
+    assert jobs.doubted(job(decided_step=19), 14).decided_step == 19
+
+
+def test_a_decision_that_is_taken_back_is_not_covered() -> None:
+    assert jobs.uncommitted(job(decided_step=20, covered_step=20), 5).covered_step == 5
+    assert jobs.uncommitted(job(decided_step=20, covered_step=3), 5).covered_step == 3
