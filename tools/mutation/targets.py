@@ -52,6 +52,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "services/tutti/scheduler/topology_test.py",
         "services/tutti/scheduler/rollouts_test.py",
         "services/tutti/scheduler/jobs_test.py",
+        "services/tutti/scheduler/convictions_test.py",
     ),
     "services/tutti/scheduler/gangs.py": ("services/tutti/scheduler/gangs_test.py",),
     "services/tutti/scheduler/jobs.py": ("services/tutti/scheduler/steps_test.py",),

@@ -191,7 +191,8 @@ def committed(job: Job, checkpoint: Committed) -> Job:
 def covered(job: Job) -> int:
     """The newest committed step that a passed audit covers; without audits, the newest."""
     audited = last_audit(job, max(job.step, job.decided_step))
-    return max(job.covered_step, job.decided_step if audited is None or job.decided_step <= audited else 0)
+    newest = audited is None or job.decided_step <= audited
+    return max(job.covered_step, job.decided_step) if newest else job.covered_step
 
 
 def doubted(job: Job, trusted_step: int) -> Job:
