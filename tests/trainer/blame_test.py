@@ -3,7 +3,7 @@
 All settings are the defaults, but for a watchdog of stalls of 30 s.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ class Platform:
 
 
 @pytest.fixture
-def platform(stage: Any, tmp_path: Path) -> Iterator[Platform]:
+def platform(stage: Any, tmp_path: Path) -> Platform:
     return Platform(stage, tmp_path / "world")
 
 
