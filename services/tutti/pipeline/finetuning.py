@@ -62,7 +62,8 @@ class JobSection(Part):
         default=None, description="steps between two checkpoints; default: a tenth of the steps"
     )
     audit_every: Count = Field(
-        default=10, description="steps between two audits of the parameters and of a leaf; 0: never"
+        default=10,
+        description="steps between two audits of the parameters and of leaves; the last step has one, too; 0: never",
     )
     seed: Seed = Field(default=0, description="seed of the order of samples")
     threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")

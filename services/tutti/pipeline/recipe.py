@@ -290,7 +290,9 @@ class TrainPart(Part):
     )
     validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
     audit_every: Count = Field(
-        default=10, description="steps between two checks that ranks agree and that a leaf is reproducible; 0: never"
+        default=10,
+        description="steps between two audits, in which ranks compare parameters and repeat leaves of each other; the "
+        "last step has one, too; 0: never",
     )
     tied_embeddings: bool = Field(default=False, description="use one matrix for input and output embeddings")
     document_mask: bool = Field(default=True, description="prevent attention between tokens of different documents")
