@@ -253,8 +253,8 @@ class SimulatedRank:
             self.step = step
             progress, gang = _progress(training, step, gradient), self._gangs.of(start)
             busy = [count * (LEAF_SECONDS + gang[rank].slow) for rank, count in enumerate(leaves)]
-            if start.rank == 0 and (finding := pace.add(step, busy)) is not None:
-                progress.pace.CopyFrom(to_wire(finding))
+            if start.rank == 0 and (slow := pace.add(step, busy)) is not None:
+                progress.pace.CopyFrom(to_wire(slow))
             self._out.append(RankMessage(progress=progress))
             yield
             if training.checkpoint_due(step):
