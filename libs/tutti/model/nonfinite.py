@@ -56,7 +56,7 @@ def judge(examined: Sequence[Examined], witnessed: Sequence[Witnessed]) -> Findi
 
 
 def words(examined: Sequence[Examined]) -> list[str]:
-    """What was examined, for an error."""
+    """The ranks that have something to explain, for an error."""
     return [
         f"rank {rank} has a loss or gradient of leaf {own.leaf} that is not finite"
         if own.leaf != NONE
