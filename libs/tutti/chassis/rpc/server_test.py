@@ -45,6 +45,7 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.channel import RpcChannel, Unreachable
 from tutti.chassis.rpc.health import Health
 from tutti.chassis.rpc.methods import BadService
+from tutti.chassis.rpc.references import Guarded
 from tutti.chassis.rpc.server import CannotListen, RpcServer
 from tutti.chassis.service import Served
 from tutti.chassis.store import audit
@@ -68,6 +69,14 @@ from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 
 INGEST = DESCRIPTOR.services_by_name["IngestService"]
 PIPELINE = PIPELINE_DESCRIPTOR.services_by_name["PipelineService"]
+
+
+def demo_api(demo: Demo) -> DemoApi:
+    """The API of the demo behind its guard."""
+    guarded = demo.host.services[0].service.serves[0].api
+    assert isinstance(guarded, Guarded)
+    assert isinstance(guarded.api, DemoApi)
+    return guarded.api
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +169,7 @@ def test_a_defect_is_an_incident_in_the_log_and_no_traceback(demo: Demo, caplog:
 def test_a_call_that_takes_too_long_ends_at_its_deadline_and_only_what_changes_something_has_an_effect(
     demo: Demo,
 ) -> None:
-    api = demo.host.services[0].service.serves[0].api
-    assert isinstance(api, DemoApi)
+    api = demo_api(demo)
     with pytest.raises(DeadlineExceeded, match=r"ListIngests had no answer .*; ask again, for less"):
         demo.ingest().ListIngests(ListRequest(filter="wait"), timeout=0.2)
     with pytest.raises(DeadlineExceeded, match=r"CancelCrawl had no answer .*; its effect is unknown: .* request_id"):
@@ -380,8 +388,7 @@ def test_an_api_that_lacks_a_method_is_refused() -> None:
 def test_calls_in_flight_end_before_the_server_does(tmp_path: Path) -> None:
     answers: list[object] = []
     with running(tmp_path) as demo:
-        api = demo.host.services[0].service.serves[0].api
-        assert isinstance(api, DemoApi)
+        api = demo_api(demo)
         caller = threading.Thread(target=lambda: answers.append(demo.ingest().ListIngests(ListRequest(filter="wait"))))
         caller.start()
         eventually(lambda: demo.host._server._inside)
@@ -393,8 +400,7 @@ def test_calls_in_flight_end_before_the_server_does(tmp_path: Path) -> None:
 
 def test_a_call_that_does_not_end_is_cut_off_and_named(tmp_path: Path) -> None:
     with running(tmp_path, "lifecycle.drain_seconds=0.5") as demo:
-        api = demo.host.services[0].service.serves[0].api
-        assert isinstance(api, DemoApi)
+        api = demo_api(demo)
 
         def call() -> None:
             with contextlib.suppress(Problem):
