@@ -51,15 +51,21 @@ def _names(kind: kinds.Kind) -> Iterable[str]:
 
 @cache
 def _called(folders: tuple[str, ...]) -> frozenset[str]:
-    """The names of attributes that the sources of these folders read, as `stub.GetJob` does."""
+    """The names of attributes that the sources of these folders read, as `stub.GetJob` does, and the ends of paths."""
     names: set[str] = set()
     for folder in folders:
         for path in (ROOT / folder).rglob("*.py"):
             if not path.stem.endswith("_test") and PEOPLES.isdisjoint(path.relative_to(ROOT).parts):
-                names |= {
-                    node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
-                }
+                names |= set(_named(path.read_text()))
     return frozenset(names)
+
+
+def _named(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "/" in node.value:
+            yield node.value.rpartition("/")[2]
 
 
 def main() -> int:
