@@ -12,6 +12,9 @@ import grpc
 
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
 
+CHECK, CALLED = "CheckCredential", "tutti-called"
+"""The metadata with the method for which the front door asks whether a credential is valid."""
+
 
 @dataclass
 class Incoming:

@@ -47,9 +47,9 @@ from tutti.chassis.rpc.admission import Patient, Receiving
 from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.descriptors import Connections, most_connections
 from tutti.chassis.rpc.health import Health
-from tutti.chassis.rpc.incoming import Handlers, Incoming
+from tutti.chassis.rpc.incoming import CALLED, CHECK, Handlers, Incoming
 from tutti.chassis.rpc.listening import listening, server_options
-from tutti.chassis.rpc.methods import Method, check_api, methods_of
+from tutti.chassis.rpc.methods import Method, check_api, find_method, methods_of
 from tutti.chassis.rpc.reflected import reflect
 from tutti.chassis.rpc.required import check_text
 from tutti.chassis.rpc.tls import Tls
@@ -352,7 +352,8 @@ class RpcServer:
                 return
         if denied or (who is not None and not who.is_machine):
             address = self._address(context, metadata)
-            await self._counted(Refusal(method.service, method.path[1:], problem.reason, who, address))
+            called = find_method(metadata.get(CALLED, "")) if method.name == CHECK else None  # as the front door says
+            await self._counted(Refusal(method.service, (called or method).path[1:], problem.reason, who, address))
 
     async def _counted(self, refusal: Refusal) -> None:
         """Record a refusal; the same one that comes before it is written is counted with it, so that few are written.

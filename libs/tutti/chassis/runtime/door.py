@@ -38,6 +38,7 @@ from tutti.chassis.rpc.addresses import FORWARDED, address_of, signed
 from tutti.chassis.rpc.admission import Patient, Receiving
 from tutti.chassis.rpc.credentials import CHECK, Credentials
 from tutti.chassis.rpc.descriptors import Connections, most_connections
+from tutti.chassis.rpc.incoming import CALLED
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.listening import listening, server_options
 from tutti.chassis.rpc.methods import Method, find_method
@@ -100,7 +101,7 @@ class Door(grpc.GenericRpcHandler):
         """The message of a caller whose credential is valid, as far as access answers. Raises Problem, AioRpcError."""
         header = dict(context.invocation_metadata() or ()).get(AUTHORIZATION, "")
         if "access" in self._channels:
-            await self._credentials.check(str(header), self._metadata(context))
+            await self._credentials.check(str(header), [*self._metadata(context), (CALLED, method.path)])
             self.connections.credit(context.peer())
         try:
             data: bytes = await self._receiving.receive(requests, method.name)
