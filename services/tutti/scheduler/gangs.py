@@ -108,19 +108,11 @@ def place(
 
 def _with_few(ranks: int, rooms: Sequence[Room], doubts: Mapping[str, int]) -> list[Room]:
     """The rooms that hold the ranks with the fewest doubtful nodes; all if they do not hold them."""
-    chosen = [room for room in rooms if room.node not in doubts]
-    added: list[Room] = []
-    for room in sorted((room for room in rooms if room.node in doubts), key=lambda room: doubts[room.node]):
-        if _slots(chosen) + _slots(added) < ranks:
-            added.append(room)
-    for room in list(reversed(added)):
-        if _slots(chosen) + _slots(added) - len(room.free) >= ranks:
-            added.remove(room)
-    return chosen + added
-
-
-def _slots(rooms: Iterable[Room]) -> int:
-    return sum(len(room.free) for room in rooms)
+    used = list(rooms)
+    for room in sorted((each for each in rooms if each.node in doubts), key=lambda each: -doubts[each.node]):
+        if sum(len(each.free) for each in used) - len(room.free) >= ranks:
+            used.remove(room)
+    return used
 
 
 def _place(ranks: int, rooms: Sequence[Room], familiar: Set[str]) -> tuple[Seat, ...] | Short:

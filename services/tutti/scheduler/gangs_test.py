@@ -120,6 +120,15 @@ def test_a_node_to_avoid_is_used_only_if_the_gang_does_not_fit_without_it(
     assert all(taken[node] <= free[node] for node in taken)
 
 
+@pytest.mark.parametrize(
+    ("ranks", "used"), [(3, "s"), (5, "as"), (8, "b"), (11, "bs"), (12, "abs"), (16, "bc"), (21, "abcs")]
+)
+def test_the_first_doubtful_nodes_are_used_rather_than_the_last_and_few(ranks: int, used: str) -> None:
+    sizes = {"s": 3, "a": 2, "b": 8, "c": 8}
+    found = place(ranks, [Room(name, ("cpu",) * size) for name, size in sizes.items()], doubtful=["a", "b", "c"])
+    assert {seat.node for seat in found} == set(used)  # type: ignore[union-attr]
+
+
 def test_avoiding_a_node_does_not_change_the_kernel_signature_of_a_job() -> None:
     rooms = [Room("nodes/a", ("cpu",), "avx2"), Room("nodes/b", ("cpu",), "avx512")]
     (kept,) = place(1, rooms, {"nodes/a"}, ["nodes/a"])  # type: ignore[misc]

@@ -1,8 +1,8 @@
 """The steps of a job's life, one at a time: what each changes, and that it changes nothing else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +19,8 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STOPPING,
     Job,
     JobSpec,
+    Pace,
+    Straggler,
 )
 from tutti.scheduler import jobs
 from tutti.scheduler.gangs import Seat
@@ -141,6 +143,7 @@ def test_an_attempt_is_fruitless_without_a_checkpoint_of_its_own() -> None:
     after = lose(job(decided_step=5, fruitless=1))
     assert (after.state, after.reason, after.fruitless) == (JOB_STATE_STOPPING, "rank 0 lost", 2)
     assert list(after.history) == ["epoch 3: rank 0 lost"]
+    assert after.retry_at.ToDatetime(UTC) == NOW + timedelta(seconds=2)
     assert lose(job(decided_step=6, fruitless=1)).fruitless == 0
 
 
@@ -216,11 +219,44 @@ def test_a_node_is_blamed_once_an_attempt_and_avoided_after_two() -> None:
     assert jobs.avoided(twice) == ["nodes/a"]
 
 
+def slow(ratios: Mapping[int, float]) -> Pace:
+    return Pace(step=20, stragglers=[Straggler(rank=rank, ratio=ratio) for rank, ratio in ratios.items()])
+
+
+def shown(found: Job) -> list[tuple[int, str, float]]:
+    return [(each.rank, each.node, each.ratio) for each in found.stragglers]
+
+
+def test_a_straggler_is_named_once_an_attempt_and_known_after_it_has_caught_up() -> None:
+    first = jobs.paced(job(), slow({2: 3.0}), {2: "nodes/b"})
+    assert shown(first) == [(2, "nodes/b", 3.0)]
+    assert len(first.history) == 1
+    assert "rank 2 on nodes/b" in first.history[0]
+    assert jobs.paced(first, slow({2: 4.0}), {2: "nodes/b"}) is first
+    both = jobs.paced(first, slow({1: 2.0, 2: 4.0}), {1: "nodes/a", 2: "nodes/b"})
+    assert shown(both) == [(1, "nodes/a", 2.0), (2, "nodes/b", 4.0)]
+    assert len(both.history) == 2
+    after = jobs.paced(both, slow({}), {})
+    assert shown(after) == [(1, "nodes/a", 0.0), (2, "nodes/b", 0.0)]
+    assert jobs.paced(after, slow({}), {}) is after
+    again = jobs.paced(after, slow({2: 2.0}), {2: "nodes/b"})
+    assert (shown(again)[1], again.history) == ((2, "nodes/b", 2.0), both.history)
+
+
+def test_of_many_stragglers_those_that_are_slow_now_are_kept() -> None:
+    many = dict.fromkeys(range(100, 112), 2.0)
+    before = jobs.paced(job(), slow(many), dict.fromkeys(many, "nodes/a"))
+    after = jobs.paced(before, slow(dict.fromkeys(range(12), 2.0)), dict.fromkeys(range(12), "nodes/b"))
+    assert [each.rank for each in after.stragglers] == [*range(12), 100, 101, 102, 103]
+    more = jobs.paced(after, slow(dict.fromkeys(range(20), 2.0)), dict.fromkeys(range(20), "nodes/b"))
+    assert [each.rank for each in more.stragglers] == [*range(20)]
+
+
 def test_only_the_newest_nodes_with_losses_are_kept() -> None:
     after = Job(name="jobs/a", epoch=1)
-    for number in range(jobs.MOST_NODES + 3):
+    for number in range(19):
         after = jobs.blamed(after, f"nodes/{number}")
-    assert [each.node for each in after.losses] == [f"nodes/{number}" for number in range(3, jobs.MOST_NODES + 3)]
+    assert [each.node for each in after.losses] == [f"nodes/{number}" for number in range(3, 19)]
 
 
 def audited(every: int = 10, **fields: Any) -> Job:
