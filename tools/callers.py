@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = {Role.AGENT: ("services/tutti/trainer", "libs/tutti"), Role.SERVICE: ("services/tutti", "libs/tutti")}
 """The folders whose code runs in a process with the credential of a role."""
 PEOPLES = frozenset({"cli", "commands", "client", "contracts"})
-"""Folders in them whose code runs for people, or only declares."""
+"""Folders in them whose code runs for people, unless other code imports it, or only declares."""
 VERBS = ("Create", "Get", "List", "Cancel")
 """Of a kind of resource: services call them by the kind's name (`tutti.chassis.rpc.kinds`)."""
 
@@ -52,16 +52,34 @@ def _names(kind: kinds.Kind) -> Iterable[str]:
 @cache
 def _called(folders: tuple[str, ...]) -> frozenset[str]:
     """The names of attributes that the sources of these folders read, as `stub.GetJob` does, and the ends of paths."""
-    names: set[str] = set()
-    for folder in folders:
-        for path in (ROOT / folder).rglob("*.py"):
-            if not path.stem.endswith("_test") and PEOPLES.isdisjoint(path.relative_to(ROOT).parts):
-                names |= set(_named(path.read_text()))
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if not path.stem.endswith("_test")]
+    waiting = [path for path in found if PEOPLES.isdisjoint(path.relative_to(ROOT).parts)]
+    seen, names = set(waiting), set[str]()
+    while waiting:
+        tree = ast.parse(waiting.pop().read_text())
+        names |= set(_named(tree))
+        for path in _imported(tree) - seen:
+            seen.add(path)
+            waiting.append(path)
     return frozenset(names)
 
 
-def _named(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+def _imported(tree: ast.AST) -> set[Path]:
+    """The modules of the command line that a module imports."""
+    names = {
+        f"{node.module}.{each.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tutti.cli")
+        for each in node.names
+    }
+    paths = {Path(ROOT, "libs", *name.split(".")) for name in names}
+    return {
+        path.with_suffix(".py") for each in paths for path in (each, each.parent) if path.with_suffix(".py").exists()
+    }
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "/" in node.value:
