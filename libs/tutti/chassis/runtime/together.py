@@ -49,8 +49,13 @@ class Together:
         self._services: dict[str, Service] = {}
 
     def channel(self, service: str) -> LocalChannel:
-        """Return a channel to a service, by the name of its entry point."""
-        return LocalChannel(lambda path, request, seconds: self._call(service, path, request, seconds), self._stream)
+        """Return a channel of the caller, who is an operator here, to a service by the name of its entry point."""
+        return self._channel(service, Role.OPERATOR)
+
+    def _channel(self, service: str, role: Role) -> LocalChannel:
+        return LocalChannel(
+            lambda path, request, seconds: self._call(service, role, path, request, seconds), self._stream
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -60,12 +65,12 @@ class Together:
     ) -> None:
         self._open.close()
 
-    def _call(self, service: str, path: str, request: Message, seconds: float) -> Any:
-        method = method_of(path, Role.SERVICE)
+    def _call(self, service: str, role: Role, path: str, request: Message, seconds: float) -> Any:
+        method = method_of(path, role)
         api = next((each.api for each in self._of(service).serves if each.descriptor.full_name == method.service), None)
         if api is None:
             raise Unimplemented(f"{service} does not serve {method.service}")
-        call = Call(Role.SERVICE, request_id_of(request), "the same process", seconds)
+        call = Call(role, request_id_of(request), "the same process", seconds)
         try:
             return getattr(api, method.name)(request, call)
         except Exception as error:
@@ -94,7 +99,7 @@ class Together:
                 Units(database, name, metadata, clock=self._clock, randomness=self._randomness),
                 metadata,
                 self._pool,
-                self.channel,
+                lambda other: self._channel(other, Role.SERVICE),
                 self._loaded,
             )
             _, build = find(name)

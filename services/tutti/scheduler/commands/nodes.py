@@ -15,11 +15,12 @@ from tutti.contracts.scheduler.v1 import ClearNodeRequest
 def extend(group: click.Group) -> None:
     """Add the verbs of a node to the group `nodes`."""
 
-    @group.command("clear", help="Forget that a node was convicted of wrong results, after its hardware was checked.")
+    @group.command("clear", short_help="Forget the convictions of a node.")
     @click.argument("node")
     @output_option
     @connection_options
     def clear(node: str, output: str, **where: Any) -> None:
+        """Forget that NODE was convicted of wrong results, after its hardware was checked."""
         with connected(**where) as client:
             request = ClearNodeRequest(request_id=fresh_id(), name=resolved(client, "nodes", node))
             print_one(plain(client.scheduler.ClearNode(request)), output)
