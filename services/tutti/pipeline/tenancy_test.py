@@ -25,6 +25,13 @@ OWN = Principal("users/ada", frozenset({Role.ENGINEER}), "tenants/a", Method.TOK
 OTHER = Principal("users/eve", frozenset({Role.ENGINEER}), "tenants/b", Method.TOKEN)
 
 
+@pytest.fixture(autouse=True)
+def roots(world: World) -> None:
+    """Engineers with tokens of their own name no files but those below the folders of the operator."""
+    world.settings["roots"] = [str(world.folder)]
+    world.start()
+
+
 @contextmanager
 def of(who: Principal) -> Iterator[None]:
     with caused_by(Cause(principal=who)):
