@@ -7,11 +7,13 @@ import pytest
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.metrics import metrics
 from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Pace, ReportProgressRequest, Straggler
+from tutti.scheduler.pacewatch import straggler
 from tutti.scheduler.world_test import CALL, Agent, World
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
+    straggler.clear()  # of other worlds in this process
     return World(tmp_path)
 
 
