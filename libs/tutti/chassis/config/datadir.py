@@ -34,6 +34,7 @@ MOST_COPIES = 9
 """The maximum number of replicas of a service that share a data directory."""
 MOST_LINE = 4096
 PROCESSES = "processes.json"  # which ones the supervisor keeps running
+KEPT = ("db", "blobs")
 FOLDERS = ("db", "log", "blobs", "agents", "logs", "endpoints")
 
 
@@ -78,7 +79,7 @@ class DataDir:
             self._check_version()
             _move_in(self.path, self._files)
             closed = not _is_shared(self.path)
-            claim(self.path, files=self._files, close=_is_empty(self.path) or is_data_dir(self.path), links=True)
+            claim(self.path, files=self._files, close=_is_empty(self.path) or _was_kept(self.path), links=True)
             for name in FOLDERS:
                 self._own(name, closed=closed)
             if (self.path / "version").exists():
@@ -342,7 +343,7 @@ def require_ours(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         seen = path.stat()
         try:
-            check(path, seen, OTHERS_WRITE if is_data_dir(path) else OTHERS)
+            check(path, seen, OTHERS_WRITE if _was_kept(path) else OTHERS)
         except NotOurs as error:
             raise NotUsable(f"cannot use {path}: {error.strerror}") from None
 
@@ -354,6 +355,12 @@ def is_data_dir(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return text.isdigit() and all((path / name).is_dir() for name in FOLDERS)
+
+
+def _was_kept(path: Path) -> bool:
+    """True for what a platform kept, also where only a part of it was unpacked from an archive."""
+    version = path / "version"
+    return version.is_file() and _line(version).isdigit() and all((path / name).is_dir() for name in KEPT)
 
 
 def _move_in(path: Path, files: Files) -> None:

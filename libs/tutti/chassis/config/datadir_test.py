@@ -254,6 +254,15 @@ def test_a_directory_of_0_2_0_that_existed_before_is_closed_unless_others_could_
         DataDir(writable)
 
 
+def test_what_was_unpacked_from_an_archive_without_empty_folders_is_closed(tmp_path: Path) -> None:
+    old = release_of_0_2_0(tmp_path / "old")
+    for name in ("log", "agents", "logs", "endpoints"):
+        (old / name).rmdir()
+    old.chmod(0o755)
+    DataDir(old)
+    assert mode(old) == 0o700
+
+
 def test_the_volume_of_a_container_of_0_2_0_is_moved_into_a_folder_of_it_once(tmp_path: Path) -> None:
     (volume := tmp_path / "volume").mkdir()
     with under(0o022):
