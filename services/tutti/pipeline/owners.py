@@ -11,6 +11,7 @@ from functools import partial
 from google.protobuf.message import Message
 
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refused
+from tutti.chassis.identity.cause import caused_by, current_cause
 from tutti.chassis.rpc import kinds
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import manifest_key
@@ -111,12 +112,13 @@ class Owners:
                 yield partial(self._judge, node, question, sources)
 
     def _judge(self, node: Node, question: Question, sources: Sources) -> None:
-        """Ask a stage's owner without effect."""
+        """Ask a stage's owner without effect, on behalf of nobody: the input that stands for a later one has no tenant."""
         first = node.stage.roles[:1]
         inputs = {role.name: (TO_BE_MADE,) for role in first}
         asked = StageContext(question.recipe, inputs, None if first else sources.get(node.place))
         try:
-            self._create(node.stage, "", node.stage.request(asked), validate_only=True)
+            with caused_by(replace(current_cause(), principal=None)):
+                self._create(node.stage, "", node.stage.request(asked), validate_only=True)
         except InvalidField as problem:
             seen, expected = (problem.metadata.get(name, problem.message) for name in ("seen", "expected"))
             field = problem.metadata.get("field", "").removeprefix("spec.")
