@@ -112,7 +112,7 @@ class Owners:
                 yield partial(self._judge, node, question, sources)
 
     def _judge(self, node: Node, question: Question, sources: Sources) -> None:
-        """Ask a stage's owner without effect, on behalf of nobody: the input that stands for a later one has no tenant."""
+        """Ask a stage's owner without effect, on behalf of nobody: a placeholder for an input has no tenant."""
         first = node.stage.roles[:1]
         inputs = {role.name: (TO_BE_MADE,) for role in first}
         asked = StageContext(question.recipe, inputs, None if first else sources.get(node.place))
