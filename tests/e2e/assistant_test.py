@@ -345,7 +345,7 @@ def written(folder: Path, *names: str, **added: Any) -> Path:
 def test_two_rounds_and_a_retraction_in_the_first(files: Path, served: Path, tmp_path: Path) -> None:
     """The judgements of what the first policy answered stay; what the retracted ones shaped is made again or stale.
 
-    The models are those of a data directory where only the judgements of the others were ever fitted.
+    The preferences are those of a data directory where only the judgements of the others were ever fitted.
     """
     recipe = written(tmp_path / "here", *SHARED, *FIRST, **SECOND)
 
