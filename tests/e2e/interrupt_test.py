@@ -133,7 +133,8 @@ def test_stops_before_the_first_checkpoint_cost_the_run_nothing_but_those_steps(
         (listed,) = tutti("jobs", "ls", "-o", "json", "--data-dir", tmp_path).json()
         job = tutti("jobs", "show", listed["name"], "-o", "json", "--data-dir", tmp_path).json()
     assert (run["name"], run["state"]) == (names.pop(), "running")
-    assert [line.partition(": ")[2] for line in job["history"]][:6] == 3 * [
+    history = [line.partition(": ")[2] for line in job["history"]]
+    assert [line for line in history if "I/O child" not in line][:6] == 3 * [  # one may be replaced before it ends
         "2 ranks on nodes/a from the start",
         "the agent of nodes/a was asked to stop",
     ]

@@ -127,9 +127,18 @@ def test_a_faulty_node_is_excluded_at_its_second_conviction_and_the_state_is_the
 
 
 def test_a_spare_node_replaces_one_that_was_convicted_once(pages: Path, undisturbed: str) -> None:
-    found = Training(pages, 0, "abc", on("b", 2))
+    seen: list[str] = []
+
+    def where_it_began(at: str, start: Start) -> int | None:
+        """Rank 2 is faulty on the node where it was placed first."""
+        if start.rank != 2:
+            return None
+        seen.append(at)
+        return BEGUN if at == seen[0] else None
+
+    found = Training(pages, 0, "abc", where_it_began)
     assert (found.job.state, found.job.state_digest) == (JOB_STATE_DONE, undisturbed), found.job.history
-    assert found.convictions == {"nodes/b": 1}
+    assert found.convictions == {f"nodes/{seen[0]}": 1}
 
 
 def test_without_another_node_the_job_fails_after_the_second_conviction(pages: Path) -> None:
