@@ -33,6 +33,7 @@ VERSION = 1
 MOST_COPIES = 9
 """The maximum number of replicas of a service that share a data directory."""
 MOST_LINE = 4096
+MOST_LINKS = 8
 PROCESSES = "processes.json"  # which ones the supervisor keeps running
 KEPT = ("db", "blobs")
 FOLDERS = ("db", "log", "blobs", "agents", "logs", "endpoints")
@@ -323,7 +324,7 @@ def tokens_in(path: Path) -> Tokens:
 def tokens_at(file: Path, roles: Iterable[Role] = HELD) -> Tokens:
     """The tokens in a file, which has one for each of `roles`. Raises NotUsable."""
     try:
-        with open_regular(file.resolve()) as opened:  # Kubernetes mounts files as links
+        with open_regular(_led_to(file)) as opened:
             mode, text = stat.S_IMODE(os.fstat(opened.fileno()).st_mode), opened.read().decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
@@ -336,6 +337,18 @@ def tokens_at(file: Path, roles: Iterable[Role] = HELD) -> Tokens:
         return Tokens.parse(text, roles)
     except ValueError as error:
         raise NotUsable(f"{file}: {error}; remove it and start again to make new ones") from None
+
+
+def _led_to(file: Path) -> Path:
+    """Return the file that a name leads to, since Kubernetes mounts files as links.
+
+    The folders on the way stay as they were given: one below /proc/PID/root is in the mounts of that process.
+    """
+    for _ in range(MOST_LINKS):
+        if not file.is_symlink():
+            break
+        file = file.parent / os.readlink(file)
+    return file
 
 
 def require_ours(path: Path) -> None:
