@@ -4,6 +4,7 @@ Promises: a rank is named if, over a window of steps, its median time for a leaf
 ranks and `LEAST_SECONDS` more, so that the noise of a shared machine names nobody. It is a finding, and stops nothing.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -51,11 +52,20 @@ class Pace:
 
 def stragglers(seconds: Sequence[float]) -> tuple[Straggler, ...]:
     """Return the stragglers among ranks, by the seconds that each takes for a leaf; none of a single rank."""
-    found = []
+    found, ascending = [], sorted(seconds)
     for rank, own in enumerate(seconds):
-        others = [*seconds[:rank], *seconds[rank + 1 :]]
-        usual = median(others) if others else own
+        usual = _median_without(ascending, own) if len(seconds) > 1 else own
         if own >= RATIO * usual and own - usual >= LEAST_SECONDS:
             found.append(Straggler(rank, own / usual if usual > 0 else RATIO))
     slowest = sorted(found, key=lambda each: (-each.ratio, each.rank))[:MOST]
     return tuple(sorted(slowest, key=lambda each: each.rank))
+
+
+def _median_without(ascending: Sequence[float], own: float) -> float:
+    """Return the median of two or more sorted values without one of them; a gang of n ranks asks n times."""
+    at, middle = bisect_left(ascending, own), (len(ascending) - 1) // 2
+
+    def other(place: int) -> float:
+        return ascending[place if place < at else place + 1]
+
+    return other(middle) if len(ascending) % 2 == 0 else (other(middle - 1) + other(middle)) / 2
