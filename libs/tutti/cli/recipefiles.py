@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tutti.backbone.ours import open_regular
+from tutti.chassis.config.recipetext import MOST_FILE_BYTES
 from tutti.chassis.errors import Unimplemented
 from tutti.cli.failures import MISUSE, Failure
 from tutti.client import Client
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, ListRecipeFilesRequest
-
-MOST_BYTES = 16 << 10
 
 
 def send(client: Client, request: CheckRecipeRequest | CreateRunRequest) -> None:
@@ -36,15 +35,15 @@ def _text(path: str, folder: Path, overrides: Sequence[str]) -> str | None:
         return None
     try:
         with open_regular(str(real)) as file:
-            data = file.read(MOST_BYTES + 1)
-            text = data.decode(errors="strict" if len(data) <= MOST_BYTES else "ignore")
+            data = file.read(MOST_FILE_BYTES + 1)
+            text = data.decode(errors="strict" if len(data) <= MOST_FILE_BYTES else "ignore")
     except FileNotFoundError:
         return None  # it may be where the platform runs
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise Failure(f"{real} cannot be read: {said}", MISUSE) from error
-    if len(data) > MOST_BYTES:
+    if len(data) > MOST_FILE_BYTES:
         raise Failure(
-            f"{real} has more than {MOST_BYTES >> 10} KiB; a file that a recipe names has at most so many", MISUSE
+            f"{real} has more than {MOST_FILE_BYTES >> 10} KiB; a file that a recipe names has at most so many", MISUSE
         )
     return text

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tutti.chassis.config.recipetext import MOST_FILE_BYTES
 from tutti.cli.failures import Failure
-from tutti.cli.recipefiles import MOST_BYTES, send
+from tutti.cli.recipefiles import send
 from tutti.contracts.pipeline.v1 import CreateRunRequest, ListRecipeFilesRequest, ListRecipeFilesResponse, RecipeFile
 
 SECRET, OWN = "token: secret\n", "Prefer the shorter one.\n"
@@ -54,7 +55,7 @@ def test_what_is_not_here_is_left_to_the_platform(folder: Path) -> None:
     assert sent(folder, "nowhere.md") == {}
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"x" * (MOST_BYTES + 1)])
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"x" * (MOST_FILE_BYTES + 1)])
 def test_a_file_that_no_recipe_can_have_is_refused(folder: Path, data: bytes) -> None:
     (folder / "bad.md").write_bytes(data)
     with pytest.raises(Failure, match=r"bad\.md"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tutti.backbone.ours import open_regular
+from tutti.chassis.config.recipetext import MOST_FILE_BYTES
 from tutti.chassis.config.roots import Roots
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.identity.principal import Principal
@@ -20,7 +21,7 @@ from tutti.pipeline.registry import definitions
 
 SUFFIXES = (".md", ".txt", ".yaml", ".yml", ".jsonl")
 SENT = "the command sends those below the folder of the recipe and those that --set names"
-MOST_BYTES, MOST_FILES = 16 << 10, 64
+MOST_FILES = 64
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Given:
         """The text of a file. Raises InvalidField."""
         if (text := self.sent.get(path)) is None:
             text = self._read(field, path)
-        if len(text.encode()) > MOST_BYTES:
+        if len(text.encode()) > MOST_FILE_BYTES:
             raise InvalidField(
-                field, seen=f"{path}: more than {MOST_BYTES} bytes", expected=f"at most {MOST_BYTES} bytes"
+                field, seen=f"{path}: more than {MOST_FILE_BYTES} bytes", expected=f"at most {MOST_FILE_BYTES} bytes"
             )
         return text
 
@@ -57,7 +58,7 @@ class Given:
             raise InvalidField(field, seen=path, expected=f"{problem.metadata['expected']}; {SENT}") from problem
         try:
             with open_regular(found) as file:
-                return file.read(MOST_BYTES + 1).decode()
+                return file.read(MOST_FILE_BYTES + 1).decode()
         except (OSError, ValueError) as error:
             said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise InvalidField(field, seen=f"{path}: {said}", expected="a file of text, or the text itself") from error
