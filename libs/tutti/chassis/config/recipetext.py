@@ -39,7 +39,7 @@ class Part(BaseModel):
 
 P = TypeVar("P", bound=Part)
 MOST_FILE_BYTES = 16 << 10
-"""Of a file of text that a recipe names, such as a guideline."""
+"""The most bytes of a file of text that a recipe names, such as a guideline."""
 
 
 def keys(of: type[Part]) -> dict[str, Any]:
