@@ -19,6 +19,9 @@ from tutti.model.spec import ModelSpec, whole_registers
 Integers = npt.NDArray[np.int64]
 LEAST_POSITIONS = 16
 """A product of fewer rows has other bits on some processors."""
+QUERIES_AT_ONCE = 8
+"""Attention on CPUs computes blocks of 32 queries; a last block of another size than a multiple of this has other bits
+on some processors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,7 @@ def answers_of(tokens: Integers, ends: Integers, *, prompt: int, answer: int) ->
         raise BatchError(f"a prompt has {longest} tokens; expected at most {prompt}")
     width = whole_registers(prompt - 1, length)
     count = max(answer, -(-LEAST_POSITIONS // rows))
+    count = -(-count // QUERIES_AT_ONCE) * QUERIES_AT_ONCE
     owners, found = np.zeros(rows, np.int64), dict[bytes, int]()
     prefixes = np.zeros((rows, width), np.int64)
     for row, end in enumerate(ends.tolist()):

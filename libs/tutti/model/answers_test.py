@@ -48,7 +48,15 @@ def rows(count: int, length: int, *, prompt: int, group: int, seed: int = 0) -> 
 @pytest.mark.parametrize("model", SHAPES)
 @pytest.mark.parametrize(
     ("count", "length", "prompt", "answer", "group"),
-    [(16, 28, 16, 12, 4), (2, 16, 5, 8, 1), (3, 40, 30, 9, 3), (1, 31, 17, 12, 1), (4, 96, 80, 20, 2)],
+    [
+        (16, 28, 16, 12, 4),
+        (2, 16, 5, 8, 1),
+        (3, 40, 30, 9, 3),
+        (1, 31, 17, 12, 1),
+        (4, 96, 80, 20, 2),
+        (4, 64, 16, 33, 2),  # one query in the last block of attention
+        (4, 32, 16, 5, 2),
+    ],
 )
 def test_log_probabilities_have_the_bits_of_whole_rows(
     model: ModelSpec, count: int, length: int, prompt: int, answer: int, group: int
