@@ -16,7 +16,7 @@ from tutti.inference.parity import score
 from tutti.inference.sampling import Sampling
 from tutti.inference.slotengine import SlotEngine
 from tutti.inference.slots import MOST_QUERY_ROWS, QUERY_ROWS
-from tutti.model.spec import ModelSpec, row_length
+from tutti.model.spec import REGISTER, ModelSpec, row_length
 from tutti.model.transformer import Transformer
 
 SMALL = replace(MODEL, width=64, hidden=160)
@@ -59,7 +59,11 @@ def test_recorded_log_probabilities_are_those_of_a_leafs_forward(shape: int) -> 
     layout, vector = parameters(model)
     length = 0 if shape == 0 else 5 + TOKENS if shape == 1 else row_length(5 + TOKENS, model.context)
     engine = SlotEngine(layout, rows=ROWS, mode=Mode.EXACT, length=length)
-    engine.start(Weights("mine", vector * 2))
+    try:
+        engine.start(Weights("mine", vector * 2))
+    except NotExact:  # with MKL_CBWR=COMPATIBLE attention computes the last rows of such a length in another order
+        assert length % REGISTER
+        return
     mine, stale = (Transformer(layout, vector * by, compiled=False) for by in (2, 2.00001))
 
     def worst(transformer: Transformer, asked: Sequence[Request], found: Sequence[Completion]) -> float:

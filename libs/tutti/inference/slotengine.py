@@ -30,7 +30,7 @@ from tutti.inference.errors import PromptTooLong
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.parity import deviation, head_logits, logprobs, score
 from tutti.inference.sampling import Draws, Sampling, choose_each
-from tutti.inference.slots import LEAST_SLOTS, MOST_QUERY_ROWS, QUERY_ROWS, Prefix, Slots
+from tutti.inference.slots import MOST_QUERY_ROWS, QUERY_ROWS, ROWS_AT_ONCE, Prefix, Slots
 from tutti.model.chunks import Layout
 from tutti.model.head import Head
 from tutti.model.transformer import Transformer
@@ -228,7 +228,7 @@ class SlotEngine:
         hidden = torch.stack([self._prefixes[now.digest, prompt].hidden for prompt in rows])
         while len(self._prefixes) > PREFIXES:
             self._prefixes.popitem(last=False)
-        padded = F.pad(hidden, (0, 0, 0, max(0, LEAST_SLOTS - len(hidden))))
+        padded = F.pad(hidden, (0, 0, 0, -len(hidden) % ROWS_AT_ONCE))
         return self._chosen(now, texts, begun, padded, np.array([rows[each.prompt] for each in begun.values()]))
 
     def _stepped(self, now: _Loaded, texts: _Generation) -> Tokens:

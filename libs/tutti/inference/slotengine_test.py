@@ -50,7 +50,7 @@ def test_slots_that_must_not_share_products_on_this_machine_are_decoded_apart(mo
     engine.start(Weights("mine", vector))
     [one] = generate(engine, requests(1), SAMPLING, LIMITS)
     [row] = engine.score([(*requests(1)[0].prompt, *one.tokens)])
-    assert together == [4]
+    assert set(together) == {4}
     assert np.array_equal(row[len(requests(1)[0].prompt) - 1 :], one.logprobs)
 
 

@@ -1,10 +1,11 @@
 """A decoder with fixed slots: each step computes all slots over the whole room, whether or not they hold a text.
 
 Promises: the logits of a text follow, bit for bit, from its tokens alone, whatever the other slots hold. In exact mode
-they have the bits of a leaf's forward: matrix products have at least LEAST_SLOTS rows (MKL computes fewer in another
-order on some processors), attention has QUERY_ROWS or MOST_QUERY_ROWS query rows, all keys of the room and a mask, and
-prompts are read as `tutti.model.answers` does. Those rows are the queries of as many slots, whose keys lie one behind
-the other; where the keys of several slots cannot be summed in the order of one, queries are repeated. `parity` checks.
+they have the bits of a leaf's forward: matrix products have a multiple of ROWS_AT_ONCE rows (MKL computes a rest in
+another order on some processors), attention has QUERY_ROWS or MOST_QUERY_ROWS query rows, all keys of the room and a
+mask, and prompts are read as `tutti.model.answers` does. Those rows are the queries of as many slots, whose keys lie
+one behind the other; where the keys of several slots cannot be summed in the order of one, queries are repeated.
+`parity` checks.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from tutti.model.chunks import Layout
 from tutti.model.spec import REGISTER, whole_registers
 from tutti.model.transformer import decoder_parameters
 
-LEAST_SLOTS = 16
+ROWS_AT_ONCE = 16
 QUERY_ROWS = 4
 """Enough for most kernels; some, such as those of MKL with MKL_CBWR=COMPATIBLE, need MOST_QUERY_ROWS."""
 MOST_QUERY_ROWS = 8
@@ -65,7 +66,7 @@ class Slots:
         self.model, self.rows, self.exact, self._vector = model, rows, exact, vector
         self.length = length or model.context
         self.together = slots_together(self.length, query_rows) if exact and shared else 1
-        self.slots = -(-max(slots, LEAST_SLOTS) // self.together) * self.together
+        self.slots = max(1, -(-slots // ROWS_AT_ONCE)) * ROWS_AT_ONCE
         self._embed, *self._blocks, self._norm, self._output = decoder_parameters(layout, vector)
         self._rotary = rotary_tables(model, vector.device, vector.dtype)
         groups = self.slots // self.together
@@ -99,7 +100,7 @@ class Slots:
         for row, prompt in enumerate(prompts):
             tokens[row, : len(prompt)] = torch.tensor(prompt)
         ends = torch.tensor([row * length + len(prompt) - 1 for row, prompt in enumerate(prompts)], device=device)
-        ends = F.pad(ends, (0, max(0, LEAST_SLOTS - count)))
+        ends = F.pad(ends, (0, -count % ROWS_AT_ONCE))
         x = F.embedding(tokens.to(device), self._embed["weight"])
         here = (self._rotary[0][:length], self._rotary[1][:length])
         for layer, p in enumerate(self._blocks):
