@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -101,6 +102,33 @@ def test_a_server_that_recovers_for_longer_than_the_deadline_is_left_alone(
     starting.join(60)
     assert stack.process("postgres") == process
     assert status(folder, "postgres")["state"] == "up"
+
+
+def test_a_server_that_missed_the_deadline_has_twice_the_time_at_its_next_start(
+    own_server: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = own_server("s3").folder
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    servers = import_module("servers")
+    stack, started = servers.Stack(folder), list[float]()
+    begin, is_ready = servers.Gateway.start, servers.Gateway.is_ready
+
+    def start(gateway: Any, *given: Any) -> Any:
+        started.append(time.monotonic())
+        return begin(gateway, *given)
+
+    def answers_late(gateway: Any, settings: dict[str, str]) -> bool:
+        """As on a busy machine."""
+        return bool(started) and time.monotonic() - started[-1] > 1.0 and is_ready(gateway, settings)
+
+    monkeypatch.setattr(servers, "READY_SECONDS", 0.3)
+    monkeypatch.setattr(servers, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(servers.Gateway, "start", start)
+    monkeypatch.setattr(servers.Gateway, "is_ready", answers_late)
+    stack.down(["s3"])
+    stack.up(["s3"], install=False)
+    assert 1 < len(started) <= servers.ATTEMPTS
+    assert stack.is_alive("s3")
 
 
 def test_people_are_not_shown_secrets(own_server: Callable[[str], Any]) -> None:

@@ -33,6 +33,8 @@ from promoted import Promoter
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "servers"
 READY_SECONDS = 60.0
+"""Of the first of ATTEMPTS; each takes twice as long as the one before, so that a busy machine is given a quarter of an
+hour."""
 LOOK_SECONDS = 1.0
 PORT_SECONDS = 10.0
 ATTEMPTS = 4
@@ -189,16 +191,16 @@ class Stack:
         return process
 
     def _settle(self, name: str, process: Process) -> None:
-        """Wait until it answers, at most READY_SECONDS after it last said that it recovers; a port that was lost, or
+        """Wait until it answers, for a limited time after it last said that it recovers; a port that was lost, or
         remains of a killed server, are worth another attempt."""
         server = self._servers[name]
-        for _ in range(ATTEMPTS):
+        for limit in (READY_SECONDS * 2**attempt for attempt in range(ATTEMPTS)):
             settings = self._settings(name)
             settled = partial(_has_settled, server, settings, process)
-            deadline = time.monotonic() + READY_SECONDS
+            deadline = time.monotonic() + limit
             while not wait_until(settled, LOOK_SECONDS):
                 if server.recovers(settings):
-                    deadline = time.monotonic() + READY_SECONDS
+                    deadline = time.monotonic() + limit
                 elif time.monotonic() > deadline:
                     break
             if process.is_alive() and server.is_ready(settings):
