@@ -8,6 +8,7 @@ a program that passes for many seeds has an fsync everywhere it needs one.
 import os
 import random
 import shutil
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +68,7 @@ class _Change:
 
 @dataclass
 class _Folder:
+    mode: int
     synced: "dict[str, _Inode | _Folder]" = field(default_factory=dict)
     pending: list[_Change] = field(default_factory=list)
 
@@ -122,7 +124,7 @@ class LosingFiles(RealFiles):
         is_new = not path.exists()
         super().make_folder(path, mode)
         if is_new:
-            self._enter(path, _Folder())
+            self._enter(path, _Folder(_mode(path)))
 
     def fsync_folder(self, path: Path) -> None:
         super().fsync_folder(path)
@@ -212,7 +214,7 @@ def _applied(entries: "dict[str, _Inode | _Folder]", changes: list[_Change]) -> 
 
 
 def _load(path: Path) -> _Folder:
-    folder = _Folder()
+    folder = _Folder(_mode(path))
     inodes: dict[int, _Inode] = {}
     for entry in sorted(os.scandir(path), key=lambda found: found.name):
         if entry.is_dir(follow_symlinks=False):
@@ -225,9 +227,14 @@ def _load(path: Path) -> _Folder:
     return folder
 
 
+def _mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
 def _store(folder: _Folder, path: Path, chance: random.Random, written: dict[int, Path]) -> None:
     """Write out what is left; the names of one file stay names of one file."""
     path.mkdir()
+    path.chmod(folder.mode)
     for name, entry in folder.after_crash(chance).items():
         if isinstance(entry, _Folder):
             _store(entry, path / name, chance, written)
