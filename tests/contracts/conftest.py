@@ -55,9 +55,8 @@ class Tree:
         }
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    """A copy whose `.venv` leads to the environment of this test."""
+def copied(copy: Path) -> Tree:
+    """Copy this tree to a folder, with what Python compiled of it; its `.venv` is that of this test."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -65,13 +64,37 @@ def tree(tmp_path: Path) -> Tree:
         text=True,
         check=True,
     )
-    copy = tmp_path / "tree"
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, copy / name)
+    names = [Path(name) for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+    for folder in sorted({name.parent for name in names}):
+        (copy / folder).mkdir(parents=True, exist_ok=True)
+        _link_compiled(ROOT / folder / "__pycache__", copy / folder / "__pycache__")
+    for name in names:
+        shutil.copy2(ROOT / name, copy / name)  # its time says that the compiled module is current
     (copy / ".venv").symlink_to(sys.prefix)
     (copy / "build").mkdir()
     (copy / "build" / "ready").touch()
     os.utime(copy / "build" / "ready", (FAR_FUTURE, FAR_FUTURE))
     return Tree(copy)
+
+
+def _link_compiled(compiled: Path, copy: Path) -> None:
+    """Link the compiled modules of a folder: Python replaces such a file, it never changes one."""
+    if compiled.is_dir():
+        copy.mkdir()
+        for module in compiled.glob("*.pyc"):
+            try:
+                os.link(module, copy / module.name)
+            except OSError:  # another disk, or another worker has just replaced it
+                continue
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """A copy for a test that changes it."""
+    return copied(tmp_path / "tree")
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    """A copy for tests that show that a program changes nothing."""
+    return copied(tmp_path_factory.mktemp("unchanged") / "tree")

@@ -136,13 +136,13 @@ def test_python_in_it_is_python(block: Block) -> None:
     ],
 )
 def test_a_service_that_cannot_be_is_refused_and_nothing_is_written(
-    tree: Tree, arguments: tuple[str, ...], words: str
+    unchanged: Tree, arguments: tuple[str, ...], words: str
 ) -> None:
-    before = sorted(path for path in tree.path.rglob("*.py") if ".venv" not in path.parts)
-    result = tree.run("python", "tools/new_service.py", *arguments)
+    before = sorted(path for path in unchanged.path.rglob("*.py") if ".venv" not in path.parts)
+    result = unchanged.run("python", "tools/new_service.py", *arguments)
     assert result.returncode == 2
     assert words in result.stderr
-    assert sorted(path for path in tree.path.rglob("*.py") if ".venv" not in path.parts) == before
+    assert sorted(path for path in unchanged.path.rglob("*.py") if ".venv" not in path.parts) == before
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_a_service_that_cannot_be_is_refused_and_nothing_is_written(
     ],
 )
 def test_a_stage_that_cannot_be_is_refused_and_nothing_is_written(
-    tree: Tree, arguments: tuple[str, ...], words: str
+    unchanged: Tree, arguments: tuple[str, ...], words: str
 ) -> None:
-    before = texts(tree)
-    result = tree.run("python", "-m", "tools.new_stage", *arguments)
+    before = texts(unchanged)
+    result = unchanged.run("python", "-m", "tools.new_stage", *arguments)
     assert result.returncode == 2
     assert words in result.stderr
-    assert texts(tree) == before
+    assert texts(unchanged) == before
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_a_stage_that_cannot_be_is_refused_and_nothing_is_written(
     [(("Imitate",), "one word"), (("sft",), "already"), (("sample",), "already"), (("program",), "exists already")],
 )
 def test_a_program_that_cannot_be_is_refused_and_nothing_is_written(
-    tree: Tree, arguments: tuple[str, ...], words: str
+    unchanged: Tree, arguments: tuple[str, ...], words: str
 ) -> None:
-    before = texts(tree)
-    result = tree.run("python", "-m", "tools.new_program", *arguments)
+    before = texts(unchanged)
+    result = unchanged.run("python", "-m", "tools.new_program", *arguments)
     assert result.returncode == 2
     assert words in result.stderr
-    assert texts(tree) == before
+    assert texts(unchanged) == before
