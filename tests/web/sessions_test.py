@@ -195,12 +195,12 @@ def test_a_form_without_the_token_of_its_session_is_refused(served: Hosted, visi
     assert visitor.post("/logout", {"form_token": form_token(visitor.get("/runs").text)}).status == 200
 
 
-def test_a_thousand_guessed_links_are_refused_and_recorded_and_lock_nobody_out(tmp_path: Path) -> None:
+def test_guessed_links_are_refused_and_recorded_and_lock_nobody_out(tmp_path: Path) -> None:
     with hosted(tmp_path) as attacked:
         attacker = Visitor(attacked.url)
-        found = Counter(attacker.log_in(f"guess-{at}").status for at in range(1000))
+        found = Counter(attacker.log_in(f"guess-{at}").status for at in range(300))
         assert set(found) == {409, 429}
-        assert found[429] > 900
+        assert found[429] > 200
         assert refusals(attacked, "LINK_REFUSED") == found[409]
         assert refusals(attacked, "TOO_MANY_FAILURES") == found[429]
         assert rows(attacked) < 50

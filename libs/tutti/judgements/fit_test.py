@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.scale import SOAK
 
@@ -216,6 +216,7 @@ def test_few_controls_are_too_few() -> None:
     assert not fit(world(0, controls=LEAST_CONTROLS).observed).unidentified
 
 
+@settings(max_examples=100 if SOAK else 20)
 @given(formats=st.booleans(), random=st.randoms(use_true_random=False))
 def test_the_order_of_judgements_decides_rounding_alone(formats: bool, random: object) -> None:
     known = world(2, pairs=30, controls=5, formats=formats).observed
