@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet
@@ -72,23 +73,6 @@ def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignor
     assert first["train"]["bits_per_byte"] > 0
 
 
-def test_what_a_run_made_is_named_by_the_run(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
-    last = max(first["checkpoints"], key=lambda each: each["step"])["name"]
-    names = ("latest", "tiny", first["run"]["name"][:10], first["train"]["name"], last.split("/")[1][:9])
-    with platform(data_dir, agents=0):
-        for name in names:
-            shown = tutti("checkpoints", "show", name, "-o", "json", "--data-dir", data_dir)
-            assert (shown.code, shown.json()["name"]) == (0, last), shown.err
-        listed = tutti("checkpoints", "ls", "--filter", "job=tiny", "-o", "json", "--data-dir", data_dir).json()
-        run = tutti("runs", "show", "--data-dir", data_dir)
-        training = tutti("runs", "show", "tiny", "-o", "json", "--data-dir", data_dir).json()["training"]
-    assert [each["name"] for each in listed] == [each["name"] for each in first["checkpoints"]]
-    assert (training["job"], training["step"], training["steps"]) == (first["train"]["name"], 20, 20)
-    assert f"tutti sample {last} --prompt" in run.err
-    assert re.search(rf"^input_path +{re.escape(str(pages))}$", run.out, re.MULTILINE)
-    assert f"tutti sample {last} --prompt" in Path(first["report"]).read_text()
-
-
 def test_a_run_ends_with_a_report_of_its_own(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
     written = Path(first["report"])
     assert written.parent == data_dir / "reports"
@@ -98,26 +82,6 @@ def test_a_run_ends_with_a_report_of_its_own(first: dict, data_dir: Path) -> Non
     names = ("loss", "gradient-norm", "learning-rate")
     assert first["pictures"] == [str(written.with_suffix(f".{name}.svg")) for name in names]
     assert "at step 20" in Path(first["pictures"][0]).read_text()
-
-
-def test_a_run_trains_on_an_earlier_dataset_too_by_its_tokenizer(
-    first: dict,  # type: ignore[type-arg]
-    data_dir: Path,
-    pages: Path,
-    tmp_path: Path,
-) -> None:
-    for page in sorted(pages.iterdir())[:12]:
-        (tmp_path / page.name).write_bytes(page.read_bytes().replace(b"the", b"this"))
-    earlier = first["run"]["name"]
-    mixture = (f"tokenizer.of={earlier}", f"mixture.datasets.{earlier}=3", "train.steps=6", "train.ranks=2")
-    result = tutti(*tiny(data_dir, tmp_path, *mixture))
-    assert result.code == 0, result.err
-    made = result.json()
-    own, other = made["mixture"]
-    assert (own["dataset"], own["weight"]) == (made["tokenization"]["dataset"], 1)
-    assert (other["dataset"], other["weight"]) == (first["tokenization"]["dataset"], 3)
-    spec = json.loads(made["train"]["spec"]["training"])["step"]
-    assert own["read"] + other["read"] == 6 * spec["leaves"] * spec["rows"]
 
 
 def blobs_below(data_dir: Path, prefix: str) -> dict[str, bytes]:
@@ -164,8 +128,58 @@ def test_where_the_pages_lie_is_told_of_the_run_and_reaches_no_event_and_no_blob
     assert str(pages) not in json.dumps(first)
 
 
+@pytest.fixture(scope="module")
+def up(first: dict, data_dir: Path) -> Iterator[None]:  # type: ignore[type-arg]
+    """The platform is up again from the first test on that needs it."""
+    with platform(data_dir):
+        yield
+
+
+def test_what_a_run_made_is_named_by_the_run(first: dict, up: None, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+    last = max(first["checkpoints"], key=lambda each: each["step"])["name"]
+    names = ("latest", "tiny", first["run"]["name"][:10], first["train"]["name"], last.split("/")[1][:9])
+    for name in names:
+        shown = tutti("checkpoints", "show", name, "-o", "json", "--data-dir", data_dir)
+        assert (shown.code, shown.json()["name"]) == (0, last), shown.err
+    listed = tutti("checkpoints", "ls", "--filter", "job=tiny", "-o", "json", "--data-dir", data_dir).json()
+    run = tutti("runs", "show", "--data-dir", data_dir)
+    training = tutti("runs", "show", "tiny", "-o", "json", "--data-dir", data_dir).json()["training"]
+    assert [each["name"] for each in listed] == [each["name"] for each in first["checkpoints"]]
+    assert (training["job"], training["step"], training["steps"]) == (first["train"]["name"], 20, 20)
+    assert f"tutti sample {last} --prompt" in run.err
+    assert re.search(rf"^input_path +{re.escape(str(pages))}$", run.out, re.MULTILINE)
+    assert f"tutti sample {last} --prompt" in Path(first["report"]).read_text()
+
+
+def test_a_run_trains_on_an_earlier_dataset_too_by_its_tokenizer(
+    first: dict,  # type: ignore[type-arg]
+    up: None,
+    data_dir: Path,
+    pages: Path,
+    tmp_path: Path,
+) -> None:
+    for page in sorted(pages.iterdir())[:12]:
+        (tmp_path / page.name).write_bytes(page.read_bytes().replace(b"the", b"this"))
+    earlier = first["run"]["name"]
+    mixture = (f"tokenizer.of={earlier}", f"mixture.datasets.{earlier}=3", "train.steps=6", "train.ranks=2")
+    result = tutti(*tiny(data_dir, tmp_path, *mixture))
+    assert result.code == 0, result.err
+    made = result.json()
+    own, other = made["mixture"]
+    assert (own["dataset"], own["weight"]) == (made["tokenization"]["dataset"], 1)
+    assert (other["dataset"], other["weight"]) == (first["tokenization"]["dataset"], 3)
+    spec = json.loads(made["train"]["spec"]["training"])["step"]
+    assert own["read"] + other["read"] == 6 * spec["leaves"] * spec["rows"]
+
+
 @pytest.mark.parametrize("kind", ["webdataset", "hf-datasets"])
-def test_the_dataset_of_a_run_is_written_for_others(first: dict, data_dir: Path, tmp_path: Path, kind: str) -> None:  # type: ignore[type-arg]
+def test_the_dataset_of_a_run_is_written_for_others(
+    first: dict,  # type: ignore[type-arg]
+    up: None,
+    data_dir: Path,
+    tmp_path: Path,
+    kind: str,
+) -> None:
     folder, named = tmp_path / "texts", first["run"]["name"]
     export = ("datasets", "export", named, "--format", kind, "--to", folder, "-o", "json", "--data-dir", data_dir)
     told = tutti(*export)
@@ -185,13 +199,13 @@ def test_the_dataset_of_a_run_is_written_for_others(first: dict, data_dir: Path,
     assert "is there and not an empty folder" in again.err
 
 
-def test_a_second_run_reuses_every_stage(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+def test_a_second_run_reuses_every_stage(first: dict, up: None, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
     again = tutti(*tiny(data_dir, pages)).json()
     assert all(stage["reused"] for stage in stages(again).values())
     assert checkpoints(again) == checkpoints(first)
 
 
-def test_with_other_steps_only_training_runs(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+def test_with_other_steps_only_training_runs(first: dict, up: None, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
     shorter = tutti(*tiny(data_dir, pages, "train.steps=5")).json()
     assert {name: stage["reused"] for name, stage in stages(shorter).items()} == {
         "ingest": True,
@@ -202,7 +216,7 @@ def test_with_other_steps_only_training_runs(first: dict, data_dir: Path, pages:
     }
 
 
-def test_a_stage_whose_blob_is_gone_runs_again(first: dict, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
+def test_a_stage_whose_blob_is_gone_runs_again(first: dict, up: None, data_dir: Path, pages: Path) -> None:  # type: ignore[type-arg]
     shards = list((data_dir / "blobs").rglob("*.parquet"))
     assert shards
     for shard in shards:
