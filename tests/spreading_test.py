@@ -23,7 +23,7 @@ def test_one():
 def test_two():
     pass
 """
-
+PASSES = "def test_first(): pass\ndef test_second(): pass\ndef test_third(): pass\n"
 DIES_ONCE = """
 import os
 from pathlib import Path
@@ -56,28 +56,35 @@ def test_every_unit_that_waits_exists() -> None:
     assert all((ROOT / name).exists() for name in WAITING)
 
 
-def test_pytest_keeps_a_module_together_and_spreads_parts(tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        (tmp_path / f"{name}_test.py").write_text(SUITE)
-    output = run_suite(tmp_path, 2)
-    ran = [line.split() for line in output.splitlines() if " PASSED " in line]
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """Of each number of workers the output of a run of nine modules, in which a worker dies."""
+    found = {}
+    for workers in (1, 3):
+        folder = tmp_path_factory.mktemp("suite")
+        for number in range(6):
+            (folder / f"a{number}_test.py").write_text(PASSES)
+        (folder / "b_test.py").write_text(DIES_ONCE)
+        for name in ("first", "second"):
+            (folder / f"{name}_test.py").write_text(SUITE)
+        found[workers] = run_suite(folder, workers)
+    return found
+
+
+def test_pytest_keeps_a_module_together_and_spreads_parts(outputs: dict[int, str]) -> None:
+    ran = [line.split() for line in outputs[3].splitlines() if " PASSED " in line]
     workers = defaultdict(set)
     for worker, *_, test in ran:
         workers[unit(test)].add(worker)
-    assert len(ran) == 12, output
+    assert len(ran) == 18 + 12 + 1, outputs[3]
     assert all(len(each) == 1 for each in workers.values())
-    assert len(workers) == 10
+    assert len(workers) == 6 + 10 + 1
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_run_in_which_a_worker_dies_names_the_test_and_ends(tmp_path: Path, workers: int) -> None:
-    passes = "def test_first(): pass\ndef test_second(): pass\ndef test_third(): pass\n"
-    for number in range(6):
-        (tmp_path / f"a{number}_test.py").write_text(passes)
-    (tmp_path / "b_test.py").write_text(DIES_ONCE)
-    output = run_suite(tmp_path, workers)
-    assert "crashed while running 'b_test.py::test_dies'" in output
-    assert "1 failed, 19 passed" in output
+def test_a_run_in_which_a_worker_dies_names_the_test_and_ends(outputs: dict[int, str], workers: int) -> None:
+    assert "crashed while running 'b_test.py::test_dies'" in outputs[workers]
+    assert "1 failed, 31 passed" in outputs[workers]
 
 
 def run_suite(folder: Path, workers: int) -> str:
