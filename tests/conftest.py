@@ -11,6 +11,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -129,8 +130,19 @@ def s3_url(_s3_server_url: str, unique: str) -> str:
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Callable[[str], LocalServer]]:
     """Servers of this test alone, which it may kill."""
-    folder = tmp_path / "own"
+    with _servers_below(tmp_path / "own") as start:
+        yield start
 
+
+@pytest.fixture(scope="module")
+def server_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], LocalServer]]:
+    """Servers of one module, for tests that configure them: with users, for instance."""
+    with _servers_below(tmp_path_factory.mktemp("servers") / "own") as start:
+        yield start
+
+
+@contextmanager
+def _servers_below(folder: Path) -> Iterator[Callable[[str], LocalServer]]:
     def start(name: str) -> LocalServer:
         server = LocalServer(name, folder)
         _up(server)

@@ -26,12 +26,23 @@ RIGHTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def with_users(server_of_module: Callable[[str], Any]) -> str:
+    """The URL of a server that knows the users, before a bucket has a policy."""
+    server = server_of_module("s3")
+    (server.folder / "s3" / "iam" / ACCOUNTS).write_text(accounts(SECRETS))
+    return str(server.up())
+
+
 @pytest.fixture
-def opened(tmp_path: Path, own_server: Callable[[str], Any]) -> Iterator[Callable[[str], Blobs]]:
-    """The store as each user sees it. The server knows the users before the bucket has a policy."""
-    server = own_server("s3")
-    url = server.up()
-    (tmp_path / "own" / "s3" / "iam" / ACCOUNTS).write_text(accounts(SECRETS))
+def url(with_users: str, unique: str) -> str:
+    """The URL of a bucket of this test's own, for the administrator."""
+    return urlsplit(with_users)._replace(path=f"/{unique}").geturl()
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Callable[[str], Blobs]]:
+    """The store as each user sees it."""
     for _ in range(2):
         ensure_bucket(url, RIGHTS, ["reader"])
     parts, every = urlsplit(url), list[Blobs]()
@@ -167,10 +178,10 @@ def test_agents_too_many_for_the_policy_of_the_server_work_and_a_warning_says_th
     assert apart == ("every agent may write over what others wrote" not in caplog.text)
 
 
-def test_a_right_that_is_taken_away_is_gone(opened: Callable[[str], Blobs], own_server: Callable[[str], Any]) -> None:
+def test_a_right_that_is_taken_away_is_gone(opened: Callable[[str], Blobs], url: str) -> None:
     dedup = opened("dedup")
     dedup.put_if_absent("dedup/kind/name", b"mine")
-    ensure_bucket(own_server("s3").up(), {"ingest": RIGHTS["ingest"]})
+    ensure_bucket(url, {"ingest": RIGHTS["ingest"]})
     with pytest.raises(BlobsRefused):
         dedup.put_if_absent("dedup/kind/more", b"mine")
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from sqlalchemy import MetaData, text
+from tests.e2e.command import tutti
 from tests.raynodes import free_ports
 from tools import migration
 
@@ -48,9 +49,9 @@ class Place:
         return {**os.environ, "TUTTI_DATABASE__URL": self.url}
 
     def tutti(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments), env=self.environment(), capture_output=True, text=True, timeout=400, check=False
-        )
+        """Run a command in this process, as `tests.e2e.command` does; `started` is for those that are killed."""
+        done = tutti(*arguments, "--data-dir", self.folder, extra={"TUTTI_DATABASE__URL": self.url})
+        return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
 
     def started(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
