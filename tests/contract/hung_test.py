@@ -71,7 +71,7 @@ def test_no_call_waits_for_a_broker_that_hangs(own_server: Callable[[str], Any])
 
 
 def test_the_offsets_of_a_partition_without_a_leader_are_waited_for(
-    own_server: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+    kafka_url: str, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that was slow for longer than its session leads nothing for a moment, and the client raises at once."""
     ask, refused = kafka.KafkaAdminClient.list_partition_offsets, [UnknownBrokerIdError(-1), UnknownBrokerIdError(-1)]
@@ -81,11 +81,11 @@ def test_the_offsets_of_a_partition_without_a_leader_are_waited_for(
             raise refused.pop()
         return ask(*words, **named)
 
-    with closing(KafkaEventLog(Brokers.parse(own_server("kafka").up()))) as log:
-        log.ensure([TOPIC])
-        log.append([RECORD])
+    with closing(KafkaEventLog(Brokers.parse(kafka_url))) as log:
+        log.ensure([Topic(unique, Kind.FACT, 1)])
+        log.append([NewRecord(unique, "k", b"v")])
         monkeypatch.setattr(kafka.KafkaAdminClient, "list_partition_offsets", asked)
-        assert log.end_offsets(TOPIC.name) == {TopicPartition(TOPIC.name, 0): 1}
+        assert log.end_offsets(unique) == {TopicPartition(unique, 0): 1}
     assert not refused
 
 
