@@ -372,16 +372,22 @@ tokenizer. Lineage shows the checkpoint as a parent of every checkpoint that the
 ### Conversations
 
 A stage of the kind `conversations` reads prompts and demonstrations from a file, or from every file of a folder. A file
-contains JSON lines (`.jsonl` or `.ndjson`, plain or compressed as `.gz` or `.zst`) or a JSON list (`.json`). The first
-record of a file determines its layout:
+contains JSON lines (`.jsonl` or `.ndjson`) or a JSON list (`.json`), plain or compressed as `.gz` or `.zst`, or rows of
+Parquet (`.parquet`). The first record of a file determines its layout:
 
 | layout | fields of a record |
 |---|---|
 | `messages` | `messages`, each with `role` and `content` (a string, or OpenAI's parts of type text) |
 | `prompt` | `prompt` and optionally `completion`: strings, or lists of messages |
-| `alpaca` | `instruction` and `output`, optionally `input` and `system` |
+| `alpaca` | `instruction` and `output`, optionally `input` and `history` |
 | `sharegpt` | `conversations`, each with `from` and `value` |
-| `hh` | `chosen` and `rejected`: transcripts of `Human:` and `Assistant:`, or lists of messages; only chosen is read |
+| `hh` | `chosen` (read) and `rejected`: transcripts (`Human:`, `Assistant:`), messages, or texts beside a `prompt` |
+
+A system message may also be in a field `system`, `system_prompt` or `system_message`. An answer whose `weight` is 0, or
+whose `train` or `loss` is false, is context of later answers, and no training stage learns it. A record with another
+field that changes its meaning, such as `tools`, `images` or `tool_calls`, a `label` of false, or a higher score of the
+rejected answer, is rejected (`unread_field`, `inverted_scores`). Other fields that were not read are listed once, by
+`tutti conversations show` and in the summary of the run.
 
 A conversation that ends with a message of the user is a prompt; one that ends with a message of the assistant is a
 demonstration. Equal conversations are removed, and so are [near-duplicates](near-duplicates.md#conversations) of long

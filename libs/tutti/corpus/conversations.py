@@ -34,13 +34,15 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation."""
+    """One message of a conversation. An answer that is not `trained` is context of later ones, and no example."""
 
     role: Role
     content: str
+    trained: bool = True
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {"role": str(self.role), "content": self.content}
+        found: dict[str, JsonValue] = {"role": str(self.role), "content": self.content}
+        return found if self.trained else {**found, "weight": 0}
 
 
 Messages = tuple[Message, ...]
@@ -213,7 +215,8 @@ def messages_of(fields: Fields, key: str) -> Messages:
         role = each.text("role")
         if role not in set(Role):
             raise InvalidConversation(f"{key}: role {role!r}; expected one of {', '.join(Role)}")
-        found.append(Message(Role(role), each.text("content")))
+        trained = not each.has("weight") or each.number("weight") != 0
+        found.append(Message(Role(role), each.text("content"), trained))
     if not found:
         raise InvalidConversation(f"{key}: no message; expected at least one")
     return tuple(found)

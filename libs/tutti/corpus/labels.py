@@ -1,8 +1,8 @@
 """Labels of pairs of answers in JSON, as datasets of preferences have them.
 
 Pure. The layouts: ours (`prompt`, `answers`, and `score`, or `scores` by axis), `prompt`, `chosen` and `rejected`
-(TRL's and UltraFeedback's, as texts or messages), and `chosen` and `rejected` transcripts (HH). Promises: a record
-becomes a label or an Unfit with a reason; nothing is guessed.
+(TRL's and UltraFeedback's, as texts or messages; equal scores of both are a tie), and `chosen` and `rejected`
+transcripts (HH). Promises: a record becomes a label or an Unfit with a reason; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,25 @@ from typing import TypeGuard
 
 from tutti.corpus.conversations import Message, Messages, Role
 from tutti.corpus.judgementset import BOTH_BAD
-from tutti.corpus.layouts import Object, Reason, Unfit, sound, transcript, turns
+from tutti.corpus.layouts import (
+    Layout,
+    Object,
+    Reason,
+    Unfit,
+    answered,
+    chosen_first,
+    meaning,
+    sound,
+    turns,
+    unread,
+    with_system,
+)
 from tutti.records.canonical import JsonValue
 
 SCORES = (-2, -1, 0, 1, 2)
 CHOSEN = -1
 """The score of a chosen answer, the first, beside a rejected one: better."""
+TIE = 0
 ANNOTATOR = "imported"
 """The annotator of labels that name none."""
 EXPECTED = "records with prompt, answers and score, or with chosen and rejected"
@@ -46,31 +59,34 @@ def labelled(record: Object, axes: Sequence[str]) -> Labelled:
     annotator = record.get("annotator", ANNOTATOR)
     if not isinstance(annotator, str) or not ANNOTATOR_NAME.fullmatch(annotator):
         raise Unfit(Reason.NOT_A_STRING, f"annotator {annotator!r:.60}; expected 1 to 40 of A-Z, a-z, 0-9, _ and -")
+    meaning(record)
     if "scores" not in record and len(axes) != 1:
         raise Unfit(Reason.UNKNOWN_SCORE, f"no scores by axis; expected scores of {', '.join(axes)}")
     if "chosen" in record and "rejected" in record:
+        score = CHOSEN if chosen_first(record) else TIE
         prompt, answers = _chosen(record)
-        return Labelled(prompt, answers, dict.fromkeys(axes, CHOSEN), annotator)
+        return Labelled(prompt, answers, dict.fromkeys(axes, score), annotator)
     if "answers" not in record or "prompt" not in record:
         raise Unfit(Reason.UNKNOWN_LAYOUT, f"{', '.join(sorted(record))[:60] or 'nothing'}; expected {EXPECTED}")
     answers = record["answers"]
     if not isinstance(answers, list) or len(answers) != 2 or not all(isinstance(each, str) for each in answers):
         raise Unfit(Reason.NOT_A_STRING, "answers are not two strings; expected two")
-    prompt = sound(turns(record["prompt"], "prompt", Role.USER))
+    prompt = sound(with_system(record, turns(record["prompt"], "prompt", Role.USER)))
     return Labelled(prompt, (_answer(answers[0]), _answer(answers[1])), _scores(record, axes), annotator)
+
+
+def unread_of(record: Object) -> frozenset[str]:
+    """The fields of a label that are not read."""
+    if "chosen" in record:
+        return unread(Layout.HH, record) - {"annotator"}
+    return unread(Layout.PROMPT, record) - {"answers", "score", "scores", "annotator"}
 
 
 def _chosen(record: Object) -> tuple[Messages, tuple[str, str]]:
     """The prompt, and the chosen answer before the rejected one."""
     found = []
     for key in ("chosen", "rejected"):
-        value = record[key]
-        if "prompt" in record and isinstance(value, str):
-            said = [*turns(record["prompt"], "prompt", Role.USER), Message(Role.ASSISTANT, value)]
-        else:
-            said = transcript(value, key)
-            if len(said) == 1 and "prompt" in record:
-                said = [*turns(record["prompt"], "prompt", Role.USER), *said]
+        said = with_system(record, answered(record, key))
         if len(said) < 2 or said[-1].role is not Role.ASSISTANT:
             raise Unfit(Reason.NO_ANSWER, f"{key} does not end with an answer of the assistant to a prompt")
         found.append((sound(said[:-1]), _answer(said[-1].content)))

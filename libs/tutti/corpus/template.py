@@ -45,8 +45,8 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Rendered:
-    """A conversation as tokens: `ids` int32 [tokens]; `answer` bool [tokens], true for what an assistant wrote, the end
-    of its turn included, and false for role tokens.
+    """A conversation as tokens: `ids` int32 [tokens]; `answer` bool [tokens], true for turns of the assistant that are
+    trained, their end of text included, and false for role tokens.
     """
 
     ids: npt.NDArray[np.int32]
@@ -119,7 +119,7 @@ class Renderer:
             turn = np.full(1 + len(text) + spoken, self.tokenizer.eos, np.int32)
             turn[0], turn[1 : 1 + len(text)] = self._ids[message.role], text
             ids.append(turn)
-            answer.append(np.full(len(turn), spoken))
+            answer.append(np.full(len(turn), spoken and message.trained))
             answer[-1][0] = False
         if not ids:
             raise TemplateError("a conversation without messages; expected at least one")

@@ -18,8 +18,9 @@ from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
 
 LOGIC_VERSION = "preferences-2"
-RELIABILITY, PLAIN = "reliability@1", "plain@1"
-FITS = (RELIABILITY, PLAIN)
+RELIABILITY, PLAIN, CERTAIN = "reliability@1", "plain@1", "certain@1"
+"""CERTAIN takes the share of the judgements as the probability: nobody errs."""
+FITS = (RELIABILITY, PLAIN, CERTAIN)
 DIGITS = 6
 """Digits of recorded estimates: more would depend on the machine that fits."""
 NEVER = 1e-6
@@ -93,7 +94,7 @@ def fitted(
         weights=np.array([(weights or {}).get(key, 1.0) for key in keys], np.float64),
         formats=np.array([[formatting(text) for text in pair.answers] for pair in pairs]).reshape(len(pairs), 2),
     )
-    found = fit(observed, alike=version == PLAIN)
+    found = fit(observed, alike=version != RELIABILITY)
     ordinary = np.isnan(known)
     votes = np.bincount(observed.pair, observed.weight, minlength=len(pairs))
     first = np.bincount(observed.pair, observed.weight * observed.first, minlength=len(pairs))
@@ -102,7 +103,7 @@ def fitted(
         Preference(
             pair.prompt,
             pair.answers,
-            _chance(float(found.chance[place])),
+            _chance(float(shares[place] if version == CERTAIN and votes[place] else found.chance[place])),
             judged=round(float(shares[place]), DIGITS) if votes[place] else None,
         )
         for place, pair in enumerate(pairs)

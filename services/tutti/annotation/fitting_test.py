@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tutti.annotation import drawing
-from tutti.annotation.fitting import PLAIN, RELIABILITY, Fitted, fitted, length
+from tutti.annotation.fitting import CERTAIN, PLAIN, RELIABILITY, Fitted, fitted, length
 from tutti.corpus.conversations import Message, Role
 from tutti.corpus.judgementset import JudgementLine, PairLine
 from tutti.judgements import letters
@@ -153,3 +153,11 @@ def test_a_preference_has_the_share_of_its_judgements_beside_the_posterior() -> 
 )
 def test_length_counts_words_and_characters_of_scripts_without_spaces(text: str, units: int) -> None:
     assert length(text) == units
+
+
+def test_certain_labels_are_taken_at_their_word() -> None:
+    prompt = (Message(Role.USER, "why?"),)
+    lines = [PairLine(number, "ordinary", prompt, (f"so {number}", "no")) for number in range(3)]
+    said = [JudgementLine(number, "imported", "g", True, {AXIS: score}) for number, score in enumerate((-1, 1, 0))]
+    assert [each.first for each in fitted(lines, said, AXIS, CERTAIN).preferences] == [1 - 1e-6, 1e-6, 0.5]
+    assert all(0.1 < each.first < 0.9 for each in fitted(lines, said, AXIS).preferences)

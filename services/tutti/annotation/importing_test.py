@@ -1,9 +1,12 @@
 """Campaigns of judgements that were made elsewhere: files in known layouts, published at once, retracted like any."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tutti.annotation.commands.labels import labels_in
@@ -115,8 +118,25 @@ def test_lines_that_are_no_judgement_are_counted_and_the_first_quoted(tmp_path: 
     assert [each.split(":")[0] for each in found.quoted[:3]] == ["line 2", "line 3", "line 4"]
     assert found.quoted[-1].endswith("left out: 5")
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(Failure, match="cannot be read as text"):
+    with pytest.raises(Failure, match="cannot be read"):
         labels_in(path, ["helpful"])
+
+
+def test_a_list_in_json_and_rows_of_parquet_are_read_like_lines(tmp_path: Path) -> None:
+    records = [judged(number, "ada") for number in range(3)] + [{"text": "x"}]
+    lines = labels_in(written(tmp_path, *records), ["helpful"])
+    (tmp_path / "labels.json").write_text(json.dumps(records))
+    (tmp_path / "labels.json.gz").write_bytes(gzip.compress(json.dumps(records).encode()))
+    pq.write_table(pa.Table.from_pylist(records[:3]), tmp_path / "labels.parquet")  # type: ignore[no-untyped-call]
+    for name in ("labels.json", "labels.json.gz", "labels.parquet"):
+        assert labels_in(tmp_path / name, ["helpful"]).parts == lines.parts
+    assert len(labels_in(tmp_path / "labels.json", ["helpful"]).quoted) == len(lines.quoted) == 2
+
+
+def test_fields_of_labels_that_are_not_read_are_listed(tmp_path: Path) -> None:
+    found = labels_in(written(tmp_path, {"prompt": "why?", "chosen": "so", "rejected": "no", "id": 1}), ["helpful"])
+    (words,) = found.quoted
+    assert words.endswith(": id")
 
 
 def test_a_large_file_becomes_several_campaigns(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tutti.contracts.ingest.v1 import (
     FilterSpec,
     LicensedConversations,
     RejectedConversations,
+    UnreadField,
 )
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import ConversationsBody, Licensed, Lines
@@ -137,6 +138,10 @@ def work_of(host: Host, paths: Paths) -> Work[Conversations]:
                 RejectedConversations(reason=reason, records=count, first=tally.quotes[reason])
                 for reason, count in sorted(tally.rejected.items())
             )
+            found.unread.extend(
+                UnreadField(field=name, records=count, first=tally.unread_first[name])
+                for name, count in sorted(tally.unread.items())
+            )
             found.licences.extend(
                 LicensedConversations(licence=name, conversations=count)
                 for name, count in sorted(made.licences.items())
@@ -224,7 +229,7 @@ def _require_the_same(spec: ConversationsSpec, made: Gathered) -> None:
 def _nothing(made: Gathered) -> str:
     """The reason why no conversation was read."""
     if not made.tally.rejected and not made.tally.layouts:
-        return f"path: no file and no record; expected JSON lines, or lists in JSON, of {EXPECTED}"
+        return f"path: no file and no record; expected JSON lines, lists in JSON, or Parquet, of {EXPECTED}"
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(made.tally.rejected.items()))
     first = next(iter(made.tally.quotes.values()))[0]
     if made.tally.layouts:

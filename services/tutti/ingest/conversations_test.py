@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
@@ -92,6 +94,36 @@ def test_files_of_several_layouts_become_one_set_and_duplicates_are_left_out(wor
     assert len(set(digests)) == 5
 
 
+def test_parquet_packed_lists_and_lines_in_json_are_the_same_set(world: World) -> None:
+    records: list[dict[str, Any]] = [
+        {"messages": [{"role": "user", "content": f"question {at}"}, {"role": "assistant", "content": "so"}], "id": at}
+        for at in range(20)
+    ]
+    world.write("a.jsonl", *records)
+    lines = world.gather("lines")
+    (world.folder / "a.jsonl").rename(world.folder / "a.json")
+    as_json = world.gather("json")
+    (world.folder / "a.json").unlink()
+    pq.write_table(pa.Table.from_pylist(records), world.folder / "a.parquet")  # type: ignore[no-untyped-call]
+    rows = world.gather("rows")
+    (world.folder / "a.parquet").unlink()
+    (world.folder / "a.json.gz").write_bytes(gzip.compress(json.dumps(records).encode()))
+    packed = world.gather("packed")
+    assert {world.body(each).lines.bytes_digest for each in (lines, as_json, rows, packed)} == {
+        world.body(lines).lines.bytes_digest
+    }
+    assert [each.conversations for each in (lines, as_json, rows, packed)] == [20] * 4
+    assert [(each.field, each.records, each.first) for each in rows.unread] == [("id", 20, "a.parquet:1")]
+
+
+def test_a_turn_that_is_no_example_stays_so_in_the_lines(world: World) -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}]
+    turns += [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "weight": 1}]
+    world.write("a.jsonl", {"messages": turns})
+    [found] = from_lines(Conversation, world.lines(world.gather()))
+    assert [each.trained for each in found.messages] == [True, False, True, True]
+
+
 def test_the_order_of_files_and_lines_makes_no_difference_and_the_parts_are_those_of_the_split(world: World) -> None:
     world.write("a.jsonl", *prompts(0, 50))
     world.write("b.jsonl", *prompts(50, 100))
@@ -162,7 +194,7 @@ def test_a_folder_without_a_conversation_fails_with_the_cause(world: World) -> N
         ({"split": [SplitShare(name="A", share=1)]}, "a name of a-z"),
         ({"split": [SplitShare(name="a", share=0), SplitShare(name="b", share=1)]}, "a share above 0"),
         ({"split": [SplitShare(name="a", share=0.5)] * 3}, "spec.split"),
-        ({"logic_version": "conversations-0"}, "conversations-1"),
+        ({"logic_version": "conversations-0"}, "conversations-2"),
         ({"near": 0.69}, "spec.near.*0 for none, or a similarity from 0.7 to 1"),
         ({"near": float("nan")}, "spec.near"),
         ({"licence": "two\nlines"}, "spec.licence.*such as cc-by-4.0"),

@@ -37,6 +37,7 @@ _REASONS = {
     "empty": "no text was left of it",
     "malformed": "a record that is not of the form of its file",
     "no_text": "without the field of texts",
+    "table": "a table",
     "damaged": "cut short, or not to be decompressed",
     "not_ok": "what its server answered was no success",
     "repeated": "the same source with the same text came before",

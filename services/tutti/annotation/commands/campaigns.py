@@ -196,6 +196,10 @@ def _text(path: Path) -> str:
         raise Failure(f"{path} cannot be read as text: {error}", MISUSE) from error
 
 
+IMPORTED = "Judgements that were made elsewhere."
+"""The guideline of an import without one: it names no file, so that a renamed file gives the same judgements."""
+
+
 @click.command("import", short_help="Create campaigns from judgements that exist already.")
 @click.argument("name")
 @click.argument("file", type=TEXT_FILE)
@@ -219,13 +223,16 @@ def import_(
 ) -> None:
     """Create campaign NAME from the pairs and judgements in FILE, and publish it.
 
-    FILE has JSON lines of TRL, UltraFeedback or HH (`chosen` and `rejected`, with or without `prompt`), or of our own:
+    FILE has JSON lines, a list in JSON or rows of Parquet, of TRL, UltraFeedback or HH (`chosen` and `rejected`, with
+    or without `prompt`; equal scores are a tie), or of our own:
 
     \b
     {"prompt": "…", "answers": ["…", "…"], "score": -1, "annotator": "ada"}
 
-    A score is from -2 (the first answer is much better) to 2, or both_bad; `scores` has them by axis. Lines that are no
-    judgement are counted and quoted. A campaign holds 3 MiB; of a larger file, further campaigns NAME-2, … are made.
+    A score is from -2 (the first answer is much better) to 2, or both_bad; `scores` has them by axis. Records that are
+    no judgement, or whose rejected answer has the higher score, are counted and quoted. `fit: certain@1` in the stage
+    preferences takes the judgements as certain. A campaign holds 3 MiB; of a larger file, further campaigns NAME-2, …
+    are made.
 
     \b
     tutti campaigns import helpful labels.jsonl --axis "helpful=Which answer helps more?"
@@ -236,7 +243,7 @@ def import_(
         say(words)
     if not found.parts:
         raise Failure(f"{file} has no judgement of a pair; expected {EXPECTED}", MISUSE)
-    text = _text(guideline) if guideline else f"Judgements of {file.name}, made elsewhere."
+    text = _text(guideline) if guideline else IMPORTED
     made = list[Campaign]()
     with connected(**where) as client:
         for place, part in enumerate(found.parts, 1):

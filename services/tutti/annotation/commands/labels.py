@@ -1,14 +1,21 @@
-"""Files of judged pairs, as `tutti campaigns import` reads them: by line, in parts that fit into a campaign each."""
+"""Files of judged pairs, as `tutti campaigns import` reads them, in parts that fit into a campaign each.
 
+A file has JSON lines, one list in JSON (`.json`), either packed with `.gz`, or rows of Parquet (`.parquet`).
+"""
+
+import gzip
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutti.cli.failures import MISUSE, Failure
+from tutti.corpus import parquetobjects
 from tutti.corpus.conversations import Messages
-from tutti.corpus.labels import Labelled, labelled, to_json
+from tutti.corpus.labels import Labelled, labelled, to_json, unread_of
 from tutti.corpus.layouts import Reason, Unfit
+from tutti.native.arrays import pa
 from tutti.records.canonical import JsonValue, canonical_json
 
 MOST_BYTES = 3 << 20
@@ -26,51 +33,72 @@ class LabelPart:
 
 @dataclass
 class Labels:
-    """The judgements of a file; `quoted` says how many lines are no judgement, and shows the first."""
+    """The judgements of a file; `quoted` says how many records are no judgement, shows the first, and lists the fields
+    that were not read.
+    """
 
     parts: Sequence[LabelPart] = ()
     quoted: list[str] = field(default_factory=list)
 
 
 def labels_in(path: Path, axes: Sequence[str]) -> Labels:
-    """Raises Failure for a file that cannot be read."""
+    """The judgements of a file on these axes. Raises Failure for a file that cannot be read."""
     found, pairs, unfit = Labels(), dict[tuple[Messages, tuple[str, str]], dict[str, Labelled]](), 0
-    for number, line in _lines(path):
+    unread = set[str]()
+    for place, record in _records(path):
         try:
-            label = labelled(_object(line), axes)
+            if isinstance(record, Unfit):
+                raise record
+            if not isinstance(record, dict):
+                raise Unfit(Reason.NOT_AN_OBJECT, f"a {type(record).__name__}; expected an object")
+            label = labelled(record, axes)
             said = pairs.setdefault((label.prompt, label.answers), {})
             if label.annotator in said:
                 raise Unfit(Reason.TWICE, f"annotator {label.annotator} judged this pair before; expected once")
             said[label.annotator] = label
+            unread |= unread_of(record)
         except Unfit as error:
             unfit += 1
             if unfit <= QUOTED:
-                found.quoted.append(f"line {number}: {error.detail}")
+                found.quoted.append(f"{place}: {error.detail}")
     if unfit:
-        found.quoted.append(f"lines of {path} that are no judgement of a pair, and were left out: {unfit:,}")
+        found.quoted.append(f"records of {path} that are no judgement of a pair, and were left out: {unfit:,}")
+    if unread:
+        found.quoted.append(f"fields that were not read: {', '.join(sorted(unread))}")
     found.parts = list(_parts(pairs))
     return found
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _records(path: Path) -> Iterator[tuple[str, object]]:
+    """The records of a file, each with its place; an Unfit for one that cannot be read. Raises Failure."""
+    name = path.name.lower()
     try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+        if name.endswith(".parquet"):
+            with parquetobjects.opened(path) as file:
+                for number, row in enumerate(parquetobjects.objects(file, MOST_BYTES), 1):
+                    yield f"row {number}", row
+            return
+        with gzip.open(path, "rt", encoding="utf-8") if name.endswith(".gz") else path.open(encoding="utf-8") as text:
+            first = next((line for line in text if line.strip()), "")
+            if name.removesuffix(".gz").endswith(".json") and not isinstance(_decoded(first), dict):
+                read = _decoded(first + text.read())
+                items = read if isinstance(read, list) else [read]
+                yield from ((f"record {number}", each) for number, each in enumerate(items, 1))
+                return
+            text.seek(0)
+            for number, line in enumerate(text, 1):
                 if line.strip():
-                    yield number, line
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{path} cannot be read as text: {error}", MISUSE) from error
+                    yield f"line {number}", _decoded(line)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, pa.ArrowException) as error:
+        raise Failure(f"{path} cannot be read: {error}", MISUSE) from error
 
 
-def _object(line: str) -> dict[str, object]:
-    """Raises Unfit."""
+def _decoded(text: str) -> object:
+    """The value of JSON text, or an Unfit."""
     try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise Unfit(Reason.NOT_JSON, f"no JSON: {error}; expected an object on each line") from error
-    if not isinstance(found, dict):
-        raise Unfit(Reason.NOT_AN_OBJECT, f"a {type(found).__name__}; expected an object on each line")
-    return found
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return Unfit(Reason.NOT_JSON, f"no JSON: {error}; expected an object on each line, or a list in a .json")
 
 
 def _parts(pairs: dict[tuple[Messages, tuple[str, str]], dict[str, Labelled]]) -> Iterator[LabelPart]:

@@ -1,8 +1,9 @@
 """Containers: files that hold many documents, read one record at a time.
 
-JSON lines (`.jsonl`, `.ndjson`, plain or `.gz` or `.zst`), Parquet (`.parquet`) and WARC (`.warc`, plain or `.gz` or
-`.zst`), told by their names. Promises: whatever is in the file, memory holds a record and never the file; what cannot
-be read is a rejection that says where it stood, and no record before it is lost.
+JSON lines (`.jsonl`, `.ndjson`), JSON (`.json`) and WARC (`.warc`), plain or `.gz` or `.zst`, and Parquet (`.parquet`),
+told by their names; tables (`.csv`, `.tsv`) and ARC are refused. Promises: whatever is in the file, memory holds a
+record and never the file, but for a list in JSON; what cannot be read is a rejection that says where it stood, and no
+record before it is lost.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ def reader_of(path: str) -> Reader | None:
         from tutti.ingest.reading.jsonlines import read_json_lines
 
         return read_json_lines
+    if name.endswith(".json"):
+        from tutti.ingest.reading.jsonlines import read_json
+
+        return read_json
+    if name.endswith((".csv", ".tsv")):
+        return _no_table
     if path.lower().endswith(".parquet"):
         from tutti.ingest.reading.parquetrows import read_rows
 
@@ -87,6 +94,11 @@ def reader_of(path: str) -> Reader | None:
 def _no_arc(_: Path, source: str, __: RecordOptions) -> Iterator[Record]:
     """ARC, the format before WARC, is headers and bodies in a row: as a page it would be one text of both."""
     yield Rejection(source, Reason.BINARY, "an ARC archive, expected WARC: convert it, as `warcio recompress` does")
+
+
+def _no_table(_: Path, source: str, __: RecordOptions) -> Iterator[Record]:
+    """A table would be one text of all its cells."""
+    yield Rejection(source, Reason.TABLE, "a table, expected JSON lines or Parquet: convert it, or name it .txt")
 
 
 def patiently(records: Iterator[Record], source: str) -> Iterator[Record]:

@@ -544,9 +544,9 @@ def test_nothing_rejected_is_an_empty_list(tmp_path: Path) -> None:
 
 
 def test_names_tell_files_of_records_from_pages() -> None:
-    for name in ("a.jsonl", "A.NDJSON.GZ", "b.warc.zst", "c.parquet"):
+    for name in ("a.jsonl", "A.NDJSON.GZ", "b.warc.zst", "c.parquet", "a.json", "a.json.gz", "a.csv"):
         assert containers.reader_of(name) is not None
-    for name in ("a.json", "a.txt.gz", "a.parquet.gz", "warc", "jsonl"):
+    for name in ("a.txt.gz", "a.parquet.gz", "warc", "jsonl"):
         assert containers.reader_of(name) is None
 
 

@@ -8,29 +8,43 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tutti.corpus.conversations import Conversation, from_lines, to_lines
 from tutti.corpus.conversationset import part_of
-from tutti.corpus.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of
+from tutti.corpus.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of, unread
 from tutti.corpus.licences import UNKNOWN, Licences, bounded, preferred
 from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.budgets import Spent
-from tutti.ingest.reading.containers import Page, why
-from tutti.ingest.reading.jsonlines import DECODER, MARK, MOST_VALUES, QUOTED, has_many_values, lines, opened
+from tutti.ingest.reading.containers import why
+from tutti.ingest.reading.jsonlines import (
+    DECODER,
+    MARK,
+    MOST_VALUES,
+    QUOTED,
+    has_many_values,
+    lines,
+    lines_or_whole,
+    opened,
+    too_long_list,
+)
 from tutti.ingest.reading.packed import damage
 from tutti.ingest.reading.readers import Container
 from tutti.records.canonical import bytes_digest
 
-GATHERING_VERSION = 1
+GATHERING_VERSION = 2
 MAX_LINE_BYTES = 1 << 20
 """Maximum size of a record; a longer one is rejected."""
+MOST_PAGE_BYTES = 32 << 20
+"""Maximum size of a page of Parquet, which is unpacked whole."""
 QUOTES = 3
 """Rejections of one reason that are quoted."""
 NAMED_FILES = 100
+UNREAD_FIELDS = 100
+"""Fields that are listed as unread."""
 _LINES = (".jsonl", ".ndjson")
 
 
@@ -43,6 +57,15 @@ class Tally:
     rejected: Counter[str] = field(default_factory=Counter)
     quotes: dict[str, list[str]] = field(default_factory=dict)
     duplicates: int = 0
+    unread: Counter[str] = field(default_factory=Counter)
+    """Records by a field that is not read and does not change their meaning."""
+    unread_first: dict[str, str] = field(default_factory=dict)
+
+    def see_unread(self, place: str, fields: Collection[str]) -> None:
+        for name in sorted(fields):
+            if name in self.unread or len(self.unread) < UNREAD_FIELDS:
+                self.unread[name] += 1
+                self.unread_first.setdefault(name, place)
 
     def reject(self, place: str, problem: Unfit) -> None:
         self.count(problem.reason, f"{place}: {problem.detail}")
@@ -180,6 +203,7 @@ def _conversations(file: shards.File, tally: Tally, licences: Licences) -> Itera
             tally.reject(place, problem)
             continue
         tally.layouts[layout] += 1
+        tally.see_unread(place, unread(layout, record))
         count += 1
         yield Read(made, licences.of(record), place)
     if layout is not None:
@@ -191,7 +215,7 @@ def _records(file: shards.File, tally: Tally) -> Iterator[tuple[str, dict[str, o
     if isinstance(file, rejections.Rejection):
         tally.reject(file.path, Unfit(Reason.UNREADABLE, f"{file.reason.value}: {file.detail}"))
         return
-    read = _of_page(file) if isinstance(file, Page) else _of_lines(file)
+    read = _read(file) if isinstance(file, Container) else iter([(file.path, _other_file())])
     for place, found in read:
         if isinstance(found, Unfit):
             tally.reject(place, found)
@@ -201,34 +225,60 @@ def _records(file: shards.File, tally: Tally) -> Iterator[tuple[str, dict[str, o
             yield place, found
 
 
-def _of_lines(file: Container) -> Iterator[tuple[str, object]]:
+def _read(file: Container) -> Iterator[tuple[str, object]]:
+    """The values of a file, each with its place, and an Unfit for what cannot be read."""
     name = file.path.lower().removesuffix(".gz").removesuffix(".zst")
-    if not name.endswith(_LINES):
-        yield file.path, _other_file()
-        return
+    if file.path.lower().endswith(".parquet"):
+        return _of_rows(file)
+    if name.endswith((*_LINES, ".json")):
+        return _of_json(file, whole=name.endswith(".json"))
+    return iter([(file.path, _other_file())])
+
+
+def _of_json(file: Container, *, whole: bool) -> Iterator[tuple[str, object]]:
+    """The values of JSON lines, or of one list where the file is a `whole` and its first line is no object."""
     number = 0
     try:
         with opened(file.file) as stream:
-            for number, line in enumerate(lines(stream, MAX_LINE_BYTES), 1):
-                place = f"{file.path}:{number}"
-                if line is None:
-                    yield place, Unfit(Reason.TOO_LARGE, f"a line of more than {MAX_LINE_BYTES:,} bytes")
-                elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
-                    yield place, _decoded(stripped)
+            of_lines, texts = True, lines(stream, MAX_LINE_BYTES)
+            if whole:
+                of_lines, texts = lines_or_whole(stream, MAX_LINE_BYTES, shards.MAX_FILE_BYTES)
+            for number, text in enumerate(texts, 1):
+                place = f"{file.path}:{number}" if of_lines else file.path
+                if text is None:
+                    most = f"a line of more than {MAX_LINE_BYTES:,} bytes"
+                    yield place, Unfit(Reason.TOO_LARGE, most if of_lines else too_long_list(shards.MAX_FILE_BYTES))
+                elif stripped := text.removeprefix(MARK if number == 1 else b"").strip():
+                    yield from [(place, _decoded(stripped))] if of_lines else _items(file.path, stripped)
     except Spent as spent:
         yield file.path, Unfit(Reason.TOO_LARGE, f"{spent}; after line {number} nothing was read")
     except damage() as error:
         yield file.path, Unfit(Reason.DAMAGED, f"after line {number} the file cannot be read ({why(error)})")
 
 
-def _of_page(page: Page) -> Iterator[tuple[str, object]]:
-    """The records of a file that is one list in JSON."""
-    if not page.path.lower().endswith(".json"):
-        yield page.path, _other_file()
-        return
-    read = _decoded(page.data.removeprefix(MARK).strip())
+def _items(path: str, text: bytes) -> Iterator[tuple[str, object]]:
+    read = _decoded(text)
     for number, each in enumerate(read if isinstance(read, list) else [read], 1):
-        yield f"{page.path}:{number}", each
+        yield f"{path}:{number}", each
+
+
+def _of_rows(file: Container) -> Iterator[tuple[str, object]]:
+    """The rows of Parquet as objects."""
+    # Slow to import, and needed by few.
+    from tutti.corpus import parquetobjects
+    from tutti.ingest.reading.parquetrows import FooterTooLarge, require_room, whole_footer
+
+    number = 0
+    unreadable: tuple[type[Exception], ...] = (*damage(), ValueError)
+    try:
+        with whole_footer(file.file, MAX_LINE_BYTES) as footer, parquetobjects.opened(file.file) as rows:
+            require_room(file.file, footer, rows.metadata, MOST_PAGE_BYTES)
+            for number, row in enumerate(parquetobjects.objects(rows, MAX_LINE_BYTES), 1):
+                yield f"{file.path}:{number}", row
+    except (Spent, FooterTooLarge) as error:
+        yield file.path, Unfit(Reason.TOO_LARGE, f"{error}; after row {number} nothing was read")
+    except unreadable as error:
+        yield file.path, Unfit(Reason.DAMAGED, f"after row {number} the file cannot be read ({why(error)})")
 
 
 def _decoded(data: bytes) -> object:
@@ -247,7 +297,8 @@ def _decoded(data: bytes) -> object:
 
 
 def _other_file() -> Unfit:
-    return Unfit(Reason.OTHER_FILE, "expected JSON lines (.jsonl, .ndjson; .gz, .zst) or a list in JSON (.json)")
+    expected = "expected JSON lines (.jsonl, .ndjson), a list in JSON (.json), these with .gz or .zst, or Parquet"
+    return Unfit(Reason.OTHER_FILE, expected)
 
 
 def _keys(record: Mapping[str, object]) -> str:

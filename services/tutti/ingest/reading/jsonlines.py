@@ -1,15 +1,17 @@
-"""JSON lines: an object a line, its text in one field, its `url` and `title` in others.
+"""JSON lines: an object a line, its text in one field, its `url` and `title` in others; and JSON: lines, or one list.
 
 A line that is no object, or has no text, is a rejection with its number and how it begins; so is one of very many
-values, which would take 27 times the memory that the line takes.
+values, which would take 27 times the memory that the line takes. A field in an object is named with a dot, as in
+`content.text`.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tutti.ingest.reading.budgets import Spent, over_budget
@@ -33,16 +35,63 @@ def read_json_lines(path: Path, source: str, wanted: RecordOptions) -> Iterator[
     try:
         with opened(path) as file:
             for number, line in enumerate(lines(file, wanted.max_bytes), 1):
-                if line is None:
-                    detail = f"a line of more than {wanted.max_bytes} bytes"
-                    yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
-                elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
-                    yield _record(stripped, f"{source}:{number}", wanted)
+                yield from _records(line, number, source, wanted)
     except Spent as spent:
         yield over_budget(source, f"line {number}", spent)
     except damage() as error:
-        detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
-        yield Rejection(source, Reason.DAMAGED, detail)
+        yield _damaged(source, number, error)
+
+
+def read_json(path: Path, source: str, wanted: RecordOptions) -> Iterator[Record]:
+    """The records of a file that is one list, or an object, or whose lines are objects."""
+    number = 0
+    try:
+        with opened(path) as file:
+            of_lines, texts = lines_or_whole(file, wanted.max_bytes, wanted.max_bytes)
+            for number, text in enumerate(texts, 1):
+                if of_lines:
+                    yield from _records(text, number, source, wanted)
+                elif text is None:
+                    yield Rejection(source, Reason.TOO_LARGE, too_long_list(wanted.max_bytes))
+                elif text.strip():
+                    yield from _items(text, source, wanted)
+    except Spent as spent:
+        yield over_budget(source, f"line {number}", spent)
+    except damage() as error:
+        yield _damaged(source, number, error)
+
+
+def too_long_list(most: int) -> str:
+    """The reason why a list in JSON is not read."""
+    return f"a list of more than {most:,} bytes in JSON; put each record into a line of its own (.jsonl)"
+
+
+def lines_or_whole(file: io.BufferedIOBase, limit: int, most: int) -> tuple[bool, Iterator[bytes | None]]:
+    """True and the lines of a file whose first one is an object; else False and the whole of at most `most` bytes.
+
+    A line of more than `limit` bytes, or a longer whole, is None.
+    """
+    first = file.readline(most + 1).removeprefix(MARK)
+    while first and not first.strip():
+        first = file.readline(most + 1)
+    if _is_object(first):
+        head = itertools.chain([first if len(first) <= limit + 1 else None])
+        return True, itertools.chain(head, lines(file, limit))
+    whole = first + file.read(max(0, most + 1 - len(first)))
+    return False, iter([whole if len(whole) <= most else None])
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        text = line.decode(json.detect_encoding(line), "surrogatepass")
+        return not has_many_values(text) and isinstance(DECODER.decode(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _damaged(source: str, number: int, error: BaseException) -> Rejection:
+    detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
+    return Rejection(source, Reason.DAMAGED, detail)
 
 
 def opened(path: Path) -> io.BufferedIOBase:
@@ -63,25 +112,70 @@ def lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
         yield None
 
 
-def _record(line: bytes, place: str, wanted: RecordOptions) -> Record:
+def _records(line: bytes | None, number: int, source: str, wanted: RecordOptions) -> Iterator[Record]:
+    """The record of a line; none of an empty one."""
+    place = f"{source}:{number}"
+    if line is None:
+        yield Rejection(place, Reason.TOO_LARGE, f"a line of more than {wanted.max_bytes} bytes")
+    elif stripped := line.removeprefix(MARK if number == 1 else b"").strip():
+        found = _decoded(stripped, place)
+        yield found if isinstance(found, Rejection) else _record(found, place, wanted)
+
+
+def _items(text: bytes, source: str, wanted: RecordOptions) -> Iterator[Record]:
+    """The records of a list, or the one that a value is."""
+    found = _decoded(text.strip(), source)
+    if isinstance(found, Rejection):
+        yield found
+        return
+    for number, each in enumerate(found if isinstance(found, list) else [found], 1):
+        yield _record(each, f"{source}:{number}", wanted)
+
+
+def _decoded(text: bytes, place: str) -> object:
+    """The value of JSON text, or a Rejection."""
     try:
-        read = line.decode(json.detect_encoding(line), "surrogatepass")
+        read = text.decode(json.detect_encoding(text), "surrogatepass")
         if has_many_values(read):
             detail = f"more than {MOST_VALUES:,} values in a line: leave out fields that are no text"
             return Rejection(place, Reason.TOO_LARGE, detail)
-        found = DECODER.decode(read)
+        return DECODER.decode(read)
     except (ValueError, RecursionError) as error:
-        begin = line[:QUOTED].decode("utf-8", "backslashreplace")
+        begin = text[:QUOTED].decode("utf-8", "backslashreplace")
         what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
         return Rejection(place, Reason.MALFORMED, f"{what}; begins with {begin!r}")
+
+
+def _record(found: object, place: str, wanted: RecordOptions) -> Record:
     if not isinstance(found, dict):
         return Rejection(place, Reason.MALFORMED, f"expected an object, seen {type(found).__name__}")
-    text, title = found.get(wanted.text_field), found.get("title")
+    text, title = _field(found, wanted.text_field), found.get("title")
     if not isinstance(text, str):
-        keys = ", ".join(map(ascii, sorted(found)[:10]))[:200]
-        seen = "is no string" if wanted.text_field in found else f"is missing; there are: {keys or 'none'}"
-        return Rejection(place, Reason.NO_TEXT, f"the field {wanted.text_field!r} {seen} (input.text_field names it)")
+        seen = "is missing" if text is None else "is no string"
+        texts = ", ".join(map(ascii, _texts(found)))[:200] or "none"
+        detail = f"the field {wanted.text_field!r} {seen}; texts are in: {texts} (input.text_field names it)"
+        return Rejection(place, Reason.NO_TEXT, detail)
     return Text(source_of(found.get("url"), place), text, title if isinstance(title, str) else "")
+
+
+def _field(record: Mapping[str, object], name: str) -> object:
+    """The value of a field; one with a dot may be in an object that is a field."""
+    if name in record:
+        return record[name]
+    outer, dot, inner = name.partition(".")
+    value = record.get(outer) if dot else None
+    return _field(value, inner) if isinstance(value, dict) else None
+
+
+def _texts(record: Mapping[str, object], within: str = "") -> list[str]:
+    """The names of fields that are strings, the longest first, at most ten."""
+    found = [(len(value), f"{within}{name}") for name, value in record.items() if isinstance(value, str)]
+    names = [name for _, name in sorted(found, key=lambda each: (-each[0], each[1]))]
+    if not within:
+        names += [
+            text for name, value in record.items() if isinstance(value, dict) for text in _texts(value, f"{name}.")
+        ]
+    return names[:10]
 
 
 def has_many_values(line: str) -> bool:

@@ -41,7 +41,7 @@ def read_rows(path: Path, source: str, wanted: RecordOptions) -> Iterator[Record
     try:
         budget = Budget(path)
         with (
-            _whole_footer(path, wanted.max_bytes) as headers,
+            whole_footer(path, wanted.max_bytes) as headers,
             pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file,  # type: ignore[no-untyped-call]
         ):
             schema: pa.Schema = file.schema_arrow
@@ -66,7 +66,7 @@ def read_rows(path: Path, source: str, wanted: RecordOptions) -> Iterator[Record
                     yield Rejection(f"{source}:{number}", Reason.TOO_LARGE, detail)
     except Spent as spent:
         yield over_budget(source, f"row {number}", spent)
-    except _FooterTooLarge as error:
+    except FooterTooLarge as error:
         yield Rejection(source, Reason.TOO_LARGE, str(error))
     except (OSError, ValueError, pa.ArrowException) as error:
         detail = f"behind row {number} the file cannot be read ({why(error)}): it is cut, damaged or no Parquet"
@@ -84,12 +84,12 @@ def _rows(batches: Iterator[pa.RecordBatch], names: Sequence[str], budget: Budge
         del columns
 
 
-class _FooterTooLarge(Exception):
+class FooterTooLarge(Exception):
     """The descriptions of columns and groups take more than they may."""
 
 
-def _whole_footer(path: Path, max_bytes: int) -> BinaryIO:
-    """A file whose footer is not too large, open for reading. Raises _FooterTooLarge."""
+def whole_footer(path: Path, max_bytes: int) -> BinaryIO:
+    """A file whose footer is not too large, open for reading. Raises FooterTooLarge."""
     most = max(1 << 20, max_bytes // _FOOTER_SHARE)
     file = path.open("rb")
     with contextlib.ExitStack() as stack:
@@ -99,11 +99,24 @@ def _whole_footer(path: Path, max_bytes: int) -> BinaryIO:
         end = file.read()
         length, magic = _LENGTH.unpack(end) if len(end) == _LENGTH.size else (0, b"")
         if magic == _MAGIC and most < length < size:
-            raise _FooterTooLarge(
+            raise FooterTooLarge(
                 f"its footer, which describes columns and groups of rows, has {length} bytes; at most {most} are read"
             )
         stack.pop_all()
     return file
+
+
+def require_room(path: Path, footer: IO[bytes], metadata: pq.FileMetaData, most: int) -> None:
+    """Raise Spent for a file that would take more than its budget, or has a page of more than `most` bytes, by the
+    headers of its pages; ValueError where there is none.
+    """
+    budget = Budget(path)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            for page in pages(footer, column):
+                if page.size > most:
+                    raise Spent(f"a page of {page.size} bytes")
+                budget.take(page.size)
 
 
 def _is_text(schema: pa.Schema, name: str) -> bool:

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     NAME_TAKEN = "name_taken"  # the same name in another Unicode form came before
     PDF = "pdf"  # a document that is not read, to be converted first
     BINARY = "binary"
+    TABLE = "table"  # rows of cells, as in a .csv
     UNDECODABLE = "undecodable"
     TOO_DEEP = "too_deep"  # elements so deep, or so many, or with so many attributes, that parsing would not end
     EMPTY = "empty"  # no text was left

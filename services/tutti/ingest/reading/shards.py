@@ -28,7 +28,7 @@ from tutti.ingest.reading.tally import KEY_BYTES, Tally
 from tutti.native.arrays import pa
 from tutti.records.canonical import bytes_digest, file_digest, framed, hasher, named
 
-LOGIC_VERSION = f"ingest-8.{EXTRACTION_VERSION}.{MOJIBAKE_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
+LOGIC_VERSION = f"ingest-9.{EXTRACTION_VERSION}.{MOJIBAKE_VERSION}.{NORMALISATION_VERSION}.{measures.MEASURES_VERSION}"
 MAX_FILE_BYTES = 50 << 20
 TEXT_FIELD = "text"
 SHARD_TEXT_BYTES = 64 << 20

@@ -37,7 +37,7 @@ class ConversationsSection(Part):
     path: str = Field(
         default="",
         max_length=4096,
-        description="file or folder of JSON lines or JSON lists, relative to the folder of the recipe; "
+        description="file or folder of JSON lines, JSON lists or Parquet, relative to the folder of the recipe; "
         "layouts are detected: messages, prompt, Alpaca, ShareGPT, HH; or give the input `demonstrations`",
     )
     split: dict[str, Annotated[Real, Field(gt=0, le=1)]] = Field(
@@ -154,9 +154,11 @@ class ConversationsStage(StageDef):
         rejected = sum(each.records for each in work.rejected)
         parts = ", ".join(f"{each.name} {each.conversations:,}" for each in work.parts)
         licences = ", ".join(f"{each.licence} {each.conversations:,}" for each in work.licences)
+        unread = ", ".join(each.field for each in work.unread)
         return (
             f"{work.conversations:,} conversations ({work.duplicates:,} duplicates, {rejected:,} rejected)"
             f"{': ' if parts else ''}{parts}{'; licences: ' if licences else ''}{licences}"
+            f"{'; fields that were not read: ' if unread else ''}{unread}"
         )
 
 

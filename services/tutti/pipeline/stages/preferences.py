@@ -15,10 +15,10 @@ from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resou
 
 
 class PreferencesSection(Part):
-    fit: Literal["reliability@1", "plain@1"] = Field(
+    fit: Literal["reliability@1", "plain@1", "certain@1"] = Field(
         default="reliability@1",
-        description="how judgements are combined: Bradley-Terry, with or without the reliability and "
-        "biases of annotators",
+        description="how judgements are combined: Bradley-Terry, with or without the reliability and biases of "
+        "annotators; certain@1 takes the share of the judgements of a pair as certain, as for imported labels",
     )
     axis: str = Field(default="", max_length=40, description="axis of the campaign to fit; empty: its first one")
 

@@ -275,6 +275,36 @@ class RejectedConversations(_message.Message):
 Global___RejectedConversations: _TypeAlias = RejectedConversations  # noqa: Y015
 
 @_typing.final
+class UnreadField(_message.Message):
+    """UnreadField counts the records with a field that was not read and does not change their meaning."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIELD_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    field: _builtins.str
+    """field of the record, or of its messages, such as messages[].name."""
+    records: _builtins.int
+    """records with it."""
+    first: _builtins.str
+    """first of them: file and line."""
+    def __init__(
+        self,
+        *,
+        field: _builtins.str = ...,
+        records: _builtins.int = ...,
+        first: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "first", b"first", "records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnreadField: _TypeAlias = UnreadField  # noqa: Y015
+
+@_typing.final
 class Conversations(_message.Message):
     """Conversations is a set of prompts or demonstrations."""
 
@@ -295,6 +325,7 @@ class Conversations(_message.Message):
     PARTS_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     LICENCES_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -343,6 +374,10 @@ class Conversations(_message.Message):
     def licences(self) -> _containers.RepeatedCompositeFieldContainer[Global___LicensedConversations]:
         """licences of the conversations by name, if the spec or a record names one."""
 
+    @_builtins.property
+    def unread(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnreadField]:
+        """unread fields by name, the first hundred."""
+
     def __init__(
         self,
         *,
@@ -361,10 +396,11 @@ class Conversations(_message.Message):
         parts: _abc.Iterable[Global___ConversationsPart] | None = ...,
         rejected: _abc.Iterable[Global___RejectedConversations] | None = ...,
         licences: _abc.Iterable[Global___LicensedConversations] | None = ...,
+        unread: _abc.Iterable[Global___UnreadField] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "duplicates", b"duplicates", "ended_at", b"ended_at", "files", b"files", "licences", b"licences", "name", b"name", "parts", b"parts", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "duplicates", b"duplicates", "ended_at", b"ended_at", "files", b"files", "licences", b"licences", "name", b"name", "parts", b"parts", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "unread", b"unread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,76 @@
+"""Rows of Parquet as the objects that JSON has: lists and structures of any depth.
+
+Promises: memory holds a few rows, and a text once, however many cells have it; a row that becomes too large is not
+made, and one that is not Unicode text is refused by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tutti.corpus.layouts import Reason, Unfit
+from tutti.native.arrays import pa, pq
+
+_ROWS = 16
+_OTHER_VALUE = 16
+"""Bytes counted for a value that is no text."""
+
+
+def opened(file: Path | BinaryIO) -> pq.ParquetFile:
+    """A file of rows whose texts stay in their dictionaries. Raises OSError and pa.ArrowException."""
+    with pq.ParquetFile(file) as found:  # type: ignore[no-untyped-call]
+        columns = [found.schema.column(at) for at in range(len(found.schema.names))]
+        texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
+    return pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False)  # type: ignore[no-untyped-call]
+
+
+def objects(file: pq.ParquetFile, most: int) -> Iterator[dict[str, object] | Unfit]:
+    """Each row as an object of at most `most` bytes. Raises OSError and pa.ArrowException."""
+    for batch in file.iter_batches(_ROWS, use_threads=False):  # type: ignore[no-untyped-call]
+        for at in range(batch.num_rows):
+            yield _row(batch, at, most)
+
+
+def _row(batch: pa.RecordBatch, at: int, most: int) -> dict[str, object] | Unfit:
+    room = _Room(most)
+    try:
+        return {name: room.value(batch.column(place)[at]) for place, name in enumerate(batch.schema.names)}
+    except _Full:
+        return Unfit(Reason.TOO_LARGE, f"a row of more than {most:,} bytes")
+    except UnicodeDecodeError:
+        return Unfit(Reason.NOT_JSON, "a text that is not UTF-8; expected Unicode text")
+
+
+class _Full(Exception):
+    """A row is too large."""
+
+
+class _Room:
+    """The bytes that are left for a row."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def value(self, cell: Any) -> object:
+        """Raises _Full, UnicodeDecodeError."""
+        if isinstance(cell, pa.DictionaryScalar):
+            cell = cell.value
+        self._take(_OTHER_VALUE)
+        if not cell.is_valid:
+            return None
+        if isinstance(cell, pa.StructScalar):
+            return {name: self.value(cell[name]) for name in cell}
+        if isinstance(cell, pa.ListScalar):
+            return [self.value(each) for each in cell.values]
+        if isinstance(cell, pa.StringScalar | pa.BinaryScalar):
+            self._take(cell.as_buffer().size)
+        found = cell.as_py()
+        return found if isinstance(found, str | int | float | bool) else json.dumps(found, default=str)
+
+    def _take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise _Full
