@@ -217,3 +217,22 @@ def test_a_reference_of_another_model_or_state_is_refused(read: Reader, store: E
         ReferredPairs(staged, training)
     with pytest.raises(CheckpointError, match="expected"):
         ReferredPairs(staged, talks.dpo(digest, read.base))
+
+
+def test_a_cut_answer_is_trained_on_without_an_end_of_text(read: Reader) -> None:
+    ended, cut = pair(0.9, "ab", "cd"), replace(pair(0.9, "ab", "cd"), stops=("tokens", "end"))
+    whole, short = (data.leaves(data.first_ledger(), 1, [0])[0] for data in map(read.comparisons, (ended, cut)))
+    assert (whole.pooled.sum(1)[:2] - short.pooled.sum(1)[:2]).tolist() == [1, 0]
+    first = short.tokens[0][: int(short.valid[0].sum()) + 1]
+    assert talks.TOKENIZER.eos not in first.tolist()
+    assert whole.tokens[0][: len(first)].tolist() == first.tolist()
+    assert whole.tokens[1].tolist() == short.tokens[1].tolist()
+
+
+def test_a_turn_that_is_no_example_is_context(read: Reader) -> None:
+    turns = talk("ab", "ba", "cd", "dc").messages
+    whole, less = Conversation(turns), Conversation((turns[0], replace(turns[1], trained=False), *turns[2:]))
+    one, other = (data.leaves(data.first_ledger(), 1, [0])[0] for data in map(read.demonstrations, (whole, less)))
+    assert one.tokens[0].tolist() == other.tokens[0].tolist()
+    assert other.valid[0].sum() == one.valid[0].sum() / 2
+    assert other.valid[0].tolist()[: int(np.flatnonzero(one.valid[0])[3])].count(True) == 0

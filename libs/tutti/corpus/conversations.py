@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from tutti.records.canonical import JsonValue, canonical_json, content_digest, parse_json
 from tutti.records.errors import CorpusError, NotCanonical
@@ -94,6 +94,13 @@ class Conversation:
         return cls(messages_of(fields, "messages"), fields.text("part", missing=""))
 
 
+END = "end"
+"""The stop of an answer that its writer ended; every other one is cut."""
+STOPS = (END, "tokens", "context")
+ENDED = (END, END)
+"""The stops of two answers that were not cut."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A model's answer to a prompt.
@@ -108,8 +115,6 @@ class Answer:
     tokens: tuple[int, ...]
     stop: str
 
-    STOPS: ClassVar[tuple[str, ...]] = ("end", "tokens", "context")
-
     def to_json(self) -> dict[str, JsonValue]:
         return {
             "prompt": [each.to_json() for each in self.prompt],
@@ -122,8 +127,8 @@ class Answer:
     @classmethod
     def read(cls, fields: Fields) -> Self:
         stop = fields.text("stop")
-        if stop not in cls.STOPS:
-            raise InvalidConversation(f"stop: {stop!r}; expected one of {', '.join(cls.STOPS)}")
+        if stop not in STOPS:
+            raise InvalidConversation(f"stop: {stop!r}; expected one of {', '.join(STOPS)}")
         return cls(
             messages_of(fields, "prompt"),
             fields.count("number"),
@@ -138,7 +143,8 @@ class Preference:
     """Two answers to a prompt, the probability that the first is the better one, and how much the pair counts.
 
     `first` is a posterior probability, 0 … 1: .5 for a tie. `weight` is above 0, 1 for an ordinary pair. `judged` is
-    the share of the judgements that preferred the first answer, a tie counted half; None where it is not known.
+    the share of the judgements that preferred the first answer, a tie counted half; None where it is not known. `stops`
+    says why each answer ended.
     """
 
     prompt: Messages
@@ -146,6 +152,7 @@ class Preference:
     first: float
     weight: float = 1.0
     judged: float | None = None
+    stops: tuple[str, str] = ENDED
 
     def to_json(self) -> dict[str, JsonValue]:
         found: dict[str, JsonValue] = {
@@ -153,6 +160,7 @@ class Preference:
             "answers": list(self.answers),
             "first": self.first,
             "weight": self.weight,
+            **stops_to_json(self.stops),
         }
         return found if self.judged is None else {**found, "judged": self.judged}
 
@@ -168,7 +176,21 @@ class Preference:
         judged = fields.number("judged") if fields.has("judged") else None
         if judged is not None and not 0 <= judged <= 1:
             raise InvalidConversation(f"judged: {judged:g}; expected a share, 0 … 1")
-        return cls(messages_of(fields, "prompt"), (answers[0], answers[1]), first, weight, judged)
+        prompt, stops = messages_of(fields, "prompt"), stops_of(fields)
+        return cls(prompt, (answers[0], answers[1]), first, weight, judged, stops)
+
+
+def stops_to_json(stops: tuple[str, str]) -> dict[str, JsonValue]:
+    """Return the field of two answers' stops; none if both were ended."""
+    return {} if stops == ENDED else {"stops": list(stops)}
+
+
+def stops_of(fields: Fields) -> tuple[str, str]:
+    """Return the stops of two answers. Raises InvalidConversation."""
+    found = fields.texts("stops") if fields.has("stops") else ENDED
+    if len(found) != 2 or not set(found) <= set(STOPS):
+        raise InvalidConversation(f"stops: {', '.join(found)[:60]}; expected two of {', '.join(STOPS)}")
+    return found[0], found[1]
 
 
 def as_lines(messages: Sequence[Message]) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.corpus.conversations import (
+    STOPS,
     Answer,
     Conversation,
     InvalidConversation,
@@ -29,7 +30,7 @@ RECORDS: dict[type[Conversation | Answer | Preference], st.SearchStrategy[Conver
         st.integers(0, 2**40),
         TEXT,
         st.lists(st.integers(0, 2**20)).map(tuple),
-        st.sampled_from(Answer.STOPS),
+        st.sampled_from(STOPS),
     ),
     Preference: st.builds(Preference, MESSAGES, st.tuples(TEXT, TEXT), CHANCE, st.floats(0.001, 100)),
 }

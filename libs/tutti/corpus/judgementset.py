@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tutti.corpus.conversations import InvalidConversation, Messages, messages_of
+from tutti.corpus.conversations import ENDED, InvalidConversation, Messages, messages_of, stops_of, stops_to_json
 from tutti.records.canonical import JsonValue
 from tutti.records.fields import Fields
 
@@ -17,12 +17,15 @@ ORDINARY = "ordinary"
 
 @dataclass(frozen=True, slots=True)
 class PairLine:
-    """A pair that was judged. `kind` is ordinary, or that of a control of equal answers: filler or formatted."""
+    """A pair that was judged. `kind` is ordinary, or that of a control of equal answers: filler or formatted. `stops`
+    says why each answer ended.
+    """
 
     number: int
     kind: str
     prompt: Messages
     answers: tuple[str, str]
+    stops: tuple[str, str] = ENDED
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
@@ -30,6 +33,7 @@ class PairLine:
             "kind": self.kind,
             "prompt": [each.to_json() for each in self.prompt],
             "answers": list(self.answers),
+            **stops_to_json(self.stops),
         }
 
     @classmethod
@@ -38,7 +42,7 @@ class PairLine:
         if len(answers) != 2:
             raise InvalidConversation(f"answers: {len(answers)} of them; expected 2")
         prompt = messages_of(fields, "prompt")
-        return cls(fields.count("number"), fields.text("kind"), prompt, (answers[0], answers[1]))
+        return cls(fields.count("number"), fields.text("kind"), prompt, (answers[0], answers[1]), stops_of(fields))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class _Growing:
         """Choose the next token by its logits [vocabulary]."""
         position = len(self.prompt) + len(self.tokens)
         drawn = draw(self._sampling.seed, self._number, position)
-        token = choose(logits[: self._limits.vocabulary], self._sampling, drawn)
+        token = choose(self._limits.eligible(logits), self._sampling, drawn)
         if token == self._limits.end:
             self.stop = Stop.END
             return

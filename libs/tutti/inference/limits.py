@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tutti.inference.errors import InvalidSampling
+from tutti.native.arrays import np, npt
 
 
 class Stop(StrEnum):
@@ -21,7 +22,8 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """`tokens`: at most so many a continuation; `end`: the id that ends a text; `vocabulary`: ids below it are chosen.
+    """`tokens`: at most so many a continuation; `end`: the id that ends a text; `vocabulary`: ids below it are chosen,
+    but those in `never`: role tokens, which would open a turn.
 
     A model may have more ids than its tokenizer; those stand for no text.
     """
@@ -29,8 +31,17 @@ class Limits:
     tokens: int
     end: int
     vocabulary: int
+    never: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises InvalidSampling."""
         if self.tokens < 1:
             raise InvalidSampling("tokens", seen=self.tokens, expected="at least 1")
+
+    def eligible(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The logits of the ids below `vocabulary`; ids that are never chosen have no probability. Last axis: ids."""
+        found = logits[..., : self.vocabulary]
+        if self.never:
+            found = found.copy()
+            found[..., list(self.never)] = np.finfo(np.float32).min
+        return found

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.inference.errors import InvalidSampling, NotFinite
+from tutti.inference.limits import Limits
 from tutti.inference.sampling import Draws, Sampling, choose, choose_each, draw, draws, kept
 
 LOGITS = st.lists(st.integers(-40, 40).map(lambda n: n / 8), min_size=1, max_size=12)
@@ -135,3 +136,14 @@ def test_logits_of_a_diverged_model_are_refused() -> None:
 
 
 GOLDEN = [0.8824668302545412, 0.718174498323604]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0), Sampling(1e-300), Sampling(1), Sampling(2, top_p=0.9, top_k=2)])
+def test_a_role_token_is_never_chosen_however_likely_it_is(sampling: Sampling) -> None:
+    logits = np.array([[1.0, 2.0, 50.0, 1.5, 60.0]], np.float32)
+    eligible = Limits(tokens=1, end=3, vocabulary=4, never=(2,)).eligible(logits)
+    drawn = np.linspace(0, 0.999, 50)
+    found = choose_each(np.repeat(eligible, 50, 0), sampling, drawn)
+    assert set(found.tolist()) <= {0, 1, 3}
+    assert {choose(eligible[0], sampling, float(each)) for each in drawn} <= {0, 1, 3}
+    assert logits[0, 2] == 50

@@ -246,7 +246,7 @@ class SlotEngine:
         slots = np.array([*growing])
         logits = head_logits(self._head, hidden, now.slots.output)
         own = logits[torch.from_numpy(rows).to(logits.device)]
-        table = own[:, : texts.limits.vocabulary].float().cpu().numpy()
+        table = texts.limits.eligible(own.float().cpu().numpy())
         chosen = choose_each(table, texts.sampling, texts.draws[slots, texts.counts[slots]])
         said = logprobs(own, torch.from_numpy(chosen).to(own.device))
         return texts.take(growing, chosen, said.float().cpu().numpy())

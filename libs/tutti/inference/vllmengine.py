@@ -73,7 +73,7 @@ def wish(sampling: Sampling, limits: Limits, *, number: int, most: int, vocabula
         seed=seed >> 1,
         max_tokens=most,
         stop_token_ids=[limits.end] if 0 <= limits.end < vocabulary else [],
-        logit_bias=dict.fromkeys(range(limits.vocabulary, vocabulary), NEVER),
+        logit_bias=dict.fromkeys([*limits.never, *range(limits.vocabulary, vocabulary)], NEVER),
     )
 
 

@@ -293,7 +293,7 @@ class Campaigns:
         if spec.crowd == CROWD_IMPORTED:
             return list(imported(lines_in(brought, "pairs"), spec.seed))
         if brought:
-            return [PairDraft(line.prompt, line.answers) for line in lines_in(brought, "pairs")]
+            return [PairDraft(line.prompt, line.answers, stops=line.stops) for line in lines_in(brought, "pairs")]
         samples = []
         for source in spec.answers:
             context.check()

@@ -19,7 +19,7 @@ from tutti.contracts.annotation.v1 import (
 from tutti.corpus.conversations import InvalidConversation, from_lines
 from tutti.corpus.labels import ANNOTATOR_NAME
 
-LOGIC_VERSION = "campaign-1"
+LOGIC_VERSION = "campaign-2"
 LONGEST_GUIDELINE, LONGEST_RULE, LONGEST_REASON = 64 << 10, 1000, 500
 MOST_AXES, MOST_OVERLAP, MOST_JUDGEMENTS, MOST_ANNOTATORS, MOST_SOURCES = 8, 100, 10_000_000, 1000, 64
 MOST_PAIR_BYTES = 3 << 20

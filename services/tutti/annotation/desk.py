@@ -37,7 +37,7 @@ from tutti.contracts.annotation.v1 import (
     CROWD_SIMULATED,
     Campaign,
 )
-from tutti.corpus.conversations import Messages
+from tutti.corpus.conversations import END, Messages
 from tutti.corpus.judgementset import BOTH_BAD
 
 MOST_LEASED = 8
@@ -53,11 +53,12 @@ LETTERS, CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 10
 
 @dataclass(frozen=True)
 class Shown:
-    """A pair as an annotator sees it: the left answer, then the right one."""
+    """A pair as an annotator sees it: the left answer, then the right one, and for each True if it was cut."""
 
     id: str
     prompt: Messages
     answers: tuple[str, str]
+    cut: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True)
@@ -361,9 +362,9 @@ class Desk:
         ]
 
     def _shown(self, campaign: Campaign, annotator: Annotator, pair: Pair) -> Shown:
-        first, second = pair.answers
-        flipped = self._flipped(campaign, annotator, pair)
-        return Shown(pair.id, pair.prompt, (second, first) if flipped else (first, second))
+        turn = -1 if self._flipped(campaign, annotator, pair) else 1
+        left, right = pair.stops[::turn]
+        return Shown(pair.id, pair.prompt, pair.answers[::turn], (left != END, right != END))
 
     def _flipped(self, campaign: Campaign, annotator: Annotator, pair: Pair) -> bool:
         seed = campaign.spec.seed

@@ -11,18 +11,21 @@ from tutti.annotation.pairs import Pair, Verdict
 from tutti.annotation.remarks import Remark
 from tutti.annotation.rows import StoredJudgement
 from tutti.annotation.verdicts import Settled
+from tutti.corpus.conversations import END
 
 
 @dataclass(frozen=True)
 class PairTexts:
-    """The texts of a pair, `prompt` as (role, text)."""
+    """The texts of a pair, `prompt` as (role, text), and for each answer True if it was cut."""
 
     prompt: Sequence[tuple[str, str]]
     answers: tuple[str, str]
+    cut: tuple[bool, bool] = (False, False)
 
 
 def texts_of(pair: Pair) -> PairTexts:
-    return PairTexts([(message.role, message.content) for message in pair.prompt], pair.answers)
+    prompt, (first, second) = [(message.role, message.content) for message in pair.prompt], pair.stops
+    return PairTexts(prompt, pair.answers, (first != END, second != END))
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ def fitted(
             pair.answers,
             _chance(float(shares[place] if version == CERTAIN and votes[place] else found.chance[place])),
             judged=round(float(shares[place]), DIGITS) if votes[place] else None,
+            stops=pair.stops,
         )
         for place, pair in enumerate(pairs)
         if ordinary[place]

@@ -318,7 +318,12 @@ def _messages(sent: Sequence[messages.Message]) -> list[dict[str, str]]:
 
 def _lease(lease: Lease) -> dict[str, object]:
     pairs = [
-        {"id": each.id, "prompt": [message.to_json() for message in each.prompt], "answers": list(each.answers)}
+        {
+            "id": each.id,
+            "prompt": [message.to_json() for message in each.prompt],
+            "answers": list(each.answers),
+            "cut": list(each.cut),
+        }
         for each in lease.pairs
     ]
     return {"pairs": pairs, "state": lease.state}

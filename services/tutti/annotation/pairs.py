@@ -14,7 +14,16 @@ from typing import Self
 
 from tutti.annotation import drawing
 from tutti.annotation.judgements import canonical
-from tutti.corpus.conversations import Answer, InvalidConversation, Messages, messages_of, prompt_digest
+from tutti.corpus.conversations import (
+    ENDED,
+    Answer,
+    InvalidConversation,
+    Messages,
+    messages_of,
+    prompt_digest,
+    stops_of,
+    stops_to_json,
+)
 from tutti.corpus.judgementset import BOTH_BAD
 from tutti.corpus.labels import is_score
 from tutti.judgements.formats import marks, restyled
@@ -93,7 +102,7 @@ class Label:
 @dataclass(frozen=True, slots=True)
 class PairDraft:
     """A pair before it has a place. `sources` name the writers, which never leave the service. `labels`: judgements
-    that it was brought with.
+    that it was brought with. `stops`: why each answer ended.
     """
 
     prompt: Messages
@@ -104,6 +113,7 @@ class PairDraft:
     better: str = ""
     explanation: str = ""
     labels: tuple[Label, ...] = ()
+    stops: tuple[str, str] = ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,7 @@ class Pair:
     better: str = ""
     explanation: str = ""
     labels: tuple[Label, ...] = ()
+    stops: tuple[str, str] = ENDED
 
 
 @dataclass(frozen=True)
@@ -139,11 +150,13 @@ class Line:
     better: str = ""
     explanation: str = ""
     labels: tuple[Label, ...] = ()
+    stops: tuple[str, str] = ENDED
 
     def to_json(self) -> dict[str, JsonValue]:
         found: dict[str, JsonValue] = {
             "prompt": [each.to_json() for each in self.prompt],
             "answers": list(self.answers),
+            **stops_to_json(self.stops),
         }
         return found | ({"better": self.better, "explanation": self.explanation} if self.better else {})
 
@@ -156,7 +169,8 @@ class Line:
             raise InvalidConversation(f"better: {better!r}; expected one of {', '.join(Better)}")
         prompt = messages_of(fields, "prompt")
         labels = tuple(Label.read(each) for each in fields.objects("judgements", missing=()))
-        return cls(prompt, (answers[0], answers[1]), better, fields.text("explanation", missing=""), labels)
+        explanation, stops = fields.text("explanation", missing=""), stops_of(fields)
+        return cls(prompt, (answers[0], answers[1]), better, explanation, labels, stops)
 
 
 def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[PairDraft]:
@@ -168,7 +182,7 @@ def pairs_of(samples: Sequence[tuple[str, Sequence[Answer]]]) -> Iterator[PairDr
     for digest in sorted(by_prompt):
         for (source, first), (other, second) in combinations(by_prompt[digest], 2):
             sources = (f"{source}#{first.number}", f"{other}#{second.number}")
-            yield PairDraft(first.prompt, (first.text, second.text), sources)
+            yield PairDraft(first.prompt, (first.text, second.text), sources, stops=(first.stop, second.stop))
 
 
 def plan(
@@ -210,6 +224,7 @@ def _placed(given: PairDraft, seed: int, number: int, number_of: dict[int, int])
         given.better,
         given.explanation,
         given.labels,
+        given.stops,
     )
 
 
@@ -230,13 +245,19 @@ def _controls(ordinary: Sequence[PairDraft], share: float, seed: int, filler: st
         text, source = of.answers[0], of.sources[0]
         other = restyled(text) if differ and place % 3 == 1 else None
         kind = Kind.FILLER if other is None else Kind.FORMATTED
-        yield PairDraft(of.prompt, (text, text + filler if other is None else other), (source, source), kind)
+        texts, stop = (text, text + filler if other is None else other), of.stops[0]
+        yield PairDraft(of.prompt, texts, (source, source), kind, stops=(stop, stop))
 
 
 def _qualifying(ordinary: Sequence[PairDraft], brought: Sequence[Line], needed: int, seed: int) -> Iterator[PairDraft]:
     for line in brought:
         yield PairDraft(
-            line.prompt, line.answers, kind=Kind.QUALIFYING, better=line.better or "equal", explanation=line.explanation
+            line.prompt,
+            line.answers,
+            kind=Kind.QUALIFYING,
+            better=line.better or "equal",
+            explanation=line.explanation,
+            stops=line.stops,
         )
     lacking = max(0, needed - len(brought)) if ordinary else 0
     order = drawing.shuffled(len(ordinary), seed, "qualifying")
@@ -249,6 +270,7 @@ def _qualifying(ordinary: Sequence[PairDraft], brought: Sequence[Line], needed: 
             Kind.QUALIFYING,
             better=Better.EQUAL,
             explanation="Both answers are the same text.",
+            stops=(of.stops[0], of.stops[0]),
         )
 
 
@@ -261,9 +283,9 @@ def imported(lines: Sequence[Line], seed: int) -> Iterator[PairDraft]:
     for index, line in enumerate(lines):
         if drawing.word(seed, "imported", index) & 1:
             labels = tuple(each.turned() for each in line.labels)
-            yield PairDraft(line.prompt, (line.answers[1], line.answers[0]), labels=labels)
+            yield PairDraft(line.prompt, line.answers[::-1], labels=labels, stops=line.stops[::-1])
         else:
-            yield PairDraft(line.prompt, line.answers, labels=line.labels)
+            yield PairDraft(line.prompt, line.answers, labels=line.labels, stops=line.stops)
 
 
 def guideline_version(text: str) -> str:

@@ -540,6 +540,8 @@ def _pair_row(campaign: str, pair: Pair, needed: int) -> dict[str, object]:
         "base": pair.base,
         "better": pair.better,
         "explanation": json.dumps(pair.explanation),
+        "first_stop": pair.stops[0],
+        "second_stop": pair.stops[1],
         "needed": needed or len(pair.labels),
         "given": len(pair.labels),
         "judged": len(pair.labels),
@@ -558,4 +560,5 @@ def _pair(row: Any) -> Pair:
         row.base,
         row.better,
         json.loads(row.explanation),
+        stops=(row.first_stop, row.second_stop),
     )

@@ -58,7 +58,10 @@ def collect(
         scores = canonical(each.scores, flipped=each.flipped)
         lines.append(JudgementLine(about.number, each.annotator, each.guideline, not each.flipped, scores))
     lines.sort(key=lambda line: (line.pair, line.annotator, line.left, sorted(map(str, line.scores.items()))))
-    found = [PairLine(each.number, str(each.kind), each.prompt, each.answers) for _, each in sorted(judged.items())]
+    found = [
+        PairLine(each.number, str(each.kind), each.prompt, each.answers, each.stops)
+        for _, each in sorted(judged.items())
+    ]
     present = {each.annotator for each in lines}
     weighed = {key: weight for key, weight in weights.items() if key in present}
     return JudgementSet(found, lines, {TOO_FAST: fast} if fast else {}, weighed)

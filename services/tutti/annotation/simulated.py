@@ -45,7 +45,9 @@ class Simulated:
             return 0
         index = self.keys.index(key)
         asked = pair["prompt"][-1]["content"]
-        return self.crowd.score(self.annotators[index], asked, (left, right), key=(self.seed, index, pair["id"]))
+        ended = (not pair["cut"][0], not pair["cut"][1])
+        key = (self.seed, index, pair["id"])
+        return self.crowd.score(self.annotators[index], asked, (left, right), key=key, ended=ended)
 
 
 def simulated(campaign: str, text: str, keys: Sequence[str], seed: int) -> Simulated:

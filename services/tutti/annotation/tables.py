@@ -73,6 +73,8 @@ class Tables:
             Column("base", Integer, nullable=False),
             Column("better", NAME, nullable=False),
             Column("explanation", Text, nullable=False),
+            Column("first_stop", NAME, nullable=False, server_default="end"),
+            Column("second_stop", NAME, nullable=False, server_default="end"),
             needed,
             given,
             Column("judged", Integer, nullable=False),

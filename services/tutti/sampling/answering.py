@@ -70,7 +70,8 @@ def answer(
             for index, prompt in enumerate(prompts)
             for k in range(each)
         ]
-        limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary)
+        never = tuple(tokenizer.reserved.values())
+        limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary, never=never)
         try:
             engine.start(Weights(body.model_digest, model.vector))
             found = generate(engine, requests, sampling, limits, advanced=counted(len(requests) * tokens))

@@ -8,7 +8,7 @@ from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
 from tutti.sampling.models import counted, model_of
 
-LOGIC_VERSION = "sampling-1"
+LOGIC_VERSION = "sampling-2"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def continue_texts(
         torch.set_num_threads(model.body.training.step.threads)
         decoder = Decoder(model.body.layout, model.vector)
         ids = [encoded.tolist() for encoded in tokenizer.encode_all(prompts)]
-        limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary)
+        never = tuple(tokenizer.reserved.values())
+        limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary, never=never)
         found = generate(decoder, ids, sampling, limits, advanced=counted(len(ids) * tokens))
     return [
         Continued(prompt, tokenizer.decode(each.tokens), len(each.tokens), each.stop.value)

@@ -124,7 +124,7 @@ def test_samples_of_another_engine_are_other_samples(monkeypatch: pytest.MonkeyP
         with Simulation(0, builds={"sampling": build}, settings={"sampling": {"engine": engine}}) as world:
             stub = SamplingServiceStub(world.channel("sampling"))
             versions.append(world.insist(lambda: stub.CreateSample(asked())).sample.spec.logic_version)  # noqa: B023
-    assert versions == ["sampling-1", "sampling-1+vllm-0.33.0"]
+    assert versions == ["sampling-2", "sampling-2+vllm-0.33.0"]
 
 
 def test_an_engine_that_is_not_installed_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:

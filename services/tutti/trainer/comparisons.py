@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.conversations import Message, Preference, Role, from_lines, prompt_digest
+from tutti.corpus.conversations import END, Message, Preference, Role, from_lines, prompt_digest
 from tutti.corpus.manifest import Kind
 from tutti.corpus.template import Rendered
 from tutti.model.training import Training
@@ -68,12 +68,14 @@ def _read(staged: Staged, training: Training, room: int) -> Reading[Comparison]:
             reading.leave_out("with a prompt that the assistant has answered", line)
         else:
             asked.append((line, each))
-    rendered = map(
-        _only_last, renderer.render_all((*each.prompt, _said(text)) for _, each in asked for text in each.answers)
-    )
+    found = renderer.render_all((*each.prompt, _said(text)) for _, each in asked for text in each.answers)
+    stops = (stop for _, each in asked for stop in each.stops)
+    rendered = (_only_last(each, ended=stop == END) for each, stop in zip(found, stops, strict=True))
     for (line, each), first, second in zip(asked, rendered, rendered, strict=True):
         if max(len(first), len(second)) > room:
             reading.leave_out(f"longer than {room} tokens", line)
+        elif not (first.answer.any() and second.answer.any()):
+            reading.leave_out("with a cut answer without text", line)
         elif each.answers[0] == each.answers[1]:
             reading.leave_out("of an answer and itself", line)
         else:
@@ -93,8 +95,10 @@ def _said(text: str) -> Message:
     return Message(Role.ASSISTANT, text)
 
 
-def _only_last(rendered: Rendered) -> Rendered:
-    """The same with no answer but the last: earlier turns of the assistant belong to the prompt."""
+def _only_last(rendered: Rendered, *, ended: bool) -> Rendered:
+    """The same with no answer but the last, which has no end of text unless it `ended`: earlier turns of the assistant
+    belong to the prompt.
+    """
     answer = rendered.answer.copy()
     answer[: np.flatnonzero(~answer)[-1]] = False
-    return Rendered(rendered.ids, answer)
+    return Rendered(rendered.ids, answer) if ended else Rendered(rendered.ids[:-1], answer[:-1])

@@ -44,11 +44,14 @@ MOST_SLOTS = 64
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The properties of the tokenizer that rollouts need. Ids of `size` and above have no text."""
+    """The properties of the tokenizer that rollouts need. Ids of `size` and above have no text, `reserved` ones open
+    turns: neither is sampled.
+    """
 
     end: int
     size: int
     decode: Callable[[Sequence[int]], str]
+    reserved: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,9 @@ class Rollouts:
     ) -> None:
         """`reference` is float32 [elements of layout_of_reference]: the parameters that the policy is kept close to."""
         self._training, self._settings, self._vocabulary, self._judge = training, settings, vocabulary, judge
-        self._limits = Limits(tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size)
+        self._limits = Limits(
+            tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size, never=vocabulary.reserved
+        )
         self._reference, self._behind = reference, Behind(training, settings)
         self.apart: float | None = None
         """The largest difference in nats between decoding and a forward in the newest iteration; None without one."""

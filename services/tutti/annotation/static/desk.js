@@ -297,7 +297,10 @@ class Desk {
     $("pair").hidden = false;
     this.compare(false);
     showPrompt($("prompt"), this.pair.prompt);
-    for (const each of ["left", "right"]) $(each).scrollTop = 0;
+    for (const [place, each] of ["left", "right"].entries()) {
+      $(each).scrollTop = 0;
+      $(`${each}-cut`).hidden = !this.pair.cut?.[place];
+    }
     this.scores.select(this.draft.scores);
     this.line();
     $("pair-title").textContent = `${say("title")}: ${$("progress").textContent}`;

@@ -39,7 +39,7 @@ def read(staged: Staged, training: Training, kind: type[Rollouts] = Rollouts) ->
     prompts, note = readable(renderer, list(in_part(lines, training.part)), training.length)
     tokenizer = renderer.tokenizer
     assert isinstance(tokenizer, BytePairTokenizer)
-    vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode)
+    vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode, tuple(tokenizer.reserved.values()))
     try:
         judge = Judge(settings, RewardModel(staged, training) if "reward" in staged.models else None)
     except InvalidReward as error:
