@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test kubernetes-test new-page assistant first-light-assistant bench-behaviour bench-stack examples mutants
+.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test kubernetes-test new-page sanitize assistant first-light-assistant bench-behaviour bench-stack examples mutants
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ new-service: setup ## scaffold a service: make new-service NAME=reward [RESOURCE
 
 mutants: $(MUTATION) ## change the code that decides, see whether a test fails: make mutants [MODULES="libs/... ..."]
 	@$(BIN)/python -m tools.mutation build/mutation/bin/python $(MODULES)
+
+sanitize: setup ## run the C kernels under AddressSanitizer and UBSan with hostile inputs
+	@$(BIN)/python -m tools.sanitize
 
 $(MUTATION): $(SETUP) pyproject.toml
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python build/mutation
