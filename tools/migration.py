@@ -1,10 +1,10 @@
 """Write the revisions that the tables of this tree need: `python tools/migration.py "what changes"`.
 
-Each service has a history of revisions in services/tutti/NAME/migrations. A revision is written for every service whose
-tables, those of the chassis included, differ from what its history makes. Read it before you commit it: a renamed
-column looks like one that was dropped and one that was added.
+Each service has a history of revisions in services/tutti/NAME/migrations, and the chassis has one in
+libs/tutti/chassis/migrations. A revision is written for each of them whose tables differ from what its history makes.
+Read it before you commit it: a renamed column looks like one that was dropped and one that was added.
 
-Promises: `--check` writes nothing and fails when a service lacks a revision.
+Promises: `--check` writes nothing and fails when a history lacks a revision.
 """
 
 import argparse
@@ -25,16 +25,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools.pages import ROOT, builds
 
 from tutti.backbone import migrations
+from tutti.backbone.migrations import History
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.simulation.effects import EFFECTS
+from tutti.chassis.store.tables import tables_of
 
 TEMPLATE = '''"""{message}."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "{revision}"
-down_revision = {down}
 {types}
 
 
@@ -50,43 +50,47 @@ TYPES = {
 """Names in a revision for the types that recur (tutti.chassis.store.tables)."""
 
 
+CHASSIS = "chassis"
+
+
 def tables() -> Iterator[tuple[str, MetaData]]:
-    """The tables of every service of this tree."""
+    """The tables of the chassis, and those of every service of this tree, by its name."""
+    chassis = MetaData()
+    tables_of(chassis)
+    yield CHASSIS, chassis
     with Simulation(0, builds()) as simulation:
         for name, lives in simulation.lives.items():
-            metadata = lives[0].parts.host.metadata
-            metadata.remove(metadata.tables[EFFECTS])
-            yield name, metadata
+            own = MetaData()
+            for table in lives[0].parts.host.metadata.sorted_tables:
+                if table.name not in {EFFECTS, *chassis.tables}:
+                    table.to_metadata(own)
+            yield name, own
 
 
-def history(service: str) -> Path:
-    return ROOT / "services" / "tutti" / service / "migrations"
+def history(owner: str) -> Path:
+    """Return the folder with the revisions of a service, or of the chassis."""
+    return ROOT / ("libs" if owner == CHASSIS else "services") / "tutti" / owner / "migrations"
 
 
 def differences(connection: Connection, metadata: MetaData) -> MigrationScript:
     """What brings the tables of a database to those of `metadata`."""
-    context = MigrationContext.configure(connection, opts={"include_name": _is_real})
-    return produce_migrations(context, metadata)
+    return produce_migrations(MigrationContext.configure(connection), metadata)
 
 
-def _is_real(name: str | None, *_: object) -> bool:
-    return name != "alembic_version"
-
-
-def missing(service: str, metadata: MetaData) -> UpgradeOps | None:
-    """What the history of a service lacks; None for nothing."""
+def missing(owner: str, metadata: MetaData) -> UpgradeOps | None:
+    """What a history lacks; None for nothing."""
     with create_engine("sqlite://").begin() as connection:
-        if history(service).is_dir():
-            migrations.upgrade(connection, history(service))
+        migrations.upgrade(connection, History(history(owner), owner))
         found = differences(connection, metadata).upgrade_ops
     return found if found is not None and not found.is_empty() else None
 
 
-def write(service: str, ops: UpgradeOps, message: str) -> Path:
-    """Write the next revision of a service."""
-    folder = history(service)
-    folder.mkdir(exist_ok=True)
-    (folder / "__init__.py").write_text(f'"""The history of the tables of {service}."""\n')
+def write(owner: str, ops: UpgradeOps, message: str) -> Path:
+    """Write the next revision of a history."""
+    folder = history(owner)
+    if not folder.is_dir():
+        folder.mkdir()
+        (folder / "__init__.py").write_text(f'"""The history of the tables of {owner}."""\n')
     known = sorted(path.stem.partition("_")[0] for path in folder.glob("[0-9]*.py"))
     revision = f"{int(known[-1]) + 1 if known else 1:04}"
     if not known:
@@ -99,8 +103,7 @@ def write(service: str, ops: UpgradeOps, message: str) -> Path:
     for name, code in TYPES.items():
         if code in body:
             types, body = f"{types}{name} = {code}\n", body.replace(code, name)
-    down = repr(known[-1]) if known else "None"
-    path.write_text(TEMPLATE.format(message=message, revision=revision, down=down, types=types, body=body))
+    path.write_text(TEMPLATE.format(message=message, types=types, body=body))
     subprocess.run([Path(sys.executable).parent / "ruff", "format", "--quiet", str(path)], cwd=ROOT, check=True)
     return path
 
@@ -117,17 +120,17 @@ def _tolerate_existing(ops: UpgradeOps | ModifyTableOps) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("message", nargs="?", default="", help='what changes, such as "Add the priority of a job"')
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a service lacks a revision")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a history lacks a revision")
     arguments = parser.parse_args()
-    lacking = {service: found for service, metadata in tables() if (found := missing(service, metadata))}
+    lacking = {owner: found for owner, metadata in tables() if (found := missing(owner, metadata))}
     if arguments.check:
         if lacking:
             sys.exit(f"{', '.join(lacking)}: tables without a revision; run tools/migration.py MESSAGE")
         return
     if lacking and not arguments.message:
         parser.error("say what changes")
-    for service, ops in lacking.items():
-        print(f"wrote {write(service, ops, arguments.message).relative_to(ROOT)}")
+    for owner, ops in lacking.items():
+        print(f"wrote {write(owner, ops, arguments.message).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from sqlalchemy.engine import CursorResult
 
 from tutti.backbone import Blobs, Database, EventLog, Isolation, NewRecord, Transaction
 from tutti.backbone.blobs import Put, Stat
+from tutti.backbone.migrations import History
 from tutti.backbone.recording import Crashed
 
 T = TypeVar("T")
@@ -79,8 +80,8 @@ class CrashingDatabase:
     def __init__(self, inner: Database, points: Points) -> None:
         self._inner, self._points = inner, points
 
-    def create(self, metadata: Any, history: Path | None = None) -> None:
-        self._inner.create(metadata, history)
+    def create(self, metadata: Any, histories: Sequence[History] = ()) -> None:
+        self._inner.create(metadata, histories)
 
     def run(self, fn: Callable[[Transaction], T], *, isolation: Isolation = Isolation.SERIALIZABLE) -> T:
         wrote = False

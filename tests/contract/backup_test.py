@@ -14,7 +14,7 @@ from sqlalchemy import MetaData
 from tutti.backbone.database import DatabaseError
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.postgres.roles import ensure_roles
-from tutti.chassis.backup.databases import copy_server, fill, held, histories
+from tutti.chassis.backup.databases import copy_server, fill, held, installed
 from tutti.chassis.store import stack
 
 SERVICES = ("annotation", "scheduler")
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     for service in SERVICES:
         found[service] = folder / f"{service}.db"
         with closing(EmbeddedDatabase(found[service])) as database:
-            database.create(MetaData(), histories()[service])
+            database.create(MetaData(), installed()[service])
             database.create(stack.METADATA)
         with closing(sqlite3.connect(found[service])) as rows:
             for table in tables(rows):
@@ -66,8 +66,8 @@ def value(kind: str, number: int) -> Any:
 
 
 def tables(rows: sqlite3.Connection) -> list[str]:
-    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'alem%'"
-    return [name for (name,) in rows.execute(query)]
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    return [name for (name,) in rows.execute(query) if not name.endswith("_version")]
 
 
 def content(file: Path) -> dict[str, list[Any]]:
@@ -135,9 +135,10 @@ def test_no_schema_has_an_effect_whose_cause_another_lacks(url: str, files: dict
     [
         ("ALTER TABLE scheduler.outbox ADD COLUMN later text", "the table outbox of scheduler has columns .*later"),
         ("UPDATE scheduler.alembic_version SET version_num = '9999'", "scheduler have revision 9999.*expects 000"),
+        ("UPDATE scheduler.chassis_version SET version_num = '9999'", "scheduler have revision 9999.*expects 000"),
         ("DROP TABLE annotation.inbox", "the table inbox of annotation has columns none, this version expects"),
     ],
-    ids=["column", "revision", "table"],
+    ids=["column", "revision", "chassis revision", "table"],
 )
 def test_tables_of_another_version_are_refused(
     url: str, files: dict[str, Path], tmp_path: Path, change: str, words: str

@@ -24,19 +24,22 @@ from tutti.backbone import migrations
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import Contention, DatabaseUnavailable
 from tutti.backbone.direct import fetch
+from tutti.backbone.migrations import History
 from tutti.backbone.postgres.database import PostgresDatabase
 from tutti.backbone.postgres.roles import ensure_member, ensure_roles
+from tutti.chassis.backup.databases import installed
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.runtime.healthfile import awaits_upgrade
 
 SERVICES = ("ingest", "scheduler")
-NEWEST = {each: migrations.newest(migration.history(each)) for each in SERVICES}
+NEWEST = {each: installed()[each][-1].newest() for each in SERVICES}
+CHASSIS = installed()[SERVICES[0]][0].newest()
 
 
 @dataclass(frozen=True)
 class Place:
-    """A data directory whose databases have the first revision of each of SERVICES."""
+    """A data directory whose databases have the first revision of the own tables of each of SERVICES."""
 
     folder: Path
     url: str
@@ -61,8 +64,11 @@ class Place:
     def revisions(self) -> dict[str, str]:
         found = {}
         for service in SERVICES:
+            known = installed()[service]
             with closing(open_database(self.url, service)) as database:
-                found[service] = database.run(migrations.held).revision
+                held = database.run(lambda tx, known=known: migrations.held(tx, known))  # type: ignore[misc]
+            assert held.revisions[known[0]] == (CHASSIS if held.revisions[known[1]] == NEWEST[service] else "")
+            found[service] = held.revisions[known[1]]
         return found
 
 
@@ -80,7 +86,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Place:
         history.mkdir(parents=True)
         shutil.copy(min(migration.history(service).glob("0001*.py")), history)
         with closing(open_database(url, service)) as database:
-            database.create(MetaData(), history)
+            database.create(MetaData(), [History(history, "the tables")])
     return Place(folder.path, url)
 
 
@@ -92,29 +98,38 @@ def test_tables_are_upgraded_once_and_a_check_says_before_that_they_have_to_be(p
         told = place.tutti("migrate", option)
         assert told.returncode == code, told.stderr
         assert [line.split() for line in told.stdout.splitlines()] == [
-            [service, "0001", "->", f"{NEWEST[service]},", "due"] for service in SERVICES
+            [service, "0001", "->", f"{NEWEST[service]},", "chassis", "none", "->", f"{CHASSIS},", "due"]
+            for service in SERVICES
         ]
     assert place.revisions() == dict.fromkeys(SERVICES, "0001")
     done = place.tutti("migrate")
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split() for line in done.stdout.splitlines()] == [
-        [service, "0001", "->", NEWEST[service]] for service in SERVICES
+        [service, "0001", "->", f"{NEWEST[service]},", "chassis", "none", "->", CHASSIS] for service in SERVICES
     ]
     assert place.revisions() == NEWEST
     again = place.tutti("migrate", "--check", "-o", "json", "scheduler")
     newest = NEWEST["scheduler"]
-    assert json.loads(again.stdout) == [{"service": "scheduler", "before": newest, "after": newest, "due": []}]
+    chassis = {"before": CHASSIS, "after": CHASSIS, "due": []}
+    own = {"before": newest, "after": newest, "due": []}
+    assert json.loads(again.stdout) == [{"service": "scheduler", **own, "chassis": chassis}]
     assert again.returncode == 0
 
 
-def test_a_newer_database_stops_the_upgrade_of_all(place: Place) -> None:
+@pytest.mark.parametrize("which", [0, 1], ids=["chassis", "own"])
+def test_a_newer_database_stops_the_upgrade_of_all(place: Place, which: int) -> None:
+    known = installed()["scheduler"]
     with closing(open_database(place.url, "scheduler")) as database:
-        database.run(lambda tx: tx.execute(text("UPDATE alembic_version SET version_num = '9999'")) and None)
+        database.create(MetaData(), known)
+        newer = text(f"UPDATE {known[which].versions} SET version_num = '9999'")  # noqa: S608
+        database.run(lambda tx: tx.execute(newer) and None)
     refused = place.tutti("migrate")
     assert refused.returncode == 1
-    assert "the tables of scheduler have revision 9999" in refused.stderr
+    assert f"{known[which].tables} have revision 9999" in refused.stderr
     assert "install the newer Tutti that upgraded them" in refused.stderr
-    assert place.revisions() == {"ingest": "0001", "scheduler": "9999"}
+    with closing(open_database(place.url, "ingest")) as database:
+        held = database.run(lambda tx: migrations.held(tx, installed()["ingest"]))
+    assert list(held.revisions.values()) == ["", "0001"]
 
 
 def test_a_killed_upgrade_goes_on_where_it_was(place: Place) -> None:
@@ -165,37 +180,37 @@ def test_tables_are_upgraded_as_the_owner_of_their_schema(place: Place, unique: 
 
 
 @pytest.fixture
-def old(postgres_url: str, unique: str, tmp_path: Path) -> Iterator[tuple[PostgresDatabase, Path]]:
+def old(postgres_url: str, unique: str, tmp_path: Path) -> Iterator[tuple[PostgresDatabase, History]]:
     """A database with less patience than the upgrade takes that its tables lack."""
-    history = tmp_path / "history"
-    history.mkdir()
-    revision = "revision, down_revision = {!r}, {!r}\n\n\ndef upgrade(op):\n    op.execute({!r})\n"
-    (history / "0001_first.py").write_text(revision.format("0001", None, "CREATE TABLE things (name text)"))
+    history = History(tmp_path / "history", "the tables")
+    history.folder.mkdir()
+    revision = "def upgrade(op):\n    op.execute({!r})\n"
+    (history.folder / "0001_first.py").write_text(revision.format("CREATE TABLE things (name text)"))
     with closing(PostgresDatabase(postgres_url, schema=unique, deadline_seconds=0.2)) as database:
-        database.create(MetaData(), history)
+        database.create(MetaData(), [history])
         statement = "ALTER TABLE things ADD column size int; SELECT pg_sleep(2.5)"
-        (history / "0002_slow.py").write_text(revision.format("0002", "0001", statement))
+        (history.folder / "0002_slow.py").write_text(revision.format(statement))
         yield database, history
 
 
-def test_an_upgrade_may_take_longer_than_any_other_statement(old: tuple[PostgresDatabase, Path]) -> None:
+def test_an_upgrade_may_take_longer_than_any_other_statement(old: tuple[PostgresDatabase, History]) -> None:
     database, history = old
-    database.create(MetaData(), history)
-    assert database.run(migrations.held).revision == "0002"
+    database.create(MetaData(), [history])
+    assert database.run(lambda tx: migrations.held(tx, [history])).revisions == {history: "0002"}
     with pytest.raises(DatabaseUnavailable, match=r"took more than 0\.2 s"):
         database.run(lambda tx: tx.execute(text("SELECT pg_sleep(1)")) and None)
 
 
 def test_who_holds_a_lock_that_an_upgrade_needs_is_named(
-    old: tuple[PostgresDatabase, Path], postgres_url: str, unique: str
+    old: tuple[PostgresDatabase, History], postgres_url: str, unique: str
 ) -> None:
     database, history = old
     with psycopg.connect(postgres_url) as other:
         other.execute(f"LOCK TABLE {unique}.things".encode())
         words = rf"locks there are held by process {other.info.backend_pid} of role {other.info.user}, since"
         with pytest.raises(Contention, match=words):
-            database.create(MetaData(), history)
-    assert database.run(migrations.held).revision == "0001"
+            database.create(MetaData(), [history])
+    assert database.run(lambda tx: migrations.held(tx, [history])).revisions == {history: "0001"}
 
 
 @contextmanager
@@ -235,7 +250,9 @@ def test_services_wait_for_the_upgrade_of_older_tables_and_go_on(place: Place) -
     port = free_ports(1)[0]
     with host(place, port) as child:
         reason = waits(child, place)
-        assert f"scheduler: waits: its tables have revision 0001, this version needs {NEWEST['scheduler']}" in reason
+        assert "scheduler: waits: " in reason
+        assert f"the tables of scheduler have revision 0001, this version needs {NEWEST['scheduler']}" in reason
+        assert f"the chassis tables of scheduler have revision none, this version needs {CHASSIS}" in reason
         status, reasons = healthz(port)
         assert (status, "run `tutti migrate`" in reasons["ingest"], reasons["access"]) == (503, True, "starts")
         told = place.tutti("status")

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,10 @@ from tools.pages import services
 from tutti.backbone import migrations
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import DatabaseError
-from tutti.backbone.migrations import NewerSchema
+from tutti.backbone.migrations import History, NewerSchema
 
 REVISION = """import os, signal
 import sqlalchemy as sa
-
-revision = "{number:04}"
-down_revision = {down}
 
 
 def upgrade(op):
@@ -34,12 +32,13 @@ OPENED = """import sys
 from pathlib import Path
 from sqlalchemy import Column, Integer, MetaData, Table
 from tutti.backbone.connect import open_database
+from tutti.backbone.migrations import History
 
 url, name, history = sys.argv[1:]
 database = open_database(url, name)
 metadata = MetaData()
 Table("t1", metadata, Column("id", Integer, primary_key=True))
-database.create(metadata, Path(history))
+database.create(metadata, [History(Path(history), "the tables")])
 database.close()
 print([each for each in sys.modules if each.startswith("alembic")])
 """
@@ -49,6 +48,7 @@ from pathlib import Path
 from sqlalchemy import MetaData, event
 from sqlalchemy.engine import Engine
 from tutti.backbone.connect import open_database
+from tutti.backbone.migrations import History
 
 url, name, first, history, every = sys.argv[1:]
 
@@ -63,7 +63,7 @@ def upgraded(to, history, *, killed_at=0):
         if next(statements) == killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    open_database(url, to).create(MetaData(), Path(history))
+    open_database(url, to).create(MetaData(), [History(Path(history), "the tables")])
     os._exit(0)
 
 
@@ -94,16 +94,16 @@ def history(tmp_path: Path) -> Path:
 
 
 def add(folder: Path, number: int, then: str = "pass") -> None:
-    down = repr(f"{number - 1:04}") if number > 1 else "None"
-    (folder / f"{number:04}.py").write_text(REVISION.format(number=number, down=down, then=then))
+    (folder / f"{number:04}.py").write_text(REVISION.format(number=number, then=then))
 
 
 def create(url: str, name: str, history: Path | None, metadata: MetaData | None = None) -> None:
-    database = open_database(url, name)
-    try:
-        database.create(metadata or MetaData(), history)
-    finally:
-        database.close()
+    with closing(open_database(url, name)) as database:
+        database.create(metadata or MetaData(), [] if history is None else [of(history)])
+
+
+def of(folder: Path) -> History:
+    return History(folder, "the tables")
 
 
 def seen(url: str, name: str) -> tuple[set[str], list[str]]:
@@ -121,11 +121,12 @@ def seen(url: str, name: str) -> tuple[set[str], list[str]]:
 
 
 @pytest.mark.parametrize("adapter", ["embedded", "postgres"])
-def test_the_history_of_every_service_makes_its_tables(
+def test_the_histories_of_the_chassis_and_of_every_service_make_their_tables(
     request: pytest.FixtureRequest, adapter: str, unique: str
 ) -> None:
     assert all(each.migrations == migration.history(each.name) for each in services())
     tables = dict(migration.tables())
+    assert next(iter(tables)) == migration.CHASSIS
     for service, metadata in tables.items():
         target = make_url("sqlite://" if adapter == "embedded" else request.getfixturevalue("postgres_url"))
         engine = create_engine(target if adapter == "embedded" else target.set(drivername="postgresql+psycopg"))
@@ -133,7 +134,7 @@ def test_the_history_of_every_service_makes_its_tables(
             if adapter == "postgres":
                 connection.execute(text(f"CREATE SCHEMA {unique}_{service}"))
                 connection.execute(text(f"SET search_path TO {unique}_{service}"))
-            migrations.upgrade(connection, migration.history(service))
+            migrations.upgrade(connection, of(migration.history(service)))
             found = migration.differences(connection, metadata).upgrade_ops
             assert found is not None
             assert found.as_diffs() == [], service
@@ -141,10 +142,46 @@ def test_the_history_of_every_service_makes_its_tables(
         engine.dispose()
 
 
-def test_the_newest_revision_of_every_service_is_known_without_alembic() -> None:
-    for service, _ in migration.tables():
-        history = migration.history(service)
-        assert migrations.newest(history) == migrations.directory(history).get_current_head()
+def test_no_two_revisions_of_a_history_have_the_same_number() -> None:
+    for owner, _ in migration.tables():
+        history = of(migration.history(owner))
+        assert len(history.revisions()) == len(list(history.folder.glob("[0-9]*.py"))), owner
+
+
+def test_only_the_history_of_the_chassis_makes_its_tables() -> None:
+    """A service that made one, too, would fail on a new database, or hide a change of the chassis."""
+    (_, chassis), *services = migration.tables()
+    for service, _ in services:
+        with create_engine("sqlite://").begin() as connection:
+            migrations.upgrade(connection, of(migration.history(service)))
+            made = set(inspect(connection).get_table_names())
+        assert made.isdisjoint(chassis.tables), service
+
+
+def test_a_number_that_a_history_left_out_is_still_known(url: str, unique: str, history: Path) -> None:
+    add(history, 2)
+    create(url, unique, history)
+    add(history, 3)
+    (history / "0002.py").unlink()
+    assert of(history).lacking("0002") == ["0003"]
+    create(url, unique, history)
+    assert seen(url, unique) == ({"t1", "t2", "t3"}, ["0003"])
+
+
+def test_two_histories_of_one_database_are_brought_up_in_their_order(url: str, unique: str, history: Path) -> None:
+    other = history.with_name("other")
+    other.mkdir()
+    add(history, 2, then='op.execute("CREATE TABLE once (id integer)")')
+    add(other, 1, then='op.execute("DROP TABLE once")')
+    both = first, then = History(history, "the first", "first_version"), History(other, "the others")
+    with closing(open_database(url, unique)) as database:
+        database.create(MetaData(), both)
+        assert database.run(lambda tx: migrations.held(tx, both)) == migrations.Held(
+            frozenset({"t1", "t2"}), {first: "0002", then: "0001"}
+        )
+        add(history, 3)
+        database.create(MetaData(), both)
+        assert database.run(lambda tx: migrations.held(tx, both)).revisions == {first: "0003", then: "0001"}
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["new", "current"])
@@ -161,9 +198,10 @@ def test_tables_that_are_new_or_current_need_no_alembic(url: str, history: Path,
 
 
 def test_a_table_without_a_revision_is_seen() -> None:
-    metadata = dict(migration.tables())["sampling"]
-    metadata.remove(metadata.tables["prompts"])
-    assert migration.missing("sampling", metadata) is not None
+    tables = dict(migration.tables())
+    for owner, table in (("sampling", "prompts"), (migration.CHASSIS, "scrubs")):
+        tables[owner].remove(tables[owner].tables[table])
+        assert migration.missing(owner, tables[owner]) is not None
 
 
 def test_a_process_killed_within_a_revision_changes_nothing(url: str, unique: str, history: Path) -> None:
@@ -173,7 +211,9 @@ def test_a_process_killed_within_a_revision_changes_nothing(url: str, unique: st
     program = (
         "import sys; from pathlib import Path; from sqlalchemy import MetaData\n"
         "from tutti.backbone.connect import open_database\n"
-        "open_database(sys.argv[1], sys.argv[2]).create(MetaData(), Path(sys.argv[3]))\n"
+        "from tutti.backbone.migrations import History\n"
+        "history = History(Path(sys.argv[3]), 'the tables')\n"
+        "open_database(sys.argv[1], sys.argv[2]).create(MetaData(), [history])\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, url, unique, history], timeout=400, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -233,17 +273,14 @@ def test_the_revisions_that_a_database_lacks_are_known_without_a_change(url: str
     create(url, unique, history)
     add(history, 2)
     add(history, 3)
-    database = open_database(url, unique)
-    try:
-        held = database.run(migrations.held)
-    finally:
-        database.close()
-    assert (set(held.tables), held.revision) == ({"t1"}, "0001")
-    assert migrations.lacking(held.revision, history) == ["0002", "0003"]
-    assert migrations.lacking("", history) == ["0001", "0002", "0003"]
+    with closing(open_database(url, unique)) as database:
+        held = database.run(lambda tx: migrations.held(tx, [of(history)]))
+    assert held == migrations.Held(frozenset({"t1"}), {of(history): "0001"})
+    assert of(history).lacking("0001") == ["0002", "0003"]
+    assert of(history).lacking("") == ["0001", "0002", "0003"]
     assert seen(url, unique) == ({"t1"}, ["0001"])
     with pytest.raises(NewerSchema, match=r"revision 0004, .* up to 0003: install the newer Tutti"):
-        migrations.lacking("0004", history)
+        of(history).lacking("0004")
 
 
 def test_two_processes_that_upgrade_at_once_run_each_revision_once(

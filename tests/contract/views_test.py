@@ -20,6 +20,7 @@ from sqlalchemy import MetaData
 
 from tutti.backbone.connect import open_database
 from tutti.backbone.database import Publishing, Readable
+from tutti.backbone.migrations import History
 from tutti.backbone.postgres.roles import ensure_reader, ensure_roles
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.views import readable
@@ -146,11 +147,10 @@ def test_views_are_made_anew_when_they_change_and_give_way_to_a_migration(url: s
     assert query(url, "SELECT to_regclass('scheduler_views.runs')") == [(None,)]
     (history := tmp_path / "service" / "migrations").mkdir(parents=True)
     (history / "0001_x.py").write_text(
-        "revision, down_revision = '0001', None\n"
         "def upgrade(op):\n    op.alter_column('jobs', 'body', new_column_name='content')\n"
     )
     with closing(open_database(as_role(url, "scheduler"), "scheduler")) as database:
-        database.create(MetaData(), history)
+        database.create(MetaData(), [History(history, "the tables")])
         assert isinstance(database, Publishing)
         database.publish(Readable({}, {"names": "SELECT name FROM {schema}.jobs"}))
     assert query(url, "SELECT * FROM scheduler_views.names") == []

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:  # who only catches these errors imports no SQL
     from sqlalchemy import Executable, MetaData, Table
     from sqlalchemy.engine import CursorResult
+
+    from tutti.backbone.migrations import History
 
 T = TypeVar("T")
 
@@ -88,8 +89,8 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    def create(self, metadata: MetaData, history: Path | None = None) -> None:
-        """Create the missing tables and indexes, or run the revisions of `history` that the database lacks.
+    def create(self, metadata: MetaData, histories: Sequence[History] = ()) -> None:
+        """Create the missing tables and indexes, or run the revisions of `histories` that the database lacks.
 
         Idempotent, in one transaction, safe from several processes at once. Raises NewerSchema.
         """

@@ -1,33 +1,35 @@
-"""Migrations: the revisions that bring the tables of one service to those of this version (Alembic).
+"""Migrations: the revisions that bring the tables of one database to those of this version.
 
-A history is a folder of revisions, each a module `REVISION_what_changes.py` with `revision`, `down_revision` and
-`upgrade(op)`. The database records its revision in `alembic_version`.
+A history is a folder of revisions, each a module `NUMBER_what_changes.py` with a function `upgrade(op)` of Alembic's
+operations. A database has one history or several, each of tables of its own, and records for each the newest revision
+that it has, in a table as Alembic makes it.
 
 Promises: Alembic, whose import takes 0.4 s of CPU time and 14 MB, is only loaded where a database with tables lacks a
-revision: those of a new database are created as the newest revision leaves them. All revisions that are due run in the
+revision: those of a new database are created as the newest revisions leave them. All revisions that are due run in the
 transaction of the caller, so a process that is killed between two statements leaves the tables as they were; a database
-of a newer version is refused. The revisions that a database lacks are known without Alembic, too.
+of a newer version is refused. The revisions that a database lacks are known without Alembic, too: all with a greater
+number, so a number may be left out of a history, as long as it is not the newest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table, insert, inspect, text
+from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table, delete, insert, inspect, select, text
 
 from tutti.backbone.database import DatabaseError
 
 if TYPE_CHECKING:
-    from alembic.script import Script, ScriptDirectory
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
     from tutti.backbone.database import Transaction
 
 VERSIONS = "alembic_version"
-"""Alembic's table with the revision of a database."""
+"""The table with the revision of a history, unless the history names another."""
 
 
 class NewerSchema(DatabaseError):
@@ -35,104 +37,112 @@ class NewerSchema(DatabaseError):
 
 
 @dataclass(frozen=True)
+class History:
+    """The revisions in a folder. `tables` says in messages whose tables they make; `versions` is the table that records
+    the newest revision of a database."""
+
+    folder: Path
+    tables: str
+    versions: str = VERSIONS
+
+    def revisions(self) -> dict[str, Path]:
+        """Return the module of each revision, oldest first."""
+        return {path.stem.partition("_")[0]: path for path in sorted(self.folder.glob("[0-9]*.py"))}
+
+    def newest(self) -> str:
+        """Return the newest revision; empty if there is none."""
+        return max(self.revisions(), default="")
+
+    def lacking(self, revision: str) -> list[str]:
+        """Return the revisions after that of a database, oldest first. Raises NewerSchema."""
+        if revision > self.newest():
+            raise NewerSchema(
+                f"{self.tables} have revision {revision}, this version knows up to {self.newest() or 'none'}: "
+                "install the newer Tutti that upgraded them"
+            )
+        return [each for each in self.revisions() if each > revision]
+
+
+@dataclass(frozen=True)
 class Held:
-    """The tables of a database, and the revision that it records; empty if it records none."""
+    """The tables of a database, and the revision of each history that it records; empty if it records none."""
 
     tables: frozenset[str]
-    revision: str
+    revisions: Mapping[History, str]
 
 
-def held(tx: Transaction) -> Held:
-    """Read the tables and the revision of a database; changes nothing."""
+def held(tx: Transaction, histories: Sequence[History]) -> Held:
+    """Read the tables and the revisions of a database; changes nothing."""
     tables = frozenset(inspect(tx.execute(text("SELECT 1")).connection).get_table_names())
-    recorded = tx.execute(text(f"SELECT version_num FROM {VERSIONS}")).scalar() if VERSIONS in tables else None  # noqa: S608
-    return Held(tables - {VERSIONS}, str(recorded or ""))
+    revisions = {
+        each: str(tx.execute(_recorded(each)).scalar() or "") if each.versions in tables else "" for each in histories
+    }
+    return Held(tables - {each.versions for each in histories}, revisions)
 
 
-def lacking(revision: str, history: Path) -> list[str]:
-    """Return the revisions after that of a database, oldest first. Raises NewerSchema."""
-    known = _names(history)
-    if revision and revision not in known:
-        raise _newer(history, [revision], known)
-    return [each for each in known if each > revision]
-
-
-def upgrade(connection: Connection, history: Path) -> None:
+def upgrade(connection: Connection, history: History) -> None:
     """Run the revisions of `history` that the database lacks, in their order. Raises NewerSchema."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
 
-    context, revisions = MigrationContext.configure(connection), directory(history)
-    with Operations.context(context) as op:
-        for script in due(revisions, context.get_current_heads(), history):
-            script.module.upgrade(op)
-    context.stamp(revisions, "heads")
+    known = inspect(connection).has_table(history.versions)
+    due = history.lacking(connection.execute(_recorded(history)).scalar() or "" if known else "")
+    with Operations.context(MigrationContext.configure(connection)) as op:
+        for each in due:
+            _module(history.revisions()[each]).upgrade(op)
+    _record(connection, history)
 
 
 def bring_up(
-    connection: Connection, metadata: MetaData, history: Path | None, *, before: Callable[[], None] = lambda: None
+    connection: Connection,
+    metadata: MetaData,
+    histories: Sequence[History],
+    *,
+    before: Callable[[], None] = lambda: None,
 ) -> None:
-    """Upgrade the tables by their history, after `before()`; without one, create those that are missing.
+    """Upgrade the tables by their histories, one after another, after `before()`; without any, create missing tables.
 
     Raises NewerSchema.
     """
-    if history is None:
+    if not histories:
         metadata.create_all(connection)
-    elif _is_new(connection, metadata):
+        return
+    tables = set(inspect(connection).get_table_names())
+    if metadata.tables and tables.isdisjoint({*metadata.tables, *(each.versions for each in histories)}):
+        # A test checks that the histories of a service make the tables of its metadata.
         metadata.create_all(connection)
-        _record(connection, newest(history))
-    elif not _is_current(connection, history):
+        for each in histories:
+            _record(connection, each)
+    elif not all(
+        each.versions in tables and connection.execute(_recorded(each)).scalar() == each.newest() for each in histories
+    ):
         before()
-        upgrade(connection, history)
+        for each in histories:
+            upgrade(connection, each)
 
 
-def newest(history: Path) -> str:
-    """Return the newest revision of a history, by the names of its modules."""
-    return max(_names(history), default="")
-
-
-def _names(history: Path) -> list[str]:
-    return sorted(path.stem.partition("_")[0] for path in history.glob("[0-9]*.py"))
-
-
-def _is_new(connection: Connection, metadata: MetaData) -> bool:
-    """True if none of the tables exists. A test checks that the history of a service makes those of its metadata."""
-    known = {VERSIONS, *metadata.tables}
-    return bool(metadata.tables) and known.isdisjoint(inspect(connection).get_table_names())
-
-
-def _record(connection: Connection, revision: str) -> None:
-    """Create the table with the revision as Alembic does."""
+def _versions(history: History) -> Table:
+    """The table with the revision, as Alembic makes it."""
     number = Column("version_num", String(32), nullable=False)
-    versions = Table(VERSIONS, MetaData(), number, PrimaryKeyConstraint("version_num", name=f"{VERSIONS}_pkc"))
-    versions.create(connection)
-    connection.execute(insert(versions).values(version_num=revision))
+    return Table(history.versions, MetaData(), number, PrimaryKeyConstraint(number, name=f"{history.versions}_pkc"))
 
 
-def _is_current(connection: Connection, history: Path) -> bool:
-    if not inspect(connection).has_table(VERSIONS):
-        return False
-    recorded = connection.execute(text(f"SELECT version_num FROM {VERSIONS}")).scalars().all()  # noqa: S608
-    return list(recorded) == [newest(history)]
+def _recorded(history: History) -> Select[tuple[str]]:
+    return select(_versions(history).c.version_num)
 
 
-def due(revisions: ScriptDirectory, current: tuple[str, ...], history: Path) -> list[Script]:
-    """Return the revisions after `current`, the heads that a database has, oldest first. Raises NewerSchema."""
-    known = {script.revision for script in revisions.walk_revisions()}
-    if unknown := sorted(set(current) - known):
-        raise _newer(history, unknown, revisions.get_heads())
-    return list(reversed(list(revisions.iterate_revisions("heads", current or "base"))))
+def _record(connection: Connection, history: History) -> None:
+    """Record the newest revision."""
+    versions = _versions(history)
+    versions.create(connection, checkfirst=True)
+    connection.execute(delete(versions))
+    connection.execute(insert(versions).values(version_num=history.newest()))
 
 
-def _newer(history: Path, seen: list[str], known: list[str]) -> NewerSchema:
-    return NewerSchema(
-        f"the tables of {history.parent.name} have revision {', '.join(seen)}, this version knows up to "
-        f"{known[-1] if known else 'none'}: install the newer Tutti that upgraded them"
-    )
-
-
-def directory(history: Path) -> ScriptDirectory:
-    """The revisions in a folder."""
-    from alembic.script import ScriptDirectory
-
-    return ScriptDirectory(str(history), version_locations=[str(history)])
+def _module(path: Path) -> Any:
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -161,7 +161,7 @@ class Service:
     condemned: Callable[[Unit], Iterable[str]] = none
     """Prefixes of the keys of blobs that are known to be damaged, and kept as evidence."""
     migrations: Path | None = None
-    """The folder with the history of its tables; without one, tables that are missing are created."""
+    """The folder with the history of its own tables; without one, tables that are missing are created."""
     pages: Pages | None = None
     reads: Sequence[str] = ()
     """The owners whose blobs it reads, beside its own."""

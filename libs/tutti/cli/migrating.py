@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from tutti.cli.connection import data_dir_option, typed
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.stack import settled
+
+if TYPE_CHECKING:
+    from tutti.chassis.runtime.upgrades import Step, Upgrade
 
 
 @click.command("migrate", short_help="Upgrade the tables of the services to this version.")
@@ -41,22 +45,25 @@ def migrate(services: Sequence[str], check: bool, dry_run: bool, output: str, da
         if output != JSON:
             for each in found:
                 if not each.due:
-                    click.echo(f"{each.service:14}{each.before}, the newest")
+                    click.echo(f"{_line(each)}, the newest")
                 elif check or dry_run:
-                    click.echo(f"{each.service:14}{each.before or 'none'} -> {each.after}, due")
+                    click.echo(f"{_line(each)}, due")
         if not (check or dry_run):
             for each in upgrades.perform(url, found):
                 if output != JSON:
-                    click.echo(f"{each.service:14}{each.before or 'none'} -> {each.after}")
+                    click.echo(_line(each))
     if output == JSON:
-        print_json(
-            [
-                {"service": each.service, "before": each.before, "after": each.after, "due": list(each.due)}
-                for each in found
-            ]
-        )
+        print_json([{"service": each.service, **_plain(each.own), "chassis": _plain(each.chassis)} for each in found])
     elif not found:
         say("no service has tables yet; it creates them when it starts")
     if check and due:
         services_due = "1 service has" if len(due) == 1 else f"{len(due)} services have"
         raise Failure(f"the tables of {services_due} to be upgraded: {typed('tutti migrate', data_dir)}")
+
+
+def _line(upgrade: "Upgrade") -> str:
+    return f"{upgrade.service:14}{upgrade.own}, chassis {upgrade.chassis}"
+
+
+def _plain(step: "Step") -> dict[str, object]:
+    return {"before": step.before, "after": step.after, "due": list(step.due)}

@@ -8,6 +8,7 @@ from sqlalchemy import MetaData, text
 
 from tutti.annotation import migrations
 from tutti.backbone.connect import open_database
+from tutti.backbone.migrations import History
 from tutti.contracts.annotation.v1 import (
     AcceptedDemonstrations,
     Campaign,
@@ -64,9 +65,9 @@ def test_blobs_of_earlier_versions_belong_to_the_tenants_of_their_campaigns(tmp_
                 tx.execute(text(insert), values)
 
     database = open_database(f"sqlite://{tmp_path}", "annotation")
-    database.create(MetaData(), former)
+    database.create(MetaData(), [History(former, "the tables")])
     database.run(plant)
-    database.create(MetaData(), history)
+    database.create(MetaData(), [History(history, "the tables")])
     held = database.run(lambda tx: tx.execute(text("SELECT key, tenant FROM holdings ORDER BY key")).all())
     database.close()
     assert [tuple(row) for row in held] == [

@@ -6,7 +6,7 @@ Promises: as the port; and it is never kinder than a server: a failed statement 
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from contextvars import ContextVar
 from functools import cache
@@ -33,6 +33,7 @@ from tutti.backbone.embedded import sqlite
 from tutti.backbone.embedded.owner import Owner, OwnerClosed
 from tutti.backbone.embedded.sqlite import Trouble
 from tutti.backbone.files import Files, Lock, RealFiles
+from tutti.backbone.migrations import History
 from tutti.backbone.randomness import Randomness
 from tutti.backbone.transactions import (
     STATEMENT_ERRORS,
@@ -78,11 +79,11 @@ class EmbeddedDatabase:
             raise self._translate(error) from error
         self._owner = Owner(f"database {path.stem if path else 'memory'}", inline=inline)
 
-    def create(self, metadata: MetaData, history: Path | None = None) -> None:
+    def create(self, metadata: MetaData, histories: Sequence[History] = ()) -> None:
         def work() -> None:
             try:
                 with self._connection.begin():
-                    migrations.bring_up(self._connection, metadata, history)
+                    migrations.bring_up(self._connection, metadata, histories)
             except STATEMENT_ERRORS as error:
                 raise self._translate(error) from error
 

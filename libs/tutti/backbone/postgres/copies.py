@@ -19,8 +19,9 @@ from tutti.backbone.postgres.connection import BoundedConnection, bounded, place
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 120.0  # of the server, for one batch or one index
 BATCH = 1000
-REVISION = "alembic_version"  # of the tables; is compared and not copied
 Columns = dict[str, list[str]]
+REVISION = ["version_num"]
+"""The columns of the tables that record a revision; they are compared and not copied."""
 
 
 def schema_of(service: str) -> str:
@@ -125,19 +126,20 @@ def _shared(service: str, held: Columns, target: Columns) -> Columns:
                 f"the table {table} of {service} has columns {', '.join(there) or 'none'}, this version expects "
                 f"{', '.join(here) or 'none'}: use the version of Tutti that the services run"
             )
-    return {table: columns for table, columns in held.items() if table != REVISION}
+    return {table: columns for table, columns in held.items() if columns != REVISION}
 
 
 def _require_revision(connection: BoundedConnection, service: str, target: sqlite3.Connection) -> None:
     """Raise DatabaseError unless the tables have the revision of this version."""
-    query = sql.SQL("SELECT version_num FROM {}").format(sql.Identifier(schema_of(service), REVISION))
-    there = sorted(connection.execute(query).fetchall())
-    here = sorted(target.execute(f"SELECT version_num FROM {REVISION}").fetchall())  # noqa: S608
-    if there != here:
-        raise DatabaseError(
-            f"the tables of {service} have revision {there[0][0] if there else 'none'}, this version expects "
-            f"{here[0][0]}: use the version of Tutti that the services run"
-        )
+    for table in sorted(table for table, columns in _columns_of_file(target).items() if columns == REVISION):
+        query = sql.SQL("SELECT version_num FROM {}").format(sql.Identifier(schema_of(service), table))
+        there = sorted(connection.execute(query).fetchall())
+        here = sorted(target.execute(f"SELECT version_num FROM {table}").fetchall())  # noqa: S608
+        if there != here:
+            raise DatabaseError(
+                f"the tables of {service} have revision {there[0][0] if there else 'none'} ({table}), this version "
+                f"expects {here[0][0]}: use the version of Tutti that the services run"
+            )
 
 
 def _columns(connection: BoundedConnection, schema: str) -> Columns:

@@ -8,9 +8,8 @@ is reported, because nobody knows its outcome.
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
@@ -31,6 +30,7 @@ from tutti.backbone.database import (
     StorageFull,
     Transaction,
 )
+from tutti.backbone.migrations import History
 from tutti.backbone.postgres import views
 from tutti.backbone.postgres.bulk import insert_many
 from tutti.backbone.postgres.connection import (
@@ -137,10 +137,10 @@ class PostgresDatabase:
             isolation: self._engine.execution_options(isolation_level=isolation.value) for isolation in Isolation
         }
 
-    def create(self, metadata: MetaData, history: Path | None = None) -> None:
+    def create(self, metadata: MetaData, histories: Sequence[History] = ()) -> None:
         def work(connection: Connection) -> None:
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
-            migrations.bring_up(connection, metadata, history, before=lambda: self._begin_upgrade(connection))
+            migrations.bring_up(connection, metadata, histories, before=lambda: self._begin_upgrade(connection))
 
         self._locked(work)
 

@@ -44,10 +44,10 @@ def quietly(done: int, total: int) -> None:
 def platform(tmp_path: Path) -> DataDir:
     """The stores of a platform with two services, which is down."""
     home = DataDir(tmp_path / "platform")
-    histories = databases.histories()
+    known = databases.installed()
     for service in SERVICES:
         with closing(EmbeddedDatabase(home.path / "db" / f"{service}.db")) as database:
-            database.create(MetaData(), histories[service])
+            database.create(MetaData(), known[service])
     with stack.opened(Settings(), home, SERVICES) as stores:
         stack.join(stores, SystemRandomness())
         for number in range(3):

@@ -6,7 +6,7 @@ filled in; a database that has tables already is refused.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -19,8 +19,10 @@ from tutti.backbone.connect import open_database
 from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.files import RealFiles, chunks, publish
+from tutti.backbone.migrations import History
 from tutti.chassis.backup.archive import BackupError
 from tutti.chassis.store import stack
+from tutti.chassis.store.histories import histories
 
 SERVER = "postgresql://"
 
@@ -38,13 +40,13 @@ def is_paired(url: str) -> bool:
     return has_several_hosts(url)
 
 
-def histories() -> dict[str, Path]:
-    """Return the folder of migrations of each service of this installation."""
+def installed() -> dict[str, tuple[History, ...]]:
+    """Return the histories of the database of each service of this installation."""
     found = {}
     for entry in entry_points(group="tutti.services"):
         spec = find_spec(entry.module.rpartition(".")[0])
         if spec is not None and spec.submodule_search_locations:
-            found[entry.name] = Path(spec.submodule_search_locations[0]) / "migrations"
+            found[entry.name] = histories(entry.name, Path(spec.submodule_search_locations[0]) / "migrations")
     return found
 
 
@@ -67,7 +69,7 @@ def copy_server(url: str) -> Callable[[Path], None]:
     def copy(to: Path) -> None:
         from tutti.backbone.postgres import copies
 
-        known = histories()
+        known = installed()
         services = copies.filled(url, sorted(known))
         files = {service: to / f"{service}.db" for service in services}
         for service, file in files.items():
@@ -84,7 +86,7 @@ def held(url: str, folder: Path) -> list[str]:
     if on_server(url):
         from tutti.backbone.postgres import copies
 
-        return copies.filled(url, sorted(histories()))
+        return copies.filled(url, sorted(installed()))
     return sorted(file.stem for file in folder.glob("*.db"))
 
 
@@ -93,7 +95,7 @@ def fill(url: str, folder: Path, files: Mapping[str, Path]) -> None:
 
     A server's schemas are filled all or none, files one after another.
     """
-    known = histories()
+    known = installed()
     if missing := sorted(set(files) - set(known)):
         raise BackupError(f"the backup has a database of {missing[0]}, which is not installed: install this service")
     if not on_server(url):
@@ -121,6 +123,6 @@ def fill(url: str, folder: Path, files: Mapping[str, Path]) -> None:
         copies.load(url, upgraded, create)
 
 
-def _create(database: Database, history: Path) -> None:
-    database.create(MetaData(), history)
+def _create(database: Database, known: Sequence[History]) -> None:
+    database.create(MetaData(), known)
     database.create(stack.METADATA)

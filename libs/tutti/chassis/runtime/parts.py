@@ -22,6 +22,7 @@ from tutti.chassis.rpc.references import Guarded, References
 from tutti.chassis.runtime.pruner import Pruner, Retention
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.store import taskrows, views
+from tutti.chassis.store.histories import histories
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskRenewer, TaskSweeper, TaskWorker
@@ -51,7 +52,7 @@ class Parts:
         task of it is gone and need not be waited for. Else that is known of holders of this `instance` alone: their
         tasks and their leadership are free again, not the lease of their relay, since what it sent last may still
         arrive."""
-        self.host.database.create(self.host.metadata, self.service.migrations)
+        self.host.database.create(self.host.metadata, histories(self.service.name, self.service.migrations))
         if isinstance(self.host.database, Publishing):
             self.host.database.publish(views.readable(self.service.resources, emitted(self.service)))
         seconds = max(1, round(self.retention.facts.total_seconds()))

@@ -105,5 +105,5 @@ class Together:
             _, build = find(name)
             self._services[name] = build(host)
             blobs.rights = self._services[name].blob_rights()
-            database.create(metadata, None)
+            database.create(metadata)
         return self._services[name]

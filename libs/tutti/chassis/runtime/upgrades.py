@@ -15,11 +15,13 @@ from sqlalchemy import MetaData
 
 from tutti.backbone import Database, Isolation, migrations
 from tutti.backbone.connect import open_database
-from tutti.chassis.backup.databases import held, histories, on_server
+from tutti.backbone.migrations import History
+from tutti.chassis.backup.databases import held, installed, on_server
 from tutti.chassis.runtime.healthfile import UPGRADE
 from tutti.chassis.runtime.signals import Stop
 from tutti.chassis.service import Service
 from tutti.chassis.store import stack
+from tutti.chassis.store.histories import histories
 
 LOOK_SECONDS = 1.0
 log = logging.getLogger(__name__)
@@ -30,10 +32,9 @@ class StoppedWaiting(Exception):
 
 
 @dataclass(frozen=True)
-class Upgrade:
-    """Revisions of the tables of a service: of the database, empty where none is recorded, and those that it lacks."""
+class Step:
+    """Revisions of one history: that of the database, empty where none is recorded, and those that it lacks."""
 
-    service: str
     before: str
     due: tuple[str, ...]
 
@@ -41,21 +42,37 @@ class Upgrade:
     def after(self) -> str:
         return self.due[-1] if self.due else self.before
 
+    def __str__(self) -> str:
+        return f"{self.before or 'none'} -> {self.after}" if self.due else self.before
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """The revisions of the database of a service: of the chassis tables, and of the service's own."""
+
+    service: str
+    chassis: Step
+    own: Step
+
+    @property
+    def due(self) -> bool:
+        return bool(self.chassis.due or self.own.due)
+
 
 def planned(url: str, folder: Path, services: Sequence[str]) -> list[Upgrade]:
     """Return the upgrades of the services that have tables; changes nothing. Raises DatabaseError.
 
     `folder` has the SQLite files, unless `url` is that of a server.
     """
-    known = histories()
+    known = installed()
     found = []
     for service in held(url, folder):
         if service in services:
             with closing(open_database(url, service, connections=2)) as database:
-                seen = _held(database)
+                seen = _held(database, known[service])
             if seen.tables - {stack.TABLE}:
-                due = migrations.lacking(seen.revision, known[service])
-                found.append(Upgrade(service, seen.revision, tuple(due)))
+                chassis, own = (Step(before, tuple(of.lacking(before))) for of, before in seen.revisions.items())
+                found.append(Upgrade(service, chassis, own))
     return found
 
 
@@ -64,6 +81,7 @@ def perform(url: str, upgrades: Sequence[Upgrade]) -> Iterator[Upgrade]:
 
     On a server, the tables are changed as the owner of their schema.
     """
+    known = installed()
     due = [each for each in upgrades if each.due]
     urls = dict.fromkeys((each.service for each in due), url)
     if due and on_server(url):
@@ -72,7 +90,7 @@ def perform(url: str, upgrades: Sequence[Upgrade]) -> Iterator[Upgrade]:
         urls = copies.as_owners(url, list(urls))
     for each in due:
         with closing(open_database(urls[each.service], each.service, connections=2)) as database:
-            database.create(MetaData(), histories()[each.service])
+            database.create(MetaData(), known[each.service])
         yield each
 
 
@@ -83,16 +101,16 @@ def older(services: Sequence[tuple[Service, Database, MetaData]]) -> dict[str, s
     """
     reasons = {}
     for service, database, metadata in services:
-        if service.migrations is None:
-            continue
-        seen = _held(database)
+        seen = _held(database, histories(service.name, service.migrations))
         if seen.tables.isdisjoint(metadata.tables):
             continue
-        if due := migrations.lacking(seen.revision, service.migrations):
-            reasons[service.name] = (
-                f"waits: its tables have revision {seen.revision or 'none'}, this version needs {due[-1]}; "
-                f"run `{UPGRADE}` of this version"
-            )
+        lacking = [
+            f"{of.tables} have revision {revision or 'none'}, this version needs {due[-1]}"
+            for of, revision in seen.revisions.items()
+            if (due := of.lacking(revision))
+        ]
+        if lacking:
+            reasons[service.name] = f"waits: {', '.join(lacking)}; run `{UPGRADE}` of this version"
     return reasons
 
 
@@ -118,5 +136,5 @@ def await_upgrade(
         log.info("the tables of %s were upgraded: goes on", ", ".join(before))
 
 
-def _held(database: Database) -> migrations.Held:
-    return database.run(migrations.held, isolation=Isolation.READ_COMMITTED)
+def _held(database: Database, known: Sequence[History]) -> migrations.Held:
+    return database.run(lambda tx: migrations.held(tx, known), isolation=Isolation.READ_COMMITTED)

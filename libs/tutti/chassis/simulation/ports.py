@@ -16,6 +16,7 @@ from tutti.backbone import Blobs, Isolation, NewRecord, Record, Topic, TopicPart
 from tutti.backbone.blobs import BlobsUnavailable, Put, Stat
 from tutti.backbone.database import DatabaseUnavailable
 from tutti.backbone.eventlog import LogUnavailable, Partitions, Subscription
+from tutti.backbone.migrations import History
 from tutti.chassis.simulation.faults import Fault
 from tutti.chassis.simulation.world import Process, World
 
@@ -58,8 +59,8 @@ class SimulatedDatabase:
         self._world, self._process, self._service = world, process, service
         self._inner = world.database(service)
 
-    def create(self, metadata: MetaData, history: Path | None = None) -> None:
-        del history  # every world begins with an empty database
+    def create(self, metadata: MetaData, histories: Sequence[History] = ()) -> None:
+        del histories  # every world begins with an empty database
         if self._service not in self._world.created:  # the next life has the same tables
             self._inner.create(metadata)
             self._world.created.add(self._service)

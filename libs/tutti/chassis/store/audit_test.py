@@ -27,7 +27,7 @@ def units(tmp_path: Path, clock: ManualClock) -> Iterator[Units]:
     metadata = MetaData()
     tables_of(metadata)
     with closing(EmbeddedDatabase(tmp_path / "scheduler.db", clock=clock)) as database:
-        database.create(metadata, None)
+        database.create(metadata)
         yield Units(database, "scheduler", metadata, clock=clock, randomness=SystemRandomness())
 
 

@@ -34,7 +34,7 @@ class Trail:
         self.clock, self.blobs = clock, EmbeddedBlobs(folder / "blobs")
         tables_of(metadata)
         self.units = Units(database, "scheduler", metadata, clock=clock, randomness=SystemRandomness())
-        database.create(metadata, None)
+        database.create(metadata)
         self.sealer, self.other = (Sealer(self.units, self.blobs, YEAR) for _ in range(2))
 
     def change(self, resource: str) -> None:

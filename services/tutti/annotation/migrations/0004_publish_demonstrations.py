@@ -3,8 +3,6 @@
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "0004"
-down_revision = "0003"
 NAME = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 

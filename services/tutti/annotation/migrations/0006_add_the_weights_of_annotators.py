@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "0006"
-down_revision = "0005"
-
 
 def upgrade(op: Operations) -> None:
     op.add_column("annotators", sa.Column("weight", sa.Float(53), server_default="1", nullable=False))

@@ -10,8 +10,6 @@ from google.protobuf.message import DecodeError, Message
 
 from tutti.contracts.annotation.v1 import Campaign, Demonstrations, Preferences
 
-revision = "0010"
-down_revision = "0009"
 M = TypeVar("M", bound=Message)
 NAME = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 _HOLDINGS = sa.table("holdings", sa.column("key"), sa.column("tenant"))

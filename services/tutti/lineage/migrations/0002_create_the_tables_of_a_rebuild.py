@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "0002"
-down_revision = "0001"
-
 
 def upgrade(op: Operations) -> None:
     op.create_table(

@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "0002"
-down_revision = "0001"
-
 
 def upgrade(op: Operations) -> None:
     op.add_column("attempts", sa.Column("first_step", sa.BigInteger(), server_default="0", nullable=False))

@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "0004"
-down_revision = "0003"
-
 
 def upgrade(op: Operations) -> None:
     op.add_column("agents", sa.Column("folder", sa.String(200), server_default="", nullable=False))

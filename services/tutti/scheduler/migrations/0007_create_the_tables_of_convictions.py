@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "0007"
-down_revision = "0006"
-
 
 def upgrade(op: Operations) -> None:
     op.create_table(

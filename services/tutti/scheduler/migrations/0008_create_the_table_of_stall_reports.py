@@ -3,9 +3,6 @@
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-revision = "0008"
-down_revision = "0007"
-
 
 def upgrade(op: Operations) -> None:
     op.create_table(
