@@ -11,17 +11,15 @@ from engine import TrialError
 from evidence import CONSOLE
 from project import CACHE, Project
 
+from tutti.chassis.backup.databases import installed
 from tutti.chassis.config.settings import installed_services
 
-SERVICE, NEWEST, OLDER = "dedup", "0002", "0001"
+SERVICE = "dedup"
 UNDO = r"""
 \set ON_ERROR_STOP 1
-BEGIN;
-DROP TABLE dedup.scrubs;
-UPDATE dedup.alembic_version SET version_num = '0001' WHERE version_num = '0002';
-COMMIT;
+DROP TABLE dedup.chassis_version;
 """
-"""SQL that undoes the newest revision of the service."""
+"""SQL that makes the chassis tables of the service as old as those from before they had a history of their own."""
 WAIT = "TUTTI_DATABASE__MIGRATE"
 WAITING_SECONDS = 120.0
 
@@ -42,8 +40,10 @@ def upgrade(project: Project) -> None:
     project.wait(lambda: "tutti migrate" in _health(project), WAITING_SECONDS,
                  lambda: f"{SERVICE} to say that it waits; it says: {_health(project)}")  # fmt: skip
     upgraded = project.compose("run", "--rm", "-T", "archive", "migrate", seconds=WAITING_SECONDS)
-    if not any(line.split() == [SERVICE, OLDER, "->", NEWEST] for line in upgraded.splitlines()):
-        raise TrialError(f"archive migrate did not upgrade {SERVICE} from {OLDER} to {NEWEST}:\n{upgraded}")
+    chassis, own = installed()[SERVICE]
+    expected = f"{own.newest()}, chassis none -> {chassis.newest()}"
+    if not any(line.split() == [SERVICE, *expected.split()] for line in upgraded.splitlines()):
+        raise TrialError(f"archive migrate did not upgrade {SERVICE} ({expected}):\n{upgraded}")
     project.compose("up", "-d", "--wait", seconds=WAITING_SECONDS)
     project.overrides.remove(override)
     _check(project, due=False)
