@@ -152,7 +152,7 @@ def _gather(source: random.Random) -> int:
 
     context, sequences = source.randrange(1, 40), source.randrange(1, 7)
     total = sequences * context + 1
-    used = total - source.randrange(min(context, total - 1) + 1) if total > 1 else total
+    used = total - source.randrange(min(context, total - 1))
     starts = sorted({0, *(source.randrange(used) for _ in range(source.randrange(6)))})
     run = TokenRun(
         tokens=np.array([source.randrange(300) for _ in range(total)]),
