@@ -1,13 +1,21 @@
-"""Twenty real pages, rendered once for all tests, and a platform for tests that break nothing."""
+"""Twenty real pages, rendered once for all tests; a platform for tests that break nothing; and what a run left, of
+which each test that needs or damages a finished run gets a copy.
+"""
 
+import fcntl
+import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e.command import platform
+from tests.e2e.command import platform, tiny, tutti
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,6 +26,35 @@ def pages() -> Path:
     command = [sys.executable, str(ROOT / "tools" / "exhibit.py"), "--pages", "20"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     return Path(done.stdout.strip().splitlines()[-1]).resolve()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The data directory of a run of the tiny recipe that is done, and the run's summary; its platform is down."""
+
+    data_dir: Path
+    summary: dict[str, Any]
+
+    def copied(self, to: Path) -> Path:
+        """Copy the directory, without logs and caches, to a folder that does not exist; return that folder."""
+        shutil.copytree(self.data_dir, to, ignore=shutil.ignore_patterns("logs", "cache"))
+        return to
+
+
+@pytest.fixture(scope="session")
+def finished(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Made by the first worker that needs it, for all of them: change a copy, never the directory itself."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    summary = shared / "summary.json"
+    with open(shared / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not summary.exists():
+            result = tutti(*tiny(shared / "data", pages))
+            assert result.code == 0, result.err
+            summary.write_text(result.out)
+    return Finished(shared / "data", json.loads(summary.read_text()))
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import ROOT, platform, tiny, tutti
+from tests.e2e.conftest import Finished
 from tests.faults.processes import until
-from tests.scale import scale
+from tests.scale import SOAK, scale
 from tutti.chassis.errors import NotFound
 from tutti.cli.datasets import described
 from tutti.client import Client, connect
@@ -24,12 +25,13 @@ from tutti.corpus.tokenshard import TokenShard
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Path:
-    """What a run leaves: of a few pages, or of all that there are."""
+def data_dir(tmp_path_factory: pytest.TempPathFactory, finished: Finished) -> Path:
+    """What a run leaves: of the pages and steps of the tiny recipe, or of all pages that there are."""
     folder = tmp_path_factory.mktemp("lineage") / "data"
     limit, steps = scale(test=20, soak=300), scale(test=20, soak=400)
-    if limit > 20:
-        pages = Path(subprocess.check_output([sys.executable, "tools/exhibit.py"], cwd=ROOT, text=True).strip())
+    if not SOAK:
+        return finished.copied(folder)
+    pages = Path(subprocess.check_output([sys.executable, "tools/exhibit.py"], cwd=ROOT, text=True).strip())
     more = (f"input.limit={limit}", f"train.steps={steps}", f"train.checkpoint_every={steps // 4}")
     result = tutti(*tiny(folder, pages, *more), seconds=1800)
     assert result.code == 0, result.err
