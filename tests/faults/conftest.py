@@ -1,5 +1,5 @@
-"""The pages of the end-to-end tests."""
+"""The pages of the end-to-end tests, and a run of them that is done."""
 
-from tests.e2e.conftest import pages
+from tests.e2e.conftest import finished, pages
 
-__all__ = ["pages"]
+__all__ = ["finished", "pages"]

@@ -2,7 +2,8 @@
 
 A moment is (stage, n-th event, seed): the address of the platform or the n-th blob of a stage becomes visible, a site
 is asked for the n-th time, and a delay follows from the seed. In `make test` one run is killed at some moments, one
-after the other; at full number each moment has a run of its own, repeated by its name: `-k trainer-6-1`.
+after the other, other ones after each commit; at full number each moment has a run of its own, repeated by its name:
+`-k trainer-6-1`.
 """
 
 import subprocess
@@ -15,10 +16,11 @@ import pytest
 from tools.exhibit_site import serving
 
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.e2e.conftest import Finished
 from tests.e2e.site import Counting, crawl, digests
 from tests.faults.moments import Moment
 from tests.faults.processes import blobs, family, kill_all, until
-from tests.scale import SOAK, scale
+from tests.scale import SOAK, rotated
 
 pytestmark = pytest.mark.timeout(1200)
 START, CRAWL = "platform", "crawl"
@@ -34,9 +36,8 @@ Arguments = list[str | Path]
 class Undisturbed(ABC):
     """What a run makes that nobody kills, and how many events each stage of it has."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
-        self.summary = finished(self.arguments(data_dir))
+    def __init__(self, data_dir: Path, summary: Any) -> None:
+        self._data_dir, self.summary = data_dir, summary
 
     @abstractmethod
     def arguments(self, data_dir: Path) -> Arguments:
@@ -59,9 +60,9 @@ class Undisturbed(ABC):
 class OfFolder(Undisturbed):
     """Pages of a folder. The oracle is the canonical export, compared byte for byte."""
 
-    def __init__(self, data_dir: Path, pages: Path) -> None:
+    def __init__(self, data_dir: Path, pages: Path, summary: Any) -> None:
         self._pages, self._canonical = pages, dict[str, str]()
-        super().__init__(data_dir)
+        super().__init__(data_dir, summary)
         self._keep(self.summary)
         self.made(OF_FOLDER)
 
@@ -72,7 +73,7 @@ class OfFolder(Undisturbed):
         assert checkpoints(summary) == checkpoints(self.summary)
         name = summary["run"]["name"]
         if name not in self._canonical:  # it was killed in its last moment: what came now is another run
-            self._keep(finished(self.arguments(self._data_dir)))
+            self._keep(done(self.arguments(self._data_dir)))
         assert exported(data_dir) == self._canonical[name]
 
     def _keep(self, summary: Any) -> None:
@@ -84,7 +85,7 @@ class OfSite(Undisturbed):
 
     def __init__(self, data_dir: Path, address: str, site: Counting) -> None:
         self._address, self.site = address, site
-        super().__init__(data_dir)
+        super().__init__(data_dir, done(self.arguments(data_dir)))
         self.made(OF_SITE)
         assert 0 < self.summary["filter"]["documents"] < self.summary["ingest"]["documents"]
         assert site.asked.total() >= OF_SITE[CRAWL]
@@ -103,8 +104,8 @@ class OfSite(Undisturbed):
         assert summary["continuations"] == self.summary["continuations"]
 
 
-def finished(arguments: Arguments) -> Any:
-    """The summary of a command that nobody kills."""
+def done(arguments: Arguments) -> Any:
+    """Return the summary of a command that nobody kills."""
     result = tutti(*arguments, seconds=400)
     assert result.code == 0, result.err
     return result.json()
@@ -118,15 +119,10 @@ def exported(data_dir: Path) -> str:
 
 
 Chain = tuple[Moment, ...]
-SOME = tuple(Moment(*each, seed=1) for each in (("dedup", 1), ("tokenization", 4), ("committer", 4)))
-SOME_OF_SITE = tuple(
-    Moment(*each, seed=1)
-    for each in (
-        (CRAWL, 12), ("ingest", 5), ("tokenization", 2), ("trainer", 6), ("tokenization", 5),
-    )
-)  # fmt: skip
+OF_A_FOLDER, OF_A_SITE = 2, 3
+"""About how many moments `make test` has of each."""
 EACH = tuple(
-    Moment(stage, nth, seed) for seed in (1, 2) for stage, count in OF_FOLDER.items() for nth in range(1, count + 1)
+    Moment(stage, nth, seed) for stage, count in OF_FOLDER.items() for nth in range(1, count + 1) for seed in (1, 2)
 )
 EACH_OF_SITE = tuple(
     Moment(stage, nth, 1)
@@ -136,32 +132,37 @@ EACH_OF_SITE = tuple(
 )
 
 
-def chains(some: Chain, each: Chain) -> pytest.MarkDecorator:
+def chains(each: Chain, *, test: int) -> pytest.MarkDecorator:
     """Parametrizes a test by the moments at which its run is killed."""
-    chosen: list[Chain] = [(moment,) for moment in each] if SOAK else [some]
-    return pytest.mark.parametrize("chain", chosen, ids=lambda chain: "-then-".join(map(str, chain)))
+    chosen = rotated(each, test=test)
+    return pytest.mark.parametrize(
+        "chain",
+        [(moment,) for moment in chosen] if SOAK else [tuple(chosen)],
+        ids=lambda chain: "-then-".join(map(str, chain)),
+    )
 
 
 @pytest.fixture(scope="module")
-def of_folder(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> OfFolder:
-    scale(test=len(SOME), soak=len(EACH))
-    return OfFolder(tmp_path_factory.mktemp("undisturbed") / "data", pages)
+def of_folder(tmp_path_factory: pytest.TempPathFactory, pages: Path, finished: Finished) -> OfFolder:
+    rotated(EACH, test=OF_A_FOLDER)  # for the summary, which shows what a test or fixture prints
+    data_dir = finished.copied(tmp_path_factory.mktemp("undisturbed") / "data")
+    return OfFolder(data_dir, pages, finished.summary)
 
 
 @pytest.fixture(scope="module")
 def of_site(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Iterator[OfSite]:
-    scale(test=len(SOME_OF_SITE), soak=len(EACH_OF_SITE))
+    rotated(EACH_OF_SITE, test=OF_A_SITE)
     site = Counting(pages)
     with serving(site) as address:
         yield OfSite(tmp_path_factory.mktemp("undisturbed") / "data", address, site)
 
 
-@chains(SOME, EACH)
+@chains(EACH, test=OF_A_FOLDER)
 def test_a_killed_platform_goes_on_where_it_was(chain: Chain, of_folder: OfFolder, tmp_path: Path) -> None:
     killed(chain, of_folder, tmp_path / "data")
 
 
-@chains(SOME_OF_SITE, EACH_OF_SITE)
+@chains(EACH_OF_SITE, test=OF_A_SITE)
 def test_a_killed_run_of_a_site_comes_to_the_same_samples(chain: Chain, of_site: OfSite, tmp_path: Path) -> None:
     of_site.site.asked.clear()
     killed(chain, of_site, tmp_path / "data")
@@ -183,5 +184,5 @@ def killed(chain: Chain, undisturbed: Undisturbed, data_dir: Path) -> None:
         moment.linger()
         assert kill_all(data_dir, process.pid) >= 2
         process.communicate(timeout=400)
-    undisturbed.require(finished(undisturbed.arguments(data_dir)), data_dir)
+    undisturbed.require(done(undisturbed.arguments(data_dir)), data_dir)
     assert family(data_dir) == []

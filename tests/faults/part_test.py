@@ -1,6 +1,7 @@
 """One process of a platform dies or stands still while it trains: the job ends by itself, with the same states.
 
-A rank, the I/O child, an agent, the host: each is killed and each is stopped (in `make test` one half of these). The
+A rank, the I/O child, an agent, the host: each is killed and each is stopped (in `make test` two of these, other ones
+after each commit). The
 job's history says what happened, no rank outlives its attempt, and who was not hit was left alone. Where the only
 checkpoint is damaged too, the job begins a new line from nothing, and makes the same states there.
 """
@@ -19,7 +20,7 @@ import pytest
 from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.e2e.flips import flip_file
 from tests.faults.processes import blobs, family, named, until
-from tests.scale import SOAK, scale
+from tests.scale import SOAK, rotated
 from tutti.chassis.runtime.processes import process_id
 
 pytestmark = pytest.mark.timeout(900)
@@ -87,13 +88,11 @@ KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 AGENT = r"nodes/a (has a new agent|lost \(not heard of)"
 HOST = r"the scheduler was started again; its ranks went on"
 KILLED = r"rank (\d) on nodes/a lost \(.*rank \1 was killed by SIGKILL"
-SOME = [
+FAULTS = [
     Fault(rank, KILL, KILLED, void=True, damaged=True),
     Fault(io_child, STOP, r"nodes/a: the I/O child \(process \d+\) has not answered for .* s: another took over"),
     Fault(agent, STOP, AGENT, ("agent-a",), void=True),
     Fault(host, STOP, HOST, ("host",)),
-]
-REST = [
     Fault(rank, KILL, KILLED, void=True),
     Fault(rank, STOP, r"rank (\d) on nodes/a lost \(.*rank \1 has not answered for", void=True),
     Fault(io_child, KILL, r"nodes/a: the I/O child \(process \d+\) ended \(SIGKILL\): another took over"),
@@ -108,7 +107,7 @@ def steps(every: int) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> dict[int, str]:
-    scale(test=len(SOME), soak=len(SOME + REST))
+    rotated(FAULTS, test=2)  # for the summary, which shows what a test or fixture prints
     result = tutti(*tiny(tmp_path_factory.mktemp("whole") / "data", pages, *steps(EVERY)), seconds=400)
     assert result.code == 0, result.err
     return checkpoints(result.json())
@@ -124,7 +123,7 @@ def await_the_next_agent(data_dir: Path) -> None:
     until(lambda: record(data_dir)["agent-a"]["pid"] > 0, seconds=60, what="the next agent")
 
 
-@pytest.mark.parametrize("fault", SOME + REST if SOAK else SOME, ids=str)
+@pytest.mark.parametrize("fault", rotated(FAULTS, test=2), ids=str)
 def test_the_job_ends_by_itself_with_the_same_states(
     fault: Fault, states: dict[int, str], pages: Path, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.faults.moments import Moment
 from tests.faults.processes import kill_all, until
 from tests.promtool import promtool
-from tests.scale import SOAK
+from tests.scale import SOAK, rotated
 from tests.stack.clients import console_consumer, grpcurl, psql, said
 from tests.stack.conftest import LEADING, REPLICAS, local, processes
 from tests.stack.observed import Observed, job_of, leaders, leads_after, trains
@@ -50,7 +50,7 @@ ALL_KILLED = ("input.limit=20", f"train.steps={STEPS}")
 # Long enough for every restart of a replica to fall into it.
 ROLLED = ("input.limit=19", f"train.steps={1500 if SOAK else 120}", "train.checkpoint_every=40")
 MOST_CONNECTIONS = 80
-# All is killed twice on the way of one run: when a stage has begun, and between two checkpoints.
+# All is killed on the way of one run: when a stage has begun, and between two checkpoints; in a soak at both moments.
 MOMENTS = (Moment("tokenization", 1, 1), Moment("train", 3, 1))
 Embedded = Callable[..., Any]
 
@@ -77,7 +77,7 @@ def with_all_killed(stack: Path, pages: Path) -> Any:
     detached = tutti(*tiny(stack, pages, *ALL_KILLED, output=("--detach",)))
     assert detached.code == 0, detached.err
     run = detached.out.strip()
-    for moment in MOMENTS:
+    for moment in rotated(MOMENTS, test=1):
         kill_all_at(moment, stack, run)
         again = local("stack.py", "up", "--data-dir", stack, *REPLICAS)
         assert again.code == 0, again.err
