@@ -24,7 +24,7 @@ from tests.browser.chromium import chromium
 from tests.browser.login import log_in
 from tests.browser.pages_test import Tab
 from tests.browser.reader import LETTERS, NARROW, SMALLEST_PIXELS, WIDE
-from tests.scale import scale
+from tests.scale import SOAK, rotated, scale
 from tutti.client import connect
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_RETRACTED,
@@ -44,6 +44,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import GetRequest
 
+LOOKS = [(NARROW, "dark"), (WIDE, "light"), (NARROW, "light"), (WIDE, "dark")]
 TEXTS = "document.getElementById('prompt').innerText"
 # Returns once the worker keeps the desk at this path.
 KEPT = """async path => {
@@ -447,7 +448,7 @@ def test_a_long_guideline_is_shown_from_its_beginning(
     expect(ada.page.locator("#dialog-title")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light"), (NARROW, "light"), (WIDE, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS if SOAK else LOOKS[:2])
 def test_the_page_is_accessible_and_fits_in_both_directions(
     server: CampaignServer, annotate: Callable[..., Annotator], width: int, scheme: str
 ) -> None:
@@ -693,7 +694,7 @@ def test_the_page_names_no_writer_and_no_control(server: CampaignServer, annotat
         assert not [text for text in answers if each in text.lower() and text.startswith("{")]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light")])
+@pytest.mark.parametrize(("width", "scheme"), rotated(LOOKS[:2], test=1))
 def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     server: CampaignServer, browser: Browser, annotate: Callable[..., Annotator], width: int, scheme: str
 ) -> None:
@@ -740,7 +741,7 @@ def test_an_owner_sees_the_progress_of_a_campaign_while_it_is_judged(
     owner.context.close()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light")])
+@pytest.mark.parametrize(("width", "scheme"), rotated(LOOKS[:2], test=1))
 def test_an_annotator_writes_to_the_owner_and_reads_the_answer(
     server: CampaignServer, browser: Browser, annotate: Callable[..., Annotator], width: int, scheme: str
 ) -> None:

@@ -20,7 +20,7 @@ from tutti.client import Problem, connect
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a platform that was up and is down; its path has a space."""
     folder = tmp_path_factory.mktemp("stopped") / "data dir"
-    with platform(folder):
+    with platform(folder, agents=0):
         pass
     return folder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scale import scale
+from tests.scale import SOAK, rotation
 from tests.simulation.platform import NodeFault, Platform
 from tests.simulation.story import CALM, CALM_NODES, write_pages
 from tutti.chassis.simulation import Fault
@@ -113,7 +113,7 @@ def on(node: str, rank: int) -> Faulty:
     return lambda at, start: BEGUN if (at, start.rank) == (node, rank) else None
 
 
-@pytest.mark.parametrize("seed", range(scale(test=2, soak=10)))
+@pytest.mark.parametrize("seed", range(10) if SOAK else [rotation() % 2])
 def test_a_faulty_node_is_excluded_at_its_second_conviction_and_the_state_is_the_undisturbed_one(
     pages: Path, undisturbed: str, seed: int
 ) -> None:
