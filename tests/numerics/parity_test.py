@@ -45,7 +45,7 @@ def one_thread() -> Iterator[None]:
 
 def blocks(model: ModelSpec, engine: SlotEngine) -> Iterator[tuple[list[Request], Sequence[Completion]]]:
     """Requests with prompts of one to five tokens, four of each prompt, and what the engine completed."""
-    limits = Limits(vocabulary=model.vocabulary, **LIMITS)
+    limits = Limits(vocabulary=model.vocabulary, tokens=LIMITS["tokens"], end=LIMITS["end"])
     for first in count(0, BLOCK):
         numbers = range(first, first + BLOCK)
         asked = [Request(n, tuple(tokens_of(model, 1 + n % 5, seed=n // 4))) for n in numbers]

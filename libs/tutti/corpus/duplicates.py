@@ -27,6 +27,10 @@ def is_threshold(similarity: float) -> bool:
     return similarity == 0 or LEAST_SIMILARITY <= similarity <= 1
 
 
+THROUGH_OTHERS = ", through others"
+"""Behind the name of a document that is less similar than the threshold; others link the two."""
+
+
 class How(StrEnum):
     """The reason why a document was dropped."""
 
@@ -46,13 +50,15 @@ class How(StrEnum):
         if self is How.CONTAMINATED:
             return f"{jaccard:.0%} of the n-grams of the evaluation text {kept}"
         near = self in (How.NEAR, How.EARLIER_NEAR, How.CONTAMINATED_NEAR)
-        return f"of {_WHOSE.get(self, '')}{kept}{f', similarity {jaccard:.2f}' if near else ''}"
+        alike = f", similarity {jaccard:.2f}" if jaccard else THROUGH_OTHERS
+        return f"of {_WHOSE.get(self, '')}{kept}{alike if near else ''}"
 
     def fate(self, jaccard: float, kept: str) -> str:
         """The same as a sentence."""
         if self is How.CONTAMINATED:
             return f"left out: it holds {self.detail(jaccard, kept)}"
-        alike = "a duplicate" if self in (How.EXACT, How.EARLIER) else f"a near-duplicate ({jaccard:.2f})"
+        near = f"a near-duplicate ({jaccard:.2f})" if jaccard else "a near-duplicate, through others,"
+        alike = "a duplicate" if self in (How.EXACT, How.EARLIER) else near
         return f"dropped as {alike} of {_WHOSE.get(self, '')}{kept}"
 
 
@@ -67,8 +73,8 @@ _WHOSE = {
 def schema() -> pa.Schema:
     """Return the columns of duplicates, sorted by `doc_id`.
 
-    `kept` stands for `doc_id`, directly or through others; `jaccard` is the similarity to the closest of those, 1 for
-    an equal text; of `contaminated` it is the share of the evaluation text's n-grams that the document holds.
+    `kept` stands for `doc_id`; `jaccard` is the similarity to it, 1 for an equal text, 0 if that is below the threshold
+    (others link the two); of `contaminated` it is the share of the evaluation text's n-grams that the document holds.
     """
     return pa.schema(
         [

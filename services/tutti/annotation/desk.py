@@ -6,7 +6,7 @@ committed; nothing that is answered says who wrote an answer or which pair is a 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tutti.annotation import demonstrations, drawing, facts, guidelines, messages, qualification
 from tutti.annotation.collecting import ASSIGNING, UNDER_WAY
@@ -362,9 +362,11 @@ class Desk:
         ]
 
     def _shown(self, campaign: Campaign, annotator: Annotator, pair: Pair) -> Shown:
-        turn = -1 if self._flipped(campaign, annotator, pair) else 1
-        left, right = pair.stops[::turn]
-        return Shown(pair.id, pair.prompt, pair.answers[::turn], (left != END, right != END))
+        (first, second), (stop, other) = pair.answers, pair.stops
+        shown = Shown(pair.id, pair.prompt, (first, second), (stop != END, other != END))
+        if self._flipped(campaign, annotator, pair):
+            shown = replace(shown, answers=(second, first), cut=shown.cut[::-1])
+        return shown
 
     def _flipped(self, campaign: Campaign, annotator: Annotator, pair: Pair) -> bool:
         seed = campaign.spec.seed

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tutti.annotation.commands.campaigns import imported_spec
 from tutti.annotation.commands.labels import labels_in
 from tutti.annotation.conftest import Desks, spec
 from tutti.annotation.service_test import preferences
@@ -143,3 +144,14 @@ def test_a_large_file_becomes_several_campaigns(tmp_path: Path) -> None:
     records = [judged(number, "ada") | {"prompt": "x" * 1_000_000 + str(number)} for number in range(5)]
     found = labels_in(written(tmp_path, *records), ["helpful"])
     assert [each.pairs for each in found.parts] == [3, 2]
+
+
+def test_the_default_guideline_does_not_depend_on_the_name_of_the_file(tmp_path: Path) -> None:
+    one, other = (tmp_path / name for name in ("one.jsonl", "other.jsonl"))
+    requests = []
+    for path in (one, other):
+        path.write_text(json.dumps(judged(0, "ada")) + "\n")
+        (part,) = labels_in(path, ["helpful"]).parts
+        requests.append(imported_spec(part, ["helpful"]))
+    assert requests[0] == requests[1]
+    assert "one" not in str(requests[0])

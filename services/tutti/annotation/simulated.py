@@ -46,8 +46,8 @@ class Simulated:
         index = self.keys.index(key)
         asked = pair["prompt"][-1]["content"]
         ended = (not pair["cut"][0], not pair["cut"][1])
-        key = (self.seed, index, pair["id"])
-        return self.crowd.score(self.annotators[index], asked, (left, right), key=key, ended=ended)
+        draw = (self.seed, index, pair["id"])
+        return self.crowd.score(self.annotators[index], asked, (left, right), key=draw, ended=ended)
 
 
 def simulated(campaign: str, text: str, keys: Sequence[str], seed: int) -> Simulated:

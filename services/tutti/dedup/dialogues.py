@@ -32,7 +32,7 @@ a shorter text it would depend on the place of the word, which may be all that t
 @dataclass(frozen=True, slots=True, order=True)
 class Repeated:
     """`digest` is that of a near-duplicate of the conversation `of`, the smallest digest of its cluster; `similarity`
-    is that of its closest link.
+    is that to it, 0 if others link the two.
     """
 
     digest: str
@@ -70,7 +70,7 @@ def _among(texts: Mapping[str, str], threshold: float) -> Iterator[Repeated]:
         near = near_duplicates(read, names, Path(folder), threshold=threshold)
     others = np.flatnonzero(near.roots != np.arange(len(names)))
     digests, represented_by = (names.ids(each).to_pylist() for each in (others, near.roots[others]))
-    yield from map(Repeated, digests, represented_by, near.closest[others].tolist())
+    yield from map(Repeated, digests, represented_by, near.similarity[others].tolist())
 
 
 def _system(conversation: Conversation) -> str:

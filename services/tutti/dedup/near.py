@@ -32,12 +32,12 @@ _LOWER = np.uint64((1 << 32) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """For each document the smallest of its cluster, int64 [documents], and the similarity of its closest link, 0 for
-    a document alone.
+    """For each document the smallest of its cluster, int64 [documents], and the similarity to that one; 0 for a
+    document that is less similar to it than the threshold, and in the cluster through others.
     """
 
     roots: Documents
-    closest: npt.NDArray[np.float64]
+    similarity: npt.NDArray[np.float64]
 
 
 def alone(documents: int) -> Near:
@@ -62,15 +62,18 @@ def near_duplicates(
     if not 0 < threshold <= 1:
         raise ValueError(f"a threshold of {threshold}; expected above 0 and at most 1")
     candidates = _by_component(_candidates(read, names, folder, workers, run_rows), len(names), folder, run_rows)
-    links, closest = Components(len(names)), np.zeros(len(names))
+    links, similar = Components(len(names)), np.zeros(len(names))
     with closing(SetFile(folder / "sets", len(names))) as store:
         _store(read, names, candidates, store, workers)
         for left, right in _pairs(candidates):
-            for a, b, similarity in verified(store, left, right, threshold=threshold):
+            for a, b, _ in verified(store, left, right, threshold=threshold):
                 links.join(a, b)
-                np.maximum.at(closest, a, similarity)
-                np.maximum.at(closest, b, similarity)
-    return Near(links.roots(np.arange(len(names))), closest)
+        roots = links.roots(np.arange(len(names)))
+        dropped = np.flatnonzero(roots != np.arange(len(names)))
+        dropped = dropped[np.argsort(roots[dropped], kind="stable")]
+        for _, document, similarity in verified(store, roots[dropped], dropped, threshold=threshold):
+            similar[document] = similarity
+    return Near(roots, similar)
 
 
 def _candidates(read: Reader, names: Names, folder: Path, workers: int, run_rows: int) -> ExternalSort:

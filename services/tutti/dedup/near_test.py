@@ -20,7 +20,7 @@ from tutti.dedup.shards import Reader, reader
 from tutti.native.native import Kernel
 
 Rows = dict[str, tuple[str, float]]
-"""The first of each document's cluster, and the similarity of its closest link, 0 if it is alone."""
+"""The first of each document's cluster, and the similarity to it, 0 if it is alone or below the threshold."""
 WORDS = [f"w{number}" for number in range(5000)]
 
 
@@ -35,7 +35,7 @@ def found(read: Reader, folder: Path, *, workers: int = 1, run_rows: int = RUN_R
     names = Names(batch["doc_id"] for batch in read(["doc_id"]))
     near = near_duplicates(read, names, folder, workers=workers, run_rows=run_rows)
     ids, clusters = (names.ids(each).to_pylist() for each in (np.arange(len(names)), near.roots))
-    return dict(zip(ids, zip(clusters, near.closest.tolist(), strict=True), strict=True))
+    return dict(zip(ids, zip(clusters, near.similarity.tolist(), strict=True), strict=True))
 
 
 def shingled(text: str) -> set[tuple[str, ...]]:
@@ -93,14 +93,12 @@ def test_what_an_exact_join_finds_is_found_and_nothing_else(tmp_path: Path) -> N
     assert len(alike) > 600
     assert met >= 0.98 * len(alike)
     expected = clusters(alike)
-    best = {name: max(similarities[pair] for pair in alike if name in pair) for name in expected}
-    for name, (cluster, jaccard) in rows.items():
-        if not jaccard:
-            assert cluster == name
-        else:
-            assert jaccard <= best[name], "no pair below the threshold makes a cluster"
-            assert expected[name] == expected[cluster]
-    assert sum(rows[name] == (expected[name], best[name]) for name in expected) >= 0.97 * len(expected)
+    assert all(expected[name] == expected[cluster] for name, (cluster, _) in rows.items() if cluster != name)
+    told = {name: jaccard for name, (cluster, jaccard) in rows.items() if cluster != name}
+    exact = {name: similarities.get((rows[name][0], name), 0.0) for name in told}
+    assert told == {name: similarity if similarity >= 0.8 else 0.0 for name, similarity in exact.items()}
+    assert 0.0 in told.values(), "some are in a cluster through others alone"
+    assert sum(rows[name][0] == expected[name] for name in expected) >= 0.97 * len(expected)
 
 
 def test_files_order_workers_and_memory_have_no_say(tmp_path: Path) -> None:
@@ -159,6 +157,7 @@ def test_exactly_the_threshold_is_similar(
 def test_more_alike_documents_than_a_window_holds_are_one_cluster(tmp_path: Path) -> None:
     text = " ".join(WORDS[:50])
     rows = found(of({f"{number:04}": text for number in range(500)}), tmp_path / "f", run_rows=20_000)
+    assert rows.pop("0000") == ("0000", 0.0)
     assert set(rows.values()) == {("0000", 1.0)}
 
 

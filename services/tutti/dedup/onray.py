@@ -128,7 +128,7 @@ def _standing(found: Duplicates) -> Standing:
     equal[numbers(exact["doc"])] = numbers(exact["kept"])
     documents = numbers(close["doc"])
     near.roots[documents] = numbers(close["kept"])
-    near.closest[documents] = close["jaccard"].to_numpy()
+    near.similarity[documents] = close["jaccard"].to_numpy()
     return Standing.through(names, equal, near)
 
 

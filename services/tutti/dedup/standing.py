@@ -53,7 +53,7 @@ class Standing:
         part, of = (np.searchsorted(starts, each, "right") for each in (kept, same))
         close = (same == documents) | (part != of)
         kind = (2 * part + close).astype(np.int8)
-        return cls(names, documents, kept, kind, np.where(close, near.closest[same], 1.0))
+        return cls(names, documents, kept, kind, np.where(close, near.similarity[same], 1.0))
 
     def count(self, *how: How) -> int:
         """The number of documents dropped for one of these reasons."""

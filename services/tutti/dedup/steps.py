@@ -196,10 +196,12 @@ def closest(rows: pa.Table) -> pa.Table:
     names, node, other = numbered(rows["node"], rows["other"])
     label = rows["jaccard"].is_null().to_numpy(zero_copy_only=False)
     kept = smallest(node[label], other[label], len(names))
-    most = np.zeros(len(names))
-    np.maximum.at(most, node[~label], rows["jaccard"].filter(pa.array(~label)).to_numpy())
-    dropped = np.flatnonzero((kept < np.arange(len(names))) & (most > 0))
-    return table(NEAR, names.take(dropped), names.take(kept[dropped]), most[dropped])
+    linked, similarity = np.zeros(len(names), np.bool_), np.zeros(len(names))
+    linked[node[~label]] = True
+    direct = ~label & (other == kept[node])
+    similarity[node[direct]] = rows["jaccard"].filter(pa.array(direct)).to_numpy()
+    dropped = np.flatnonzero((kept < np.arange(len(names))) & linked)
+    return table(NEAR, names.take(dropped), names.take(kept[dropped]), similarity[dropped])
 
 
 def staying(rows: pa.Table) -> pa.Table:

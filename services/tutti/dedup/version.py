@@ -3,4 +3,4 @@
 NEAR_VERSION = 1
 """Another one finds other near duplicates."""
 
-LOGIC_VERSION = f"dedup-2.{NEAR_VERSION}"
+LOGIC_VERSION = f"dedup-3.{NEAR_VERSION}"

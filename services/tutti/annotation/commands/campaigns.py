@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from tutti.annotation.commands.labels import labels_in
+from tutti.annotation.commands.labels import LabelPart, labels_in
 from tutti.chassis.enums import word
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -248,15 +248,7 @@ def import_(
     with connected(**where) as client:
         for place, part in enumerate(found.parts, 1):
             full = full_name("campaigns", name if place == 1 else f"{name}-{place}")
-            spec = CampaignSpec(
-                pairs=part.text,
-                guideline=text,
-                axes=[Axis(name=axis, rule=rule) for axis, _, rule in (each.partition("=") for each in axes)],
-                crowd=CROWD_IMPORTED,
-                controls=0,
-                qualification=Qualification(),
-                seed=seed,
-            )
+            spec = imported_spec(part, axes, text, seed)
             request = CreateCampaignRequest(
                 request_id=f"import/{full}/{content_digest(part.text, kind='import')}",
                 name=full,
@@ -271,6 +263,19 @@ def import_(
         print_json([plain(each) for each in made])
     elif not dry_run:
         say(f"fit preferences to them with `from: {{judged: [{', '.join(each.name for each in made)}]}}`")
+
+
+def imported_spec(part: LabelPart, axes: Sequence[str], guideline: str = IMPORTED, seed: int = 0) -> CampaignSpec:
+    """The campaign that holds judgements which exist already; `axes` are NAME or NAME=RULE."""
+    return CampaignSpec(
+        pairs=part.text,
+        guideline=guideline,
+        axes=[Axis(name=axis, rule=rule) for axis, _, rule in (each.partition("=") for each in axes)],
+        crowd=CROWD_IMPORTED,
+        controls=0,
+        qualification=Qualification(),
+        seed=seed,
+    )
 
 
 @click.command("invite", short_help="Print a link for each annotator.")
