@@ -174,13 +174,15 @@ def _metrics(data: bytes) -> dict[str, Rows]:
 class Thinner:
     """Keeps at most `most` (4 or more) of the steps in (after, until], however many come, in order of steps.
 
-    Each is kept as it is: the first, the last, and of each of equally long stretches the one where `column` is lowest
-    and the one where it is highest; of a stretch without a finite number the first. All when there are no more.
+    Each is kept as it is: the first, the last, and of each of equally long stretches, for each of `columns`, the one
+    where it is lowest and the one where it is highest; of a stretch without a finite number the first. All when there
+    are no more. If `most` has no room for all columns, the first ones count.
     """
 
-    def __init__(self, after: int, until: int, *, most: int, column: str) -> None:
-        self._after, self._column = after, column
-        self._width = 1 if until - after <= most else -(-(until - after) // ((most - 2) // 2))
+    def __init__(self, after: int, until: int, *, most: int, columns: Sequence[str]) -> None:
+        self._after, self._columns = after, columns[: (most - 2) // 2]
+        stretches = (most - 2) // (2 * len(self._columns))
+        self._width = 1 if until - after <= most else -(-(until - after) // stretches)
         self._kept: dict[int, Rows] = {}
         self._ends: list[Rows] = []
 
@@ -203,13 +205,15 @@ class Thinner:
         return found[np.unique(found["step"], return_index=True)[1]]
 
     def _extremes(self, rows: Rows) -> Rows:
-        finite = np.flatnonzero(np.isfinite(rows[self._column]))
         if self._width == 1 or len(rows) == 1:
             return rows
-        if not finite.size:
-            return rows[:1]
-        values = rows[self._column][finite]
-        return rows[sorted({int(finite[np.argmin(values)]), int(finite[np.argmax(values)])})]
+        kept = set[int]()
+        for column in self._columns:
+            values = rows[column]
+            finite = np.flatnonzero(np.isfinite(values))
+            if finite.size:
+                kept |= {int(finite[np.argmin(values[finite])]), int(finite[np.argmax(values[finite])])}
+        return rows[sorted(kept)] if kept else rows[:1]
 
 
 def _canonical(rows: Rows) -> Rows:

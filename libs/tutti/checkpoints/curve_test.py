@@ -94,7 +94,7 @@ def test_parts_that_follow_each_other_are_one() -> None:
 def test_what_is_thinned_out_is_picked_whatever_the_parts(losses: list[float], most: int, data: st.DataObject) -> None:
     steps = told(losses).steps
     cut = data.draw(st.integers(0, len(steps)))
-    whole, in_parts = (Thinner(0, len(steps), most=most, column="loss") for _ in range(2))
+    whole, in_parts = (Thinner(0, len(steps), most=most, columns=("loss",)) for _ in range(2))
     whole.add(steps)
     in_parts.add(steps[:cut])
     in_parts.add(steps[cut:])
@@ -107,3 +107,20 @@ def test_what_is_thinned_out_is_picked_whatever_the_parts(losses: list[float], m
         assert (np.nanmin(kept["loss"]), np.nanmax(kept["loss"])) == (min(finite), max(finite))
     if len(steps) <= most:
         assert len(kept) == len(steps)
+
+
+@FEW
+@given(st.lists(st.tuples(*[st.floats(-9, 9, width=32)] * 3), min_size=1, max_size=300), st.integers(8, 60))
+def test_a_thinned_curve_keeps_the_lowest_and_the_highest_of_every_column(
+    values: list[tuple[float, float, float]], most: int
+) -> None:
+    recorder, columns = Recorder(), ("loss", "gradient_norm", "rate")
+    for step, (loss, norm, rate) in enumerate(values, 1):
+        recorder.step(step, loss=loss, gradient_norm=norm, rate=rate, tokens=8, skipped=False)
+    steps = recorder.take().steps
+    thinner = Thinner(0, len(steps), most=most, columns=columns)
+    thinner.add(steps)
+    kept = thinner.rows(STEP)
+    assert len(kept) <= most
+    for column in columns:
+        assert (kept[column].min(), kept[column].max()) == (steps[column].min(), steps[column].max())

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,10 +18,11 @@ from tutti.cli.output import READING_SECONDS, shown
 from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds, taken
 from tutti.client import Client, Problem
-from tutti.contracts.committer.v1 import GetCurveRequest
+from tutti.contracts.committer.v1 import CurvePoint, GetCurveRequest
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.sampling.v1 import ReadSampleRequest
+from tutti.web import curves
 from tutti.web.words import skipped
 
 
@@ -75,14 +75,14 @@ def trained(job: Plain, dataset: Plain | None) -> Plain:
 
 def newest_loss(client: Client, checkpoints: Sequence[Plain]) -> Plain:
     """The mean of the `newest_steps` up to the last checkpoint whose loss is known and finite; null for none."""
-    losses: list[float] = []
+    points: Sequence[CurvePoint] = ()
     if checkpoints:
         name, step = checkpoints[-1]["name"], checkpoints[-1]["step"]
-        asked = GetCurveRequest(name=name, after_step=max(0, step - NEWEST_STEPS))
+        asked = GetCurveRequest(name=name, after_step=max(0, step - curves.NEWEST_STEPS))
         with contextlib.suppress(Problem):
-            losses = [each.loss for each in client.committer.GetCurve(asked, timeout=READING_SECONDS).points]
-    finite = [each for each in losses if math.isfinite(each)]
-    return {"newest_loss": sum(finite) / len(finite) if finite else None, "newest_steps": len(finite)}
+            points = client.committer.GetCurve(asked, timeout=READING_SECONDS).points
+    mean, steps = curves.newest_loss(points)
+    return {"newest_loss": mean, "newest_steps": steps}
 
 
 def continued(client: Client, name: str) -> list[Plain]:
@@ -100,7 +100,6 @@ TOLD = ("crawl", "ingest", "filter", "dedup", "tokenization", "train", "index", 
 """The stages of which a summary has more than one line."""
 ORDINARY = (*TOLD, "evaluation")
 """The stages that top-level keys of a recipe ask for."""
-NEWEST_STEPS = 20
 SHOWN_CHECKPOINTS = 3
 SHOWN_RULES = 3
 SHOWN_SPANS = 2

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tutti.cli import mixtures
 from tutti.cli.plain import Plain
+from tutti.web import curves as shown
 
 PASSES = 4
 """Over the same tokens teach nearly as much as new ones; each one more teaches less (Muennighoff et al. 2023)."""
@@ -18,9 +19,7 @@ LITTLE = 20_000
 
 def loss(job: Plain) -> tuple[float, str]:
     """Nats a token of the newest steps, since one alone is noise; and what this figure is."""
-    if job["newest_steps"] > 1:
-        return job["newest_loss"], f"mean of the last {job['newest_steps']} steps"
-    return job["loss"], "of the last step"
+    return shown.loss(job["loss"], job["newest_loss"], job["newest_steps"])
 
 
 def beside_bigram(job: Plain, dataset: Plain) -> str:

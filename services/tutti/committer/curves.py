@@ -85,8 +85,8 @@ def read(host: Host, checkpoints: Resource[Checkpoint], name: str, *, after: int
     parts = list(_ancestry(host, checkpoints, name, after))[::-1]
     until = parts[-1].checkpoint.step
     answer, gaps = GetCurveResponse(), list[CurveGap]()
-    points = Thinner(after, until, most=most, column="loss")
-    validations = Thinner(after, until, most=most, column="nats")
+    points = Thinner(after, until, most=most, columns=("loss", "gradient_norm", "rate"))
+    validations = Thinner(after, until, most=most, columns=("nats",))
     metrics: dict[str, Thinner] = {}
     for part in parts:
         lowest, highest = max(after, part.after), part.checkpoint.step
@@ -95,7 +95,7 @@ def read(host: Host, checkpoints: Resource[Checkpoint], name: str, *, after: int
         points.add(curve.steps)
         validations.add(curve.validations)
         for metric, rows in curve.metrics.items():
-            metrics.setdefault(metric, Thinner(after, until, most=most, column="value")).add(rows)
+            metrics.setdefault(metric, Thinner(after, until, most=most, columns=("value",))).add(rows)
         answer.steps += len(curve.steps)
         answer.skipped += int(curve.steps["skipped"].sum())
         for first, last in _missing(curve.steps, lowest, highest):

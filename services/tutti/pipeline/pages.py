@@ -14,7 +14,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.resources import Listed
 from tutti.chassis.store.unit import Unit
 from tutti.client import Client
-from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
+from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run
@@ -25,6 +25,7 @@ from tutti.pipeline import views
 from tutti.pipeline.statuspage import ROLES, StatusPage
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.views import RunsView, Training
+from tutti.web.curves import NEWEST_STEPS
 from tutti.web.pages import Entry, Get, Page, Site, Visit
 
 T = TypeVar("T")
@@ -116,14 +117,17 @@ class RunPages:
         job = self._asked("scheduler", missing, self._scheduler.GetJob, GetRequest(name=name))
         if job is None:
             return None
-        curve, checkpoints = None, list[Checkpoint]()
+        curve, checkpoints, latest = None, list[Checkpoint](), list[CurvePoint]()
         if newest := views.newest_checkpoint(job):
             asked = GetCurveRequest(name=newest, max_points=CURVE_POINTS)
             curve = self._asked("committer", missing, self._committer.GetCurve, asked)
+            asked = GetCurveRequest(name=newest, after_step=max(0, job.decided_step - NEWEST_STEPS))
+            if found := self._asked("committer", missing, self._committer.GetCurve, asked):
+                latest = list(found.points)
             listed = ListRequest(filter=f"job={name}", page_size=CHECKPOINTS)
             page = self._asked("committer", missing, self._committer.ListCheckpoints, listed)
             checkpoints = list(page.checkpoints) if page else []
-        return views.training(job, curve, checkpoints)
+        return views.training(job, curve, checkpoints, latest)
 
     def _dataset(self, tokenization: str, missing: list[str]) -> Dataset | None:
         asked = GetRequest(name=tokenization)

@@ -4,7 +4,6 @@ Promises: the fields are what the JSON beside a page has; times are ISO 8601 in 
 """
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +17,8 @@ from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job, JobState
 from tutti.contracts.tokenization.v1 import Dataset
-from tutti.web.charts import Series, titled
+from tutti.web import curves as shown
+from tutti.web.charts import Series
 from tutti.web.words import skipped
 
 JOBS, TOKENIZATIONS = "jobs/", "tokenizations/"
@@ -80,13 +80,14 @@ class CheckpointRow:
 
 @dataclass(frozen=True)
 class Training:
-    """A job of the run. `curves` reach to its newest checkpoint."""
+    """A job of the run. `curves` reach to its newest checkpoint; `loss_of` says which steps `loss` is of."""
 
     job: str
     state: str
     step: int
     steps: int
     loss: float
+    loss_of: str
     bits_per_byte: float | None
     tokens_per_second: float | None
     seconds_left: float | None
@@ -173,15 +174,19 @@ def run_view(
     )
 
 
-def training(job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Checkpoint]) -> Training:
-    """`checkpoints` of the job in any order."""
+def training(
+    job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Checkpoint], newest_steps: Sequence[CurvePoint] = ()
+) -> Training:
+    """`checkpoints` of the job in any order; `newest_steps` are NEWEST_STEPS up to its newest one."""
+    loss, loss_of = shown.loss(job.loss, *shown.newest_loss(newest_steps))
     newest = sorted(checkpoints, key=lambda each: (each.line, each.step), reverse=True)
     return Training(
         job=job.name,
         state=word(JobState.DESCRIPTOR, JobState.Name(job.state)),
         step=job.step,
         steps=job.spec.steps,
-        loss=job.loss,
+        loss=loss,
+        loss_of=loss_of,
         bits_per_byte=job.bits_per_byte if job.HasField("bits_per_byte") else None,
         tokens_per_second=job.tokens_per_second if job.HasField("tokens_per_second") else None,
         seconds_left=job.seconds_left if job.HasField("seconds_left") else None,
@@ -191,32 +196,10 @@ def training(job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Che
         ranks=job.shape.data_parallel or job.spec.data_parallel,
         reason=job.reason,
         history=list(job.history),
-        curves=curves(curve) if curve is not None else [],
+        curves=shown.curves(curve) if curve is not None else [],
         checkpoints=[_checkpoint(each) for each in newest[:SHOWN_CHECKPOINTS]],
         more_checkpoints=max(0, len(newest) - SHOWN_CHECKPOINTS),
     )
-
-
-def curves(curve: GetCurveResponse) -> list[Series]:
-    """Loss with the validation loss, gradient norm, learning rate, metrics of the program.
-
-    A line is broken where steps are missing.
-    """
-    unknown = math.nan
-    holes = [CurvePoint(step=gap.first_step, loss=unknown, gradient_norm=unknown, rate=unknown) for gap in curve.gaps]
-    points = sorted([*curve.points, *holes], key=lambda each: each.step)
-    skipped = [point.step for point in curve.points if point.skipped]
-    held_out = [(each.step, each.nats / each.tokens) for each in curve.validations if each.tokens]
-    norms = [(point.step, point.gradient_norm) for point in points]
-    return [
-        Series("Loss", "Nats a token", [(each.step, each.loss) for each in points], held_out, skipped, large=True),
-        Series("Gradient norm", "Before clipping", norms, marks=skipped, logarithmic=True),
-        Series("Learning rate", "Of each step", [(point.step, point.rate) for point in points]),
-        *(
-            Series(titled(each.name), "Measured by the program", [(one.step, one.value) for one in each.values])
-            for each in curve.metrics
-        ),
-    ]
 
 
 def jobs_of(run: Run) -> list[str]:
@@ -244,7 +227,7 @@ def _figures(trainings: Sequence[Training], datasets: Sequence[Dataset]) -> list
             told = skipped(each.skipped, each.skipped_in_a_row)
             figures.append(Figure("Skipped", f"{each.skipped:,}", f"{told}: the loss or a gradient was not finite"))
         if each.step:
-            figures.append(Figure("Loss", f"{each.loss:.3f}", "nats a token, last step"))
+            figures.append(Figure("Loss", f"{each.loss:.3f}", f"nats a token, {each.loss_of}"))
         if each.bits_per_byte is not None:
             bigram = datasets[0].bigram_bits_per_byte if len(datasets) == 1 else 0.0
             note = f"bigram {bigram:.3f}" if bigram else "held-out text"

@@ -27,8 +27,9 @@ from tutti.cli.report.outcomes import outcome, reason
 from tutti.cli.report.policies import drawn, spread
 from tutti.cli.report.samples import samples, visible
 from tutti.cli.summary import ORDINARY
-from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
-from tutti.web.charts import Series, chart, describe, smoothed, titled
+from tutti.contracts.committer.v1 import GetCurveResponse
+from tutti.web.charts import Series, chart, describe, smoothed
+from tutti.web.curves import curves
 from tutti.web.words import count, duration, moment, size, skipped
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
@@ -132,31 +133,6 @@ def _values(facts: Facts) -> dict[str, Any]:
         "version": VERSION,
     }
     return {**values, "parts": _parts(values)}
-
-
-def curves(curve: GetCurveResponse) -> list[Series]:
-    """The series of the curve charts: loss with validation, gradient norm, learning rate, other metrics."""
-    skipped = [point.step for point in curve.points if point.skipped]
-    unknown = math.nan
-    holes = [CurvePoint(step=gap.first_step, loss=unknown, gradient_norm=unknown, rate=unknown) for gap in curve.gaps]
-    points = sorted([*curve.points, *holes], key=lambda each: each.step)
-    loss = [(point.step, point.loss) for point in points]
-    checked = [(each.step, each.nats / each.tokens) for each in curve.validations if each.tokens]
-    return [
-        Series("Loss", "Nats a token", loss, dots=checked, marks=skipped, large=True),
-        Series(
-            "Gradient norm",
-            "Before clipping",
-            [(point.step, point.gradient_norm) for point in points],
-            marks=skipped,
-            logarithmic=True,
-        ),
-        Series("Learning rate", "Of each step", [(point.step, point.rate) for point in points]),
-        *(
-            Series(titled(each.name), "Measured by the program", [(one.step, one.value) for one in each.values])
-            for each in curve.metrics
-        ),
-    ]
 
 
 @cache

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from tutti.backbone.files import RealFiles, overwrite
 from tutti.cli.report.facts import Facts
-from tutti.cli.report.page import curves, page
+from tutti.cli.report.page import page
 from tutti.web.charts import chart
+from tutti.web.curves import curves
 
 FOLDER = "reports"
 
