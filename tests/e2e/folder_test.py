@@ -138,11 +138,13 @@ def test_a_wrong_text_field_is_seen_before_a_run_and_stops_one(served: Path, tmp
         "--data-dir",
         served,
     ]
-    why = "mine.jsonl:1: the field 'text' is missing; there are: 'body', 'id' (input.text_field names it)"
+    detail = "the field 'text' is missing; texts are in: 'body' (input.text_field names it)"
+    why = f"mine.jsonl:1: {detail}"
 
     check = tutti("recipes", "check", *arguments)
-    assert check.code == 0
-    assert f"8 of 10 sampled pages and records would be rejected, most of them as no_text: {why}" in " ".join(
+    assert check.code == 2
+    assert f"input.text_field: expected a field with the texts: {detail}" in check.out
+    assert f"8 of 10 sampled pages and records (80%) would be rejected, 8 as no_text: {why}" in " ".join(
         check.err.split()
     )
     plan = tutti("recipes", "plan", *arguments)

@@ -6,7 +6,6 @@ from tutti.contracts.ingest.v1 import InputSample
 from tutti.contracts.pipeline.v1 import InputReport
 
 SHOWN = 5
-MANY = 0.5
 
 
 def lines(inputs: Sequence[InputReport]) -> Iterator[str]:
@@ -21,15 +20,15 @@ def lines(inputs: Sequence[InputReport]) -> Iterator[str]:
 
 
 def warnings(inputs: Sequence[InputReport]) -> Iterator[str]:
-    """A line for each folder of whose sample most is rejected."""
+    """A line for each folder of whose sample records are rejected: how many, why most of them, and the share."""
     for each in inputs:
         rejected = rejections(each.sample)
         total = each.sample.documents + rejected
-        if total and rejected > MANY * total:
+        if rejected:
             first = each.sample.rejections[0]
             yield (
-                f"{each.key}: {rejected:,} of {total:,} sampled pages and records would be rejected, most of them as "
-                f"{first.reason}: {first.path}: {first.detail}"
+                f"{each.key}: {rejected:,} of {total:,} sampled pages and records ({rejected / total:.0%}) would be "
+                f"rejected, {first.records:,} as {first.reason}: {first.path}: {first.detail}"
             )
 
 

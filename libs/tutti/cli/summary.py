@@ -127,7 +127,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT) -> None:
                 f"({ingest['rejected']:,} rejected)",
             )
     if ingest and ingest["left_out"]:
-        lines.append(("left out", left_out(ingest["left_out"])))
+        share = ingest["rejected"] / max(1, ingest["rejected"] + ingest["documents"])
+        lines.append(("left out", f"{share:.1%}: {left_out(ingest['left_out'])}"))
     if ingest and (masked := [each for each in ingest["masked"] if each["places"]]):
         lines.append(("masked", ", ".join(f"{each['places']:,} {each['kind']}" for each in masked)))
     if chosen and chosen["rejected"]:

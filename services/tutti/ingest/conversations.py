@@ -106,6 +106,12 @@ def work_of(host: Host, paths: Paths) -> Work[Conversations]:
             sieve = Sieve(choice_of(_filter(spec), host.blobs), models(host.blobs, spec.classifiers, scratch))
             arranged = Arrangement(split_of(spec), spec.seed, sieve, _licences(spec))
             made = _gathered(host, paths, context, found, arranged, scratch)
+            if made.count and made.tally.dropped:
+                path, records, first = made.tally.dropped[0]
+                raise WorkFailed(
+                    f"path: none of the {records:,} records of {path} is a conversation; the first is {first}; take "
+                    f"the file out of the folder, or convert it; expected {EXPECTED}"
+                )
             if made.count and spec.HasField("held_out"):
                 made = without(made, _contaminated(host, context, made, spec.held_out), HELD_OUT)
             if made.count and spec.near:

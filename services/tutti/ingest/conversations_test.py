@@ -151,7 +151,8 @@ def test_records_that_are_no_conversations_are_counted_and_the_first_are_quoted(
     world.write("a.jsonl", {"prompt": "fine"}, {"messages": []}, [], {"prompt": ""}, {"prompt": "x" * MAX_LINE_BYTES})
     with (world.folder / "a.jsonl").open("a") as file:
         file.write('{"prompt": "cut\n' + '{"prompt": "half \\ud800"}\n' + "[" * 100_000 + "\n")
-    world.write("b.jsonl", *[{"text": f"no layout {number}"} for number in range(5)])
+    for number in range(5):
+        world.write(f"b{number}.jsonl", {"text": f"no layout {number}"})
     (world.folder / "notes.txt").write_text("words")
     (world.folder / ".hidden").write_text("words")
     made = world.gather()
@@ -168,10 +169,18 @@ def test_records_that_are_no_conversations_are_counted_and_the_first_are_quoted(
         "unreadable": 1,
     }
     assert world.body(made).rejected == {reason: count for reason, (count, _) in found.items()}
-    assert found["unknown_layout"][1][0].startswith("b.jsonl:1: the keys 'text'; expected records with messages")
+    assert found["unknown_layout"][1][0].startswith("b0.jsonl:1: the keys 'text'; expected records with messages")
     assert len(found["unknown_layout"][1]) == 3
     assert found["not_json"][1][0] == """a.jsonl:6: not JSON in UTF-8; begins with '{"prompt": "cut'"""
     assert made.conversations == 1
+
+
+def test_a_file_of_which_every_record_is_dropped_fails_by_name(world: World) -> None:
+    world.write("a.jsonl", *prompts(0, 3))
+    world.write("b.jsonl", {"text": "x"}, {"text": "y"})
+    made = world.gather()
+    assert made.state == STATE_FAILED
+    assert "2 records of b.jsonl" in made.reason
 
 
 def test_a_folder_without_a_conversation_fails_with_the_cause(world: World) -> None:

@@ -17,7 +17,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.work import staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_content, put_file
-from tutti.contracts.ingest.v1 import Ingest, IngestSpec, MaskCount, ReasonCount
+from tutti.contracts.ingest.v1 import DroppedFile, Ingest, IngestSpec, MaskCount, ReasonCount
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, IngestBody
@@ -30,8 +30,10 @@ from tutti.ingest.reading import shards
 from tutti.ingest.reading.extraction import EXTRACTION_VERSION
 from tutti.ingest.reading.onray import UnfitNode
 from tutti.ingest.reading.readers import InputRootError
-from tutti.ingest.reading.rejections import Reason
+from tutti.ingest.reading.rejections import Dropped, Reason
 from tutti.ingest.settings import IngestSettings
+
+MOST_DETAIL, NAMED_FILES = 400, 100
 
 EXPECTED = "HTML, Markdown or plain text pages, JSON lines, Parquet or WARC"
 
@@ -94,11 +96,17 @@ def work_of(host: Host, paths: Paths, settings: IngestSettings) -> Work[Ingest]:
             ingest.files, ingest.documents = body.files, body.documents
             ingest.rejected = written.rejections.counts.total()
             ingest.left_out.extend(ReasonCount(reason=each.reason, pages=each.count) for each in body.rejected)
+            ingest.dropped.extend(map(told, written.dropped[:NAMED_FILES]))
             ingest.masked.extend(MaskCount(kind=kind, places=places) for kind, places in written.masked)
 
         return fill
 
     return Work(host, "ingests", Ingest, run, shards.LOGIC_VERSION)
+
+
+def told(dropped: Dropped) -> DroppedFile:
+    """A file of which no record has a text, as it is shown."""
+    return DroppedFile(path=dropped.path, records=dropped.records, detail=dropped.first.detail[:MOST_DETAIL])
 
 
 def kept(context: TaskContext, blobs: Blobs, written: shards.Written) -> IngestBody:

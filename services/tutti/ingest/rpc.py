@@ -37,14 +37,13 @@ from tutti.contracts.ingest.v1 import (
 from tutti.ingest.classifiers import ClassifierApi, rules_of
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawls import CrawlApi
+from tutti.ingest.ingests import MOST_DETAIL, NAMED_FILES, told
 from tutti.ingest.paths import Paths
 from tutti.ingest.quality import choosing
 from tutti.ingest.quality.rules import UnknownRule
 from tutti.ingest.reading import sampled, shards
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.retractions import Retractions
-
-MOST_DETAIL = 400
 
 
 def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:
@@ -68,6 +67,7 @@ def _sample(found: sampled.Sample) -> InputSample:
             for count, first in found.rejections
         ],
         complete=found.complete,
+        dropped=map(told, found.dropped[:NAMED_FILES]),
     )
 
 

@@ -18,7 +18,7 @@ from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
-from tutti.contracts.ingest.v1 import IngestSpec
+from tutti.contracts.ingest.v1 import IngestSpec, InputSample
 from tutti.contracts.pipeline.v1 import (
     CheckRecipeRequest,
     CreateRunRequest,
@@ -31,7 +31,7 @@ from tutti.pipeline import graph, reading, saga, textfiles
 from tutti.pipeline.earlier import Earlier, origin
 from tutti.pipeline.graph import Node
 from tutti.pipeline.owners import Owners
-from tutti.pipeline.recipe import Recipe
+from tutti.pipeline.recipe import MOST_REJECTED, Recipe
 from tutti.pipeline.settings import PipelineSettings
 from tutti.pipeline.stages.definition import Folder
 from tutti.pipeline.tables import Tables
@@ -89,6 +89,7 @@ class Asked:
         for judge in self._owners.judgements(recipe, sources):
             with _kept(found):
                 judge()
+        found += dropped(recipe, sources)
         with _kept(found):
             self._owners.foreseen(recipe)
         return found, reports(recipe, sources)
@@ -157,6 +158,20 @@ class Asked:
 
         recipe, sources = self._host.units.run(read)
         return self._earlier.as_today(recipe), self._owners.as_today(recipe, sources)
+
+
+def dropped(recipe: Recipe, sources: Sources) -> list[InvalidField]:
+    """The files of sampled folders of which no record has a text: a run does not go on with them."""
+    return [
+        InvalidField(
+            f"{node.folder.key.rpartition('.')[0]}.text_field".removeprefix("."),
+            seen=f"{node.recipe.input.text_field!r}, which none of {each.records:,} records of {each.path} has",
+            expected=f"a field with the texts: {each.detail}",
+        )
+        for node in graph.nodes(recipe)
+        if node.folder is not None and node.place in sources and node.recipe.input.most_rejected <= MOST_REJECTED
+        for each in (sources[node.place].sample or InputSample()).dropped
+    ]
 
 
 def reports(recipe: Recipe, sources: Sources) -> list[InputReport]:

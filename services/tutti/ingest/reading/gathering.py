@@ -60,6 +60,8 @@ class Tally:
     unread: Counter[str] = field(default_factory=Counter)
     """Records by a field that is not read and does not change their meaning."""
     unread_first: dict[str, str] = field(default_factory=dict)
+    dropped: list[tuple[str, int, str]] = field(default_factory=list)
+    """Files of several records of which none is a conversation: the path, how many, and the first rejection."""
 
     def see_unread(self, place: str, fields: Collection[str]) -> None:
         for name in sorted(fields):
@@ -191,7 +193,7 @@ def _licences(conversations: Sequence[Conversation], licence_of: Mapping[str, st
 def _conversations(file: shards.File, tally: Tally, licences: Licences) -> Iterator[Read]:
     """The conversations of a file; what else is in it is counted."""
     layout: Layout | None = None
-    count = 0
+    count, refused, first = 0, 0, ""
     for place, record in _records(file, tally):
         found = layout_of(record) if layout is None else layout
         try:
@@ -201,11 +203,14 @@ def _conversations(file: shards.File, tally: Tally, licences: Licences) -> Itera
             made = Conversation(conversation(layout, record))
         except Unfit as problem:
             tally.reject(place, problem)
+            refused, first = refused + 1, first or f"{place}: {problem}"
             continue
         tally.layouts[layout] += 1
         tally.see_unread(place, unread(layout, record))
         count += 1
         yield Read(made, licences.of(record), place)
+    if refused > 1 and not count:
+        tally.dropped.append((file.path, refused, first))
     if layout is not None:
         tally.files.append((file.path, layout, count))
 

@@ -17,6 +17,9 @@ NAMED_REJECTIONS = 100
 """Maximum number of rejections of one file for one reason that are listed; the others are counted."""
 
 
+_OF_RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
+
+
 class Reason(StrEnum):
     """The reason why a page was left out."""
 
@@ -62,6 +65,41 @@ class Rejections:
 
     def by_reason(self) -> list[tuple[str, int]]:
         return sorted((reason.value, count) for reason, count in self.counts.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A file of records none of which has a text: how many, and the first rejection."""
+
+    path: str
+    records: int
+    first: Rejection
+
+
+class DroppedFiles:
+    """Finds the files of records of which no record has the field of texts."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Dropped | None] = {}
+
+    def see(self, file: str, rejection: Rejection | None) -> None:
+        """Take the result of a record; None if it has a text."""
+        if not file.lower().removesuffix(".gz").removesuffix(".zst").endswith(_OF_RECORDS):
+            return
+        known = self._found.get(file)
+        if rejection is None or rejection.reason is not Reason.NO_TEXT or (known is None and file in self._found):
+            self._found[file] = None
+        else:
+            first = known.first if known else rejection
+            self._found[file] = Dropped(file, (known.records if known else 0) + 1, first)
+
+    def files(self) -> list[Dropped]:
+        """Files with several records, or one whose columns hold no text; one object alone may be no record."""
+        return [
+            each
+            for path, each in sorted(self._found.items())
+            if each is not None and (each.records > 1 or path.lower().endswith(".parquet"))
+        ]
 
 
 class RejectionFile:

@@ -25,7 +25,7 @@ def test_a_wrong_text_field_is_seen_with_the_fields_that_there_are(tmp_path: Pat
     assert (found.documents, found.complete) == (0, True)
     [(count, first)] = found.rejections
     assert (count, first.reason, first.path) == (3, Reason.NO_TEXT, "a.jsonl:1")
-    assert "there are: 'body', 'id' (input.text_field names it)" in first.detail
+    assert "texts are in: 'body' (input.text_field names it)" in first.detail
     assert read(tmp_path, text_field="body") == Sample(3, (), complete=True)
 
 
@@ -36,6 +36,15 @@ def test_no_file_has_the_sample_for_itself(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert (found.documents, found.complete) == (OF_A_FILE + 1, False)
     assert [(count, first.reason) for count, first in found.rejections] == [(2, Reason.NO_TEXT)]
+
+
+def test_a_small_sample_has_more_than_one_file_and_names_those_without_a_text(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", 100, "text")
+    lines(tmp_path / "b.jsonl", 100, "body")
+    (tmp_path / "c.json").write_text(json.dumps({"name": "a package, and no text"}))
+    found = read(tmp_path, most=50)
+    assert [(each.path, each.records) for each in found.dropped] == [("b.jsonl", 10)]
+    assert read(tmp_path, most=50, text_field="body").dropped[0].path == "a.jsonl"
 
 
 def test_a_sample_has_at_most_so_many_records(tmp_path: Path) -> None:

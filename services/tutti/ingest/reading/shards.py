@@ -23,7 +23,7 @@ from tutti.ingest.reading.batches import Batch, BatchResult, batches, chosen, ma
 from tutti.ingest.reading.containers import Page, Record, RecordOptions, patiently
 from tutti.ingest.reading.extraction import EXTRACTION_VERSION
 from tutti.ingest.reading.readers import Container, InputRootError, Limits, read_folder
-from tutti.ingest.reading.rejections import Reason, Rejection, RejectionFile, Rejections
+from tutti.ingest.reading.rejections import Dropped, DroppedFiles, Reason, Rejection, RejectionFile, Rejections
 from tutti.ingest.reading.tally import KEY_BYTES, Tally
 from tutti.native.arrays import pa
 from tutti.records.canonical import bytes_digest, file_digest, framed, hasher, named
@@ -86,6 +86,8 @@ class Written:
     survey: Survey
     masked: tuple[tuple[str, int], ...] = ()
     """The number of replacements for each kind of personal data that was masked."""
+    dropped: tuple[Dropped, ...] = ()
+    """Files of records of which none has the field of texts."""
 
     @property
     def documents(self) -> int:
@@ -191,6 +193,7 @@ class _Shelf:
         self.personal = Counter[Kind]()
         self._scratch = scratch
         self._seen = Tally()
+        self.dropped = DroppedFiles()
         self._held: list[Document] = []
         self._rows: list[pa.RecordBatch] = []
         self._size = 0
@@ -200,6 +203,7 @@ class _Shelf:
         taken: list[int] = []
         row = -1
         for path, item in made.items:
+            self.dropped.see(path, item if isinstance(item, Rejection) else None)
             if isinstance(item, Rejection):
                 rejections.add(path, item)
                 continue
@@ -244,7 +248,8 @@ def write_shards(reading: Reading, scratch: Path, workers: int = 1, ray: str = "
             shelf.add(each, rejections)
     shelf.flush()
     masked = tuple(sorted((kind.value, shelf.personal[kind]) for kind in reading.mask))
-    return Written(tuple(shelf.shards), rejections.told(), surveyor.survey(), masked)
+    told, seen = rejections.told(), surveyor.survey()
+    return Written(tuple(shelf.shards), told, seen, masked, tuple(shelf.dropped.files()))
 
 
 def _made_on_ray(read: Iterator[Batch], reading: Reading, address: str) -> Iterator[BatchResult]:

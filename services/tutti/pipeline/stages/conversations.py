@@ -152,11 +152,12 @@ class ConversationsStage(StageDef):
 
     def summary(self, work: Any) -> str:
         rejected = sum(each.records for each in work.rejected)
+        share = f", {rejected / (rejected + work.conversations + work.duplicates):.1%}" if rejected else ""
         parts = ", ".join(f"{each.name} {each.conversations:,}" for each in work.parts)
         licences = ", ".join(f"{each.licence} {each.conversations:,}" for each in work.licences)
         unread = ", ".join(each.field for each in work.unread)
         return (
-            f"{work.conversations:,} conversations ({work.duplicates:,} duplicates, {rejected:,} rejected)"
+            f"{work.conversations:,} conversations ({work.duplicates:,} duplicates, {rejected:,} rejected{share})"
             f"{': ' if parts else ''}{parts}{'; licences: ' if licences else ''}{licences}"
             f"{'; fields that were not read: ' if unread else ''}{unread}"
         )

@@ -13,7 +13,7 @@ from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
 from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import FileKeys, InputPart, Names, QualityPart, Recipe
+from tutti.pipeline.recipe import MOST_REJECTED, FileKeys, InputPart, Names, QualityPart, Recipe
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Measure, Resident
 
@@ -35,6 +35,7 @@ REMEDIES = {
     "too_large": "Raise input.max_file_bytes. ",
     "malformed": "Check that each line is one JSON object in UTF-8. ",
     "pdf": "Convert PDF files to text first. ",
+    "table": "Convert tables to JSON lines or Parquet. ",
 }
 
 
@@ -144,7 +145,7 @@ class IngestStage(StageDef):
         rejected = sum(counts.values())
         share = rejected / max(1, rejected + work.documents)
         if share <= recipe.input.most_rejected:
-            return ""
+            return _dropped(work) if recipe.input.most_rejected <= MOST_REJECTED else ""
         reasons = ", ".join(
             f"{count:,} {reason}" for reason, count in sorted(counts.items(), key=lambda each: -each[1])
         )
@@ -156,7 +157,28 @@ class IngestStage(StageDef):
         )
 
     def summary(self, work: Any) -> str:
-        return f"{work.documents:,} documents ({work.rejected:,} rejected)"
+        if not work.rejected:
+            return f"{work.documents:,} documents (0 rejected)"
+        most = max(work.left_out, key=lambda each: (each.pages, each.reason), default=None)
+        share = work.rejected / (work.rejected + work.documents)
+        why = f", most as {most.reason}" if most else ""
+        remedy = REMEDIES.get(most.reason, "").rstrip(". ") if most else ""
+        return (
+            f"{work.documents:,} documents ({work.rejected:,} rejected, {share:.1%}{why}"
+            f"{': ' if remedy else ''}{remedy[:1].lower()}{remedy[1:]})"
+        )
+
+
+def _dropped(work: Any) -> str:
+    """The objection to files of which no record has a text; "" if there are none."""
+    if not work.dropped:
+        return ""
+    first, more = work.dropped[0], len(work.dropped) - 1
+    others = f", and of {more:,} more files" if more else ""
+    return (
+        f"none of the {first.records:,} records of {first.path}{others} has a text: {first.detail}. "
+        f"{REMEDIES['no_text']}Or take the file out of the folder, or raise input.most_rejected to train on the others"
+    )
 
 
 STAGE = IngestStage()

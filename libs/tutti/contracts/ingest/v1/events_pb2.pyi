@@ -377,6 +377,36 @@ class ReasonCount(_message.Message):
 Global___ReasonCount: _TypeAlias = ReasonCount  # noqa: Y015
 
 @_typing.final
+class DroppedFile(_message.Message):
+    """DroppedFile is a file of records of which none has the field of texts; an ingest of it fails."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """path below the folder."""
+    records: _builtins.int
+    """records that were read."""
+    detail: _builtins.str
+    """detail of the first rejection: the fields that are there."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        records: _builtins.int = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "path", b"path", "records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DroppedFile: _TypeAlias = DroppedFile  # noqa: Y015
+
+@_typing.final
 class Ingest(_message.Message):
     """Ingest converts a folder of pages, or those of a crawl, to document shards."""
 
@@ -396,6 +426,7 @@ class Ingest(_message.Message):
     MASKED_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -438,6 +469,10 @@ class Ingest(_message.Message):
     def left_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonCount]:
         """left_out: the number of rejections by reason; their sum is the number of rejected pages and records."""
 
+    @_builtins.property
+    def dropped(self) -> _containers.RepeatedCompositeFieldContainer[Global___DroppedFile]:
+        """dropped files of records, of which none has the field of texts; the first hundred."""
+
     def __init__(
         self,
         *,
@@ -455,10 +490,11 @@ class Ingest(_message.Message):
         masked: _abc.Iterable[Global___MaskCount] | None = ...,
         progress: _common_pb2.Progress | None = ...,
         left_out: _abc.Iterable[Global___ReasonCount] | None = ...,
+        dropped: _abc.Iterable[Global___DroppedFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "ended_at", b"ended_at", "files", b"files", "left_out", b"left_out", "masked", b"masked", "name", b"name", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "dropped", b"dropped", "ended_at", b"ended_at", "files", b"files", "left_out", b"left_out", "masked", b"masked", "name", b"name", "progress", b"progress", "reason", b"reason", "rejected", b"rejected", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -190,6 +190,7 @@ class InputSample(_message.Message):
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     REJECTIONS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
     documents: _builtins.int
     """documents that an ingest would keep."""
     complete: _builtins.bool
@@ -198,16 +199,21 @@ class InputSample(_message.Message):
     def rejections(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledRejections]:
         """rejections by reason, the most frequent first."""
 
+    @_builtins.property
+    def dropped(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.DroppedFile]:
+        """dropped files: of the records that were read, none has a text."""
+
     def __init__(
         self,
         *,
         documents: _builtins.int = ...,
         rejections: _abc.Iterable[Global___SampledRejections] | None = ...,
         complete: _builtins.bool = ...,
+        dropped: _abc.Iterable[_events_pb2.DroppedFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "documents", b"documents", "rejections", b"rejections"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "documents", b"documents", "dropped", b"dropped", "rejections", b"rejections"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

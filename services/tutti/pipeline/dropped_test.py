@@ -1,0 +1,61 @@
+"""Dropped records: said with their share, the field that is there and the remedy, before anything is trained."""
+
+from tutti.cli import inputs
+from tutti.contracts.ingest.v1 import (
+    Conversations,
+    DroppedFile,
+    Ingest,
+    InputSample,
+    ReasonCount,
+    RejectedConversations,
+    SampledRejections,
+)
+from tutti.contracts.pipeline.v1 import InputReport
+from tutti.pipeline import graph, reading
+from tutti.pipeline.asked import dropped
+from tutti.pipeline.stages.conversations import STAGE as CONVERSATIONS
+from tutti.pipeline.stages.ingest import STAGE as INGEST
+from tutti.pipeline.values import Source
+
+TEXT = "input: {path: pages}\ntrain: {steps: 20}\n"
+DETAIL = "the field 'text' is missing; texts are in: 'content.text' (input.text_field names it)"
+LOST = DroppedFile(path="a.jsonl", records=284, detail=DETAIL)
+
+
+def made(documents: int, rejected: int) -> Ingest:
+    counts = [ReasonCount(reason="no_text", pages=rejected)] if rejected else []
+    return Ingest(documents=documents, rejected=rejected, left_out=counts, dropped=[LOST] if rejected else [])
+
+
+def test_a_run_stops_at_a_file_of_which_no_record_is_read_even_if_the_share_is_small() -> None:
+    assert INGEST.objection(reading.read(TEXT), made(10_000, 0)) == ""
+    objection = INGEST.objection(reading.read(TEXT), made(10_000, 284))
+    assert "284 records of a.jsonl" in objection
+    assert DETAIL in objection
+    allowed = reading.read(TEXT.replace("pages}", "pages, most_rejected: 0.9}"))
+    assert INGEST.objection(allowed, made(10_000, 284)) == ""
+
+
+def test_a_check_finds_such_a_file_before_anything_runs() -> None:
+    source = Source("/pages", "blake3:00", "ingest-1", sample=InputSample(documents=9, dropped=[LOST]))
+    recipe = reading.read(TEXT)
+    (place,) = (node.place for node in graph.nodes(recipe) if node.folder is not None)
+    (problem,) = dropped(recipe, {place: source})
+    assert problem.field == "input.text_field"
+    assert "content.text" in str(problem)
+    assert dropped(recipe, {place: Source("/pages", "blake3:00", "ingest-1")}) == []
+
+
+def test_the_share_the_reason_and_the_remedy_are_in_the_summary_of_a_stage() -> None:
+    summary = INGEST.summary(made(716, 284))
+    assert all(each in summary for each in ("28.4%", "no_text", "input.text_field"))
+    read = Conversations(conversations=3, rejected=[RejectedConversations(reason="unread_field", records=1)])
+    assert "25.0%" in CONVERSATIONS.summary(read)
+
+
+def test_every_share_of_a_sample_is_said_not_only_a_large_one() -> None:
+    rejection = SampledRejections(reason="no_text", records=2, path="a.jsonl:1", detail=DETAIL)
+    report = InputReport(key="input.path", path="pages", sample=InputSample(documents=98, rejections=[rejection]))
+    (line,) = inputs.warnings([report])
+    assert all(each in line for each in ("2 of 100", "2%", "content.text", "input.text_field"))
+    assert list(inputs.warnings([InputReport(sample=InputSample(documents=100))])) == []
