@@ -21,7 +21,7 @@ from tutti.model.shapes import to_wire
 from tutti.model.training import Training
 
 Wait = Callable[..., None]
-STEPS, EVERY = 72, 24
+STEPS, EVERY = 48, 12
 
 
 class Data:
@@ -92,13 +92,13 @@ def test_a_killed_rank_and_a_resumed_one_store_the_states_of_one_that_nobody_kil
     finished = len(stage.plane.events(RANK_EVENT_FINISHED))
     stage.plane.assign("a", data.assignment(training, epoch=2, **resume))
     wait(lambda: len(stage.plane.events(RANK_EVENT_FINISHED)) == finished + 1)
-    wait(lambda: sorted(digests(stage, 2, 1)) == [48, 72])
+    wait(lambda: sorted(digests(stage, 2, 1)) == [24, 36, 48])
     stage.plane.assign("a", data.assignment(training, epoch=3))
     wait(lambda: len(stage.plane.events(RANK_EVENT_FINISHED)) == finished + 2)
-    wait(lambda: sorted(digests(stage, 3, 1)) == [24, 48, 72])
+    wait(lambda: sorted(digests(stage, 3, 1)) == [12, 24, 36, 48])
     undisturbed = digests(stage, 3, 1)
     assert digests(stage, 1, 2)[EVERY] == undisturbed[EVERY]
-    assert digests(stage, 2, 1) == {step: undisturbed[step] for step in (48, 72)}
+    assert digests(stage, 2, 1) == {step: undisturbed[step] for step in (24, 36, 48)}
     notes = [each.cause for each in stage.plane.events(RANK_EVENT_DISTURBED)]
     assert any("1 longer than 25 tokens" in note for note in notes) == (program == "sft")
     report = stage.plane.reports()[STEPS, 3, 0]
