@@ -1,6 +1,7 @@
 """Two trainings, the second from the first one's checkpoint, and samples of both: run, killed, reused, traced."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +69,24 @@ def test_a_killed_run_gives_the_states_of_one_that_nobody_killed_on_other_ranks(
     assert killed["train"]["content_digest"] != killed["anneal"]["content_digest"]
 
 
-def test_all_of_it_is_reused(killed: dict[str, dict[str, Any]], folder: Path, pages: Path) -> None:
+@pytest.fixture(scope="module")
+def up(killed: dict[str, dict[str, Any]], folder: Path) -> Iterator[None]:
+    """The platform of the run is up again, without agents: nothing is trained there any more."""
+    with platform(folder / "data", agents=0):
+        yield
+
+
+def test_all_of_it_is_reused(killed: dict[str, dict[str, Any]], up: None, folder: Path, pages: Path) -> None:
     again = stages(tutti(*arguments(folder, pages, ranks=(2, 1))))
     assert [name for name in NAMES if not again[name]["reused"]] == []
     assert {name: again[name]["resource"] for name in NAMES} == {name: killed[name]["resource"] for name in NAMES}
 
 
 def test_the_sample_of_the_second_training_leads_back_to_the_first(
-    killed: dict[str, dict[str, Any]], folder: Path
+    killed: dict[str, dict[str, Any]], up: None, folder: Path
 ) -> None:
     first, second = (killed[name]["resource"].removeprefix("jobs/") for name in ("train", "anneal"))
-    with platform(folder / "data", agents=0), connect(folder / "data") as client:
+    with connect(folder / "data") as client:
         sample = client.sampling.GetSample(GetRequest(name=killed["sample-anneal"]["resource"]))
         assert sample.spec.checkpoint == f"checkpoints/{second}/0/4"
         job = client.scheduler.GetJob(GetRequest(name=f"jobs/{second}"))
