@@ -1,7 +1,6 @@
 """A byte that flipped on the disk costs the stage that made it, never the recipe; and it is named, not believed."""
 
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Result, checkpoints, platform, tiny, tutti
+from tests.e2e.conftest import Finished
 from tests.e2e.flips import flip_file, flip_page, flip_row
 from tests.scale import SOAK
 
@@ -17,26 +17,26 @@ STAGES = ("ingest", "filter", "dedup", "tokenization", "train")
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("damage")
+def first(finished: Finished) -> dict[str, Any]:
+    return finished.summary
 
 
 @pytest.fixture(scope="module")
-def first(data_dir: Path, pages: Path) -> dict[str, Any]:
-    result = tutti(*tiny(data_dir, pages))
-    assert result.code == 0, result.err
-    return result.json()  # type: ignore[no-any-return]
+def flipped(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy whose platform is up, for flips that the next run mends."""
+    copy = finished.copied(tmp_path_factory.mktemp("flipped") / "copy")
+    with platform(copy):
+        yield copy
 
 
 @pytest.fixture(scope="module")
-def damaged(first: dict[str, Any], data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def damaged(finished: Finished, first: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A copy with damage at three of its four checkpoints and at the row of a stage, whose platform is up.
 
     Of step 5 a shard, of step 10 the row of its decision, of step 20 the manifest; the row is that of dedup.
     """
     names = {each["step"]: each["name"] for each in first["checkpoints"]}
-    copy = tmp_path_factory.mktemp("damaged") / "copy"
-    shutil.copytree(data_dir, copy)
+    copy = finished.copied(tmp_path_factory.mktemp("damaged") / "copy")
     job = names[20].split("/")[1]
     flip_file(next((copy / "blobs" / "trainer" / "shards").glob(f"{job}.0.5.1.0=*")))
     flip_file(copy / "blobs" / "committer" / "manifests" / f"{job}.0.20.json")
@@ -55,11 +55,11 @@ def damaged(first: dict[str, Any], data_dir: Path, tmp_path_factory: pytest.Temp
     ],
 )
 def test_a_flipped_byte_is_found_and_mended_by_the_next_run(
-    first: dict[str, Any], kind: str, stage: str, data_dir: Path, pages: Path
+    first: dict[str, Any], kind: str, stage: str, flipped: Path, pages: Path
 ) -> None:
-    damaged = min((data_dir / "blobs" / kind).iterdir())
+    damaged = min((flipped / "blobs" / kind).iterdir())
     whole = flip_file(damaged)
-    again = tutti(*tiny(data_dir, pages))
+    again = tutti(*tiny(flipped, pages))
     assert again.code == 0, again.err
     summary = again.json()
     assert summary["run"]["state"] == "done"
@@ -134,21 +134,15 @@ def test_a_scrub_does_not_name_a_checkpoint_that_is_marked(damaged: Path) -> Non
     assert scrubbed(damaged) == ([], [])
 
 
-def copied(data_dir: Path, to: Path) -> Path:
-    """The databases and blobs of a platform that is down, and no cache."""
-    shutil.copytree(data_dir, to, ignore=shutil.ignore_patterns("logs", "cache"))
-    return to
-
-
 def exported(data_dir: Path) -> Result:
     with platform(data_dir, agents=0):
         return tutti("export", "--canonical", "--data-dir", data_dir)
 
 
 @pytest.fixture(scope="module")
-def state(first: dict[str, Any], data_dir: Path, pages: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def state(finished: Finished, pages: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The canonical export after the recipe ran again where nothing is damaged."""
-    copy = copied(data_dir, tmp_path_factory.mktemp("whole") / "copy")
+    copy = finished.copied(tmp_path_factory.mktemp("whole") / "copy")
     again = tutti(*tiny(copy, pages))
     assert again.code == 0, again.err
     found = exported(copy)
@@ -158,9 +152,9 @@ def state(first: dict[str, Any], data_dir: Path, pages: Path, tmp_path_factory: 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_bit_that_flips_anywhere_in_a_database_is_named_or_changes_no_state(
-    seed: int, state: str, first: dict[str, Any], data_dir: Path, pages: Path, tmp_path: Path
+    seed: int, state: str, first: dict[str, Any], finished: Finished, pages: Path, tmp_path: Path
 ) -> None:
-    copy, drawn = copied(data_dir, tmp_path / "copy"), random.Random(seed)
+    copy, drawn = finished.copied(tmp_path / "copy"), random.Random(seed)
     file = drawn.choice(sorted((copy / "db").glob("*.db")))
     used = [place for place, byte in enumerate(file.read_bytes()) if byte]  # most of a small file is free space
     flip_page(file, bit := 8 * drawn.choice(used) + drawn.randrange(8))
