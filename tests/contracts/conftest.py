@@ -24,7 +24,7 @@ class Tree:
 
     path: Path
 
-    def run(self, *command: str, timeout: float = 200) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, timeout: float = 400) -> subprocess.CompletedProcess[str]:
         """A program in the copy, with the environment of this test and the code of the copy."""
         return subprocess.run(
             command,

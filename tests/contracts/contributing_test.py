@@ -2,7 +2,7 @@
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from tests.contracts.conftest import ROOT, Tree
@@ -22,6 +22,25 @@ def blocks() -> list[Block]:
         fences = re.findall(r"^```(\w+)\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
         found += [Block(title, language, code) for language, code in fences]
     return found
+
+
+ONCE = ("tools/house.py imports", "tools/pages.py")
+"""Lines that check or write the same of the whole tree in several sections."""
+
+
+def without_repetitions(steps: list[Block]) -> list[Block]:
+    """Return the steps with each of the lines `ONCE` where it comes last."""
+    found, seen = list[Block](), set[str]()
+    for step in reversed(steps):
+        lines = []
+        for line in reversed(step.code.splitlines()):
+            tool = next((each for each in ONCE if line.endswith(each)), "")
+            if tool not in seen:
+                lines.append(line)
+            if tool:
+                seen.add(tool)
+        found.append(replace(step, code="\n".join([*reversed(lines), ""])))
+    return found[::-1]
 
 
 STAGE, PROGRAM, PAGE = "Add a stage", "Add a program", "Add a page"
@@ -66,7 +85,7 @@ def edited(tree: Tree, steps: list[Block], what: str, capsys: pytest.CaptureFixt
 def test_a_service_an_event_a_stage_a_program_and_a_page_can_be_added_as_described(
     tree: Tree, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    steps = [block for block in blocks() if block.language == "sh"]
+    steps = without_repetitions([block for block in blocks() if block.language == "sh"])
     assert {block.section for block in steps} == {"Add a service", "Add an event", STAGE, PROGRAM, PAGE}
     carried_out(tree, [step for step in steps if step.section not in (STAGE, PROGRAM, PAGE)])
     stage = [step for step in steps if step.section == STAGE]
