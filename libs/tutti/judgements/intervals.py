@@ -17,12 +17,15 @@ from tutti.native.arrays import np, npt
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with the bounds of its two-sided confidence interval, cut to 0 … 1."""
+    """A mean with the bounds of its two-sided confidence interval, cut to 0 … 1. `clusters` is the smallest number of
+    clusters in a grouping.
+    """
 
     mean: float
     low: float
     high: float
     count: int
+    clusters: int = 0
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} ({self.low:.3f} … {self.high:.3f}, n = {self.count})"
@@ -53,7 +56,7 @@ def win_rate(
     labels = [np.unique(grouping, return_inverse=True)[1] for grouping in clusters]
     sizes = [int(label.max()) + 1 for label in labels] or [count]
     if min(sizes) < 2:
-        return Interval(mean, 0.0, 1.0, count)
+        return Interval(mean, 0.0, 1.0, count, min(sizes))
     residuals = outcomes - mean
     independent = float((residuals**2).sum()) * count / max(1, count - 1)
     total = sum(_between(residuals, label) for label in labels)
@@ -61,7 +64,7 @@ def win_rate(
         both = np.unique(labels[0] * sizes[1] + labels[1], return_inverse=True)[1]
         total -= _between(residuals, both)
     half = student(confidence, min(sizes) - 1) * math.sqrt(max(total, independent)) / count
-    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half), count)
+    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half), count, min(sizes))
 
 
 def _between(residuals: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> float:

@@ -32,7 +32,7 @@ from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
 
-LOGIC_VERSION = "comparison-3"
+LOGIC_VERSION = "comparison-4"
 MOST_ANNOTATORS, MOST_CROWD_BYTES, MOST_SEED = 1000, 64 << 10, 2**53
 FOLDER = "evaluation/judgements"
 MOST_DIFFERING = 100
@@ -126,7 +126,8 @@ def work(host: Host, made: Callable[[str], None] = lambda name: None) -> Work[Co
             unit.on_commit(partial(made, done.name))
             done.result.CopyFrom(result)
             done.pairs, done.judgements, done.better = found.pairs, len(found.judgements), found.better
-            done.wins.CopyFrom(WinRate(mean=found.wins.mean, low=found.wins.low, high=found.wins.high))
+            wins = found.wins
+            done.wins.CopyFrom(WinRate(mean=wins.mean, low=wins.low, high=wins.high, clusters=wins.clusters))
             done.utilities.extend(found.utilities or ())
             done.simulated, done.unjudged = bool(who["simulated"]), found.unjudged
             done.words.extend(found.words)

@@ -39,9 +39,10 @@ from tutti.evaluation import evidence, rules
 from tutti.evaluation.evidence import Find, Item
 from tutti.evaluation.reliance import Relied
 from tutti.evaluation.signing import SigningKeys
+from tutti.evaluation.tries import Tries, Try
 from tutti.records.canonical import JsonValue, canonical_json
 
-LOGIC_VERSION = "release-1"
+LOGIC_VERSION = "release-2"
 MOST_COMPARISONS = 16
 LOOK_SECONDS = 300.0
 """Between two looks at evidence of which no event told."""
@@ -76,6 +77,7 @@ class Releases:
     def __init__(self, host: Host, find: Find, relied: Relied) -> None:
         self._host, self._find, self._relied = host, find, relied
         self.keys = SigningKeys(host.metadata, host.randomness)
+        self.tries = Tries(host.metadata)
         self.work: Work[Release] = Work(
             host, "releases", Release, self._run, LOGIC_VERSION, {"standing": lambda each: int(each.standing)}
         )
@@ -118,7 +120,19 @@ class Releases:
             raise WorkFailed(f"{checkpoint} is suspect and cannot be released: {candidate.suspect}")
         state = candidate.state_digest
         context.check()
-        found = rules.findings([_figures(each) for each in compared], limits(spec))
+        try:
+            baselines = [self._state(each.spec.baseline.name) for each in compared]
+        except NotFound as error:
+            raise WorkFailed(f"{error.message}; run the recipe again") from error
+
+        def tried(unit: Unit) -> list[Try]:
+            return [
+                self.tries.of(unit, state, baseline, each.result.content_digest)
+                for each, baseline in zip(compared, baselines, strict=True)
+            ]
+
+        tries = self._host.units.run(tried)
+        found = rules.findings([_figures(*each) for each in zip(compared, tries, strict=True)], limits(spec))
         passed = all(each.passed for each in found)
         simulated = all(each.simulated for each in compared)
         mixed = not simulated and any(each.simulated for each in compared)
@@ -175,6 +189,10 @@ class Releases:
             )
         return str(names.pop())
 
+    def _state(self, sample: str) -> str:
+        """The state of the checkpoint that wrote a sample. Raises NotFound."""
+        return str(self._find(self._find(sample).spec.checkpoint).state_digest)
+
     def _open(self, unit: Unit) -> Iterable[str]:
         return [each.name for each in self.resource.select(unit, standing=int(STANDING_ACTIVE))]
 
@@ -201,17 +219,24 @@ def _tell(unit: Unit, name: str, trouble: Trouble | None) -> None:
     """Nothing: a release whose owners do not answer is looked at again, and stays what it was until they do."""
 
 
-def _figures(compared: Comparison) -> rules.Compared:
+def _figures(compared: Comparison, tried: Try) -> rules.Compared:
+    wins = compared.wins
     return rules.Compared(
         compared.name,
-        judged=compared.wins.mean,
-        low=compared.wins.low,
+        judged=wins.mean,
+        low=tried.low(wins.mean, wins.low, wins.clusters),
+        judgements=compared.judgements,
+        tries=tried.number,
+        level=tried.level,
         promised=compared.promised if compared.HasField("promised") else None,
         divergence=compared.divergence if compared.HasField("divergence") else None,
     )
 
 
 def _finding(each: rules.Finding) -> ReleaseFinding:
-    return ReleaseFinding(
+    made = ReleaseFinding(
         rule=each.rule, comparison=each.comparison, seen=each.seen, limit=each.limit, passed=each.passed
     )
+    if each.rule == rules.WIN:
+        made.judgements, made.try_number, made.level = each.of.judgements, each.of.tries, each.of.level
+    return made

@@ -85,7 +85,7 @@ def build(host: Host) -> Service:
     return Service(
         name="evaluation",
         resources=[releases.resource],
-        tables=[releases.keys.table, relied.table],
+        tables=[releases.keys.table, releases.tries.table, relied.table],
         serves=[served_work(releases.work, check, releases)],
         facts=[ReleaseRevoked],
         tasks=[releases.work.task()],
@@ -102,7 +102,7 @@ def compared(
         reward=ComparedReward(checkpoint=REWARD),
     )
     found = Comparison(name=name, state=STATE_DONE, spec=spec, promised=promised, divergence=2.5, simulated=True)
-    found.wins.CopyFrom(WinRate(mean=judged, low=low, high=0.8))
+    found.wins.CopyFrom(WinRate(mean=judged, low=low, high=0.8, clusters=40))
     found.result.content_digest = f"blake3:{name}"
     return found
 
@@ -161,6 +161,18 @@ def test_a_release_that_passes_is_signed_over_checkpoint_rules_and_evidence(
     assert (said["state_digest"], said["rules"]) == ("blake3:policy", {"gap": 0.2, "kl": 15, "win": 0.5})
     assert JUDGED in said["evidence"]
     world.examine()
+
+
+def test_other_judgements_of_the_same_candidate_are_another_try_and_the_same_ones_are_not(
+    world: Simulation, stub: ReleaseServiceStub
+) -> None:
+    OWNERS[-1].add(compared("comparisons/second", judged=0.71, low=0.66))
+    names = ["comparisons/x", "comparisons/x", "comparisons/second"]
+    releases = [made(world, stub, f"releases/r{place}", name) for place, name in enumerate(names)]
+    (win, again, other) = (each for one in releases for each in one.findings if each.rule == "win")
+    assert [each.try_number for each in (win, again, other)] == [1, 1, 2]
+    assert [each.level for each in (win, other)] == pytest.approx([0.05 / 2, 0.05 / 6])
+    assert 0.66 > win.seen == again.seen > other.seen
 
 
 def test_a_suspect_checkpoint_is_not_released_and_a_release_of_one_is_stale(

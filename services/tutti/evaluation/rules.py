@@ -16,23 +16,31 @@ DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The figures of a comparison: the judged win rate and its low bound, and what was measured by models, or None."""
+    """The figures of a comparison: the judged win rate of so many judgements and its low bound at the `level` of this
+    try, and what was measured by models, or None.
+    """
 
     name: str
     judged: float
     low: float
     promised: float | None
     divergence: float | None
+    judgements: int = 0
+    tries: int = 1
+    level: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a rule for a comparison; `seen` is None if it was not measured, which breaks the rule."""
+    """The result of a rule for a comparison; `seen` is None if it was not measured, which breaks the rule. `of` has the
+    figures of the comparison.
+    """
 
     rule: str
     comparison: str
     seen: float | None
     limit: float
+    of: Compared
 
     @property
     def passed(self) -> bool:
@@ -50,6 +58,9 @@ class Finding:
             KL: ("the KL divergence from the baseline", "at most"),
         }[self.rule]
         unit = " nats an answer" if self.rule == KL else ""
+        if self.rule == WIN:
+            what = f"{what} {self.of.judged:.3g} of {self.of.judgements:,} judgements, at the level {self.of.level:.2g}"
+            what += f" of try {self.of.tries},"
         return f"{self.rule}: {what} is {seen}; expected {side} {self.limit:.3g}{unit}"
 
     def to_json(self, number: int) -> dict[str, JsonValue]:
@@ -60,12 +71,15 @@ class Finding:
             "passed": self.passed,
             "rule": self.rule,
             "seen": None if self.seen is None else round(self.seen, DIGITS),
+            **({"judgements": self.of.judgements, "try": self.of.tries} if self.rule == WIN else {}),
         }
 
 
 def findings(compared: Sequence[Compared], limits: Mapping[str, float]) -> list[Finding]:
     """Apply each rule that has a limit to each comparison."""
-    return [Finding(rule, each.name, _seen(rule, each), limits[rule]) for each in compared for rule in sorted(limits)]
+    return [
+        Finding(rule, each.name, _seen(rule, each), limits[rule], each) for each in compared for rule in sorted(limits)
+    ]
 
 
 def _seen(rule: str, compared: Compared) -> float | None:

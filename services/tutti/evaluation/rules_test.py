@@ -16,7 +16,8 @@ def test_a_policy_that_wins_as_promised_near_its_baseline_passes() -> None:
 def test_a_policy_that_has_exploited_its_reward_model_breaks_all_three() -> None:
     found = broken(Compared("comparisons/a", judged=0.21, low=0.17, promised=0.93, divergence=31.0))
     assert found == {
-        "win": "win: the low bound of the judged win rate is 0.17; expected above 0.5",
+        "win": "win: the low bound of the judged win rate 0.21 of 0 judgements, at the level 0.05 of try 1, is 0.17; "
+        "expected above 0.5",
         "gap": "gap: the gap between promised and judged win rate is 0.72; expected at most 0.2",
         "kl": "kl: the KL divergence from the baseline is 31; expected at most 15 nats an answer",
     }

@@ -26,7 +26,7 @@ def build(host: Host) -> Service:
         name="evaluation",
         reads=["annotation", "committer", "ingest", "sampling", "tokenization", "trainer"],
         resources=[comparisons.resource, releases.resource],
-        tables=[releases.keys.table, relied.table],
+        tables=[releases.keys.table, releases.tries.table, relied.table],
         serves=[
             served_work(comparisons, comparison.check, DifferingPairs(host, comparisons)),
             served_work(releases.work, release.check, releases),

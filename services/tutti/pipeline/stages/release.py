@@ -53,10 +53,15 @@ class ReleaseStage(StageDef):
     def summary(self, work: Any) -> str:
         if work.standing == STANDING_REFUSED:
             return f"refused: {work.reason}"
-        passed = ", ".join(f"{each.rule} {each.seen:.3g} (limit {each.limit:.3g})" for each in work.findings)
+        passed = ", ".join(f"{each.rule} {each.seen:.3g} (limit {each.limit:.3g}{_of(each)})" for each in work.findings)
         who = "simulated judgements" if work.simulated else "judgements of people"
         also = " and simulated judgements" if work.mixed else ""
         return f"{work.checkpoint} passed by {who}{also}: {passed}"
+
+
+def _of(finding: Any) -> str:
+    """The number of judgements of a win rate, and which try it is."""
+    return f", n {finding.judgements:,}, try {finding.try_number}" if finding.judgements else ""
 
 
 def _limits(recipe: Recipe) -> dict[Rule, float]:

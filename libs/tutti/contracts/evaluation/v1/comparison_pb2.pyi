@@ -188,22 +188,26 @@ class WinRate(_message.Message):
     MEAN_FIELD_NUMBER: _builtins.int
     LOW_FIELD_NUMBER: _builtins.int
     HIGH_FIELD_NUMBER: _builtins.int
+    CLUSTERS_FIELD_NUMBER: _builtins.int
     mean: _builtins.float
     """mean of the judgements: 1 for the candidate, 0.5 for a tie, 0 for the baseline."""
     low: _builtins.float
     """low bound."""
     high: _builtins.float
     """high bound."""
+    clusters: _builtins.int
+    """clusters: the smaller number of annotators and prompts, of which the bounds follow; 0 if it is not known."""
     def __init__(
         self,
         *,
         mean: _builtins.float = ...,
         low: _builtins.float = ...,
         high: _builtins.float = ...,
+        clusters: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["high", b"high", "low", b"low", "mean", b"mean"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "high", b"high", "low", b"low", "mean", b"mean"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

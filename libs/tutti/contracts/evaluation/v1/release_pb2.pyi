@@ -145,6 +145,9 @@ class ReleaseFinding(_message.Message):
     SEEN_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     PASSED_FIELD_NUMBER: _builtins.int
+    JUDGEMENTS_FIELD_NUMBER: _builtins.int
+    TRY_NUMBER_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
     rule: _builtins.str
     """rule: win, gap or kl."""
     comparison: _builtins.str
@@ -155,6 +158,12 @@ class ReleaseFinding(_message.Message):
     """limit of the rule."""
     passed: _builtins.bool
     """passed is true if the rule is satisfied."""
+    judgements: _builtins.int
+    """judgements that the win rate is of."""
+    try_number: _builtins.int
+    """try of this candidate against this baseline, from 1: how many sets of judgements there were."""
+    level: _builtins.float
+    """level of the interval of the win rate: 0.05 / (k (k + 1)) for the k-th try."""
     def __init__(
         self,
         *,
@@ -163,10 +172,13 @@ class ReleaseFinding(_message.Message):
         seen: _builtins.float | None = ...,
         limit: _builtins.float = ...,
         passed: _builtins.bool = ...,
+        judgements: _builtins.int = ...,
+        try_number: _builtins.int = ...,
+        level: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seen", b"_seen", "seen", b"seen"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seen", b"_seen", "comparison", b"comparison", "limit", b"limit", "passed", b"passed", "rule", b"rule", "seen", b"seen"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seen", b"_seen", "comparison", b"comparison", "judgements", b"judgements", "level", b"level", "limit", b"limit", "passed", b"passed", "rule", b"rule", "seen", b"seen", "try_number", b"try_number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seen: _TypeAlias = _typing.Literal["seen"]  # noqa: Y015
     _WhichOneofArgType__seen: _TypeAlias = _typing.Literal["_seen", b"_seen"]  # noqa: Y015
