@@ -81,6 +81,7 @@ class Stages:
     def __init__(self, blobs: EmbeddedBlobs, pool: Any = None) -> None:
         self.blobs = blobs
         self.benches = {name: Bench(blobs, service=name) for name in BUILDS}
+        self.benches["ingest"].values["private_ranges"] = ["127.0.0.0/8"]
         self.services = {name: build(self.benches[name]) for name, build in BUILDS.items()}
         for bench in self.benches.values():
             bench.database.create(bench.metadata)
