@@ -74,7 +74,12 @@ def test_what_is_read_of_a_folder_and_what_is_left_out_is_told_by_reason(
     folder: Path, served: Path, tmp_path: Path
 ) -> None:
     sets = [part for each in ENOUGH for part in ("--set", each)]
-    result = tutti("run", "--data", folder, *sets, "-o", "json", "--data-dir", served)
+    refused = tutti("run", "--data", folder, *sets, "--data-dir", served)
+    assert refused.code == 1  # a file of which nothing would be read
+    assert "other.parquet" in refused.err
+    result = tutti(
+        "run", "--data", folder, *sets, "--set", "input.most_rejected=0.9", "-o", "json", "--data-dir", served
+    )
     assert result.code == 0, result.err
     assert "Traceback" not in result.err
     made = result.json()

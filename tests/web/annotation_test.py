@@ -137,7 +137,7 @@ def test_an_invited_annotator_opens_one_link_and_judges(ada: Annotator) -> None:
     assert f'data-campaign="{CAMPAIGN}"' in page.text
     assert ada.state().json["state"] == "active"
     pairs = ada.lease(2)
-    assert sorted(pairs[0]) == ["answers", "id", "prompt"]
+    assert sorted(pairs[0]) == ["answers", "cut", "id", "prompt"]
     receipt = ada.judge(*pairs)
     assert receipt.status == 200
     assert receipt.json["refused"] == []
