@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -59,10 +60,9 @@ def paragraphs(file: IO[bytes]) -> None:
 
 
 def dictionary(file: IO[bytes]) -> None:
-    """Rows that all have one text, which is there once; and one that has another."""
-    column = pa.DictionaryArray.from_arrays(
-        pa.array([0] * 60 + [1], pa.int32()), ["x" * (MAX_FILE_BYTES + 1), "Words."]
-    )
+    """Rows that all have one text, which is there once and cannot be compressed; and one that has another."""
+    long = random.Random(0).randbytes(MAX_FILE_BYTES // 2 + 1).hex()
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 60 + [1], pa.int32()), [long, "Words."])
     pq.write_table(pa.table({"text": column}), file, store_schema=False)  # type: ignore[no-untyped-call]
 
 
