@@ -160,8 +160,10 @@ def test_databases_of_a_release_become_as_new_ones(
     if adapter == "postgres":
         server = str(request.getfixturevalue("postgres_url"))
         with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {unique}".encode())
-            connection.execute(f"CREATE DATABASE {unique}_new".encode())
+            for name in (unique, f"{unique}_new"):
+                connection.execute(f"CREATE DATABASE {name}".encode())
+                # Where another test made a role for a service, its schema is made by that role.
+                connection.execute(f"GRANT CREATE ON DATABASE {name} TO PUBLIC".encode())
         old, new = (f"{server.rpartition('/')[0]}/{name}" for name in (unique, f"{unique}_new"))
         fill(old, tmp_path, files)
     tables = tables_of_services()

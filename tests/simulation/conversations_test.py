@@ -59,7 +59,7 @@ def test_near_duplicates_are_rejected_and_quoted_unless_the_recipe_keeps_them(
     assert (made.conversations, rejected.reason, rejected.records) == (3, "near_duplicate", 1)
     digest, _, represented_by = rejected.first[0].partition(": of ")
     assert represented_by.removesuffix(", similarity 1.00") < digest
-    assert summary == "3 conversations (0 duplicates, 1 rejected)"
+    assert summary == "3 conversations (0 duplicates, 1 rejected, 25.0%)"
     kept, _ = gathered(world, tmp_path, "all", near=0)
     assert (kept.conversations, list(kept.rejected)) == (4, [])
 
@@ -86,4 +86,4 @@ def test_licences_are_counted_in_the_summary_and_others_are_rejected(world: Simu
     write(tmp_path, {"prompt": "Why?", "license": "MIT"}, {"prompt": "When?"})
     made, summary = gathered(world, tmp_path, "licensed", licences=["mit"])
     assert [(each.reason, each.records) for each in made.rejected] == [("no_licence", 1)]
-    assert summary == "1 conversations (0 duplicates, 1 rejected); licences: mit 1"
+    assert summary == "1 conversations (0 duplicates, 1 rejected, 50.0%); licences: mit 1"

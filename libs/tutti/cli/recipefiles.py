@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tutti.backbone.ours import open_regular
-from tutti.chassis.config.recipetext import MOST_FILE_BYTES
 from tutti.chassis.errors import Unimplemented
 from tutti.cli.failures import MISUSE, Failure
 from tutti.client import Client
@@ -29,6 +28,8 @@ def send(client: Client, request: CheckRecipeRequest | CreateRunRequest) -> None
 
 def _text(path: str, folder: Path, overrides: Sequence[str]) -> str | None:
     """The text of a file that may be sent; None for one that may not, or that is not here. Raises Failure."""
+    from tutti.chassis.config.recipetext import MOST_FILE_BYTES
+
     real, own = (folder / path).resolve(), folder.resolve()
     asked_for = path in (override.partition("=")[2].strip(" '\"") for override in overrides)
     if not (asked_for or real.is_relative_to(own)):

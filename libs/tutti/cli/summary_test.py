@@ -14,7 +14,7 @@ def test_what_was_left_out_is_told_by_reason_the_most_frequent_first(capsys: pyt
     assert left_out(counts) == "1,200 pdf, 3 binary, 3 not_ok"
     show_summary({**facts().summary, "crawl": None})
     printed = capsys.readouterr().out
-    assert "pages         313 (12 rejected)\nleft out      12 pdf\n" in printed
+    assert "pages         313 (12 rejected)\nleft out      3.8%: 12 pdf\n" in printed
 
 
 def test_the_commands_that_are_named_are_those_for_the_data_directory(capsys: pytest.CaptureFixture[str]) -> None:
