@@ -126,9 +126,9 @@ def peer_name(host: str, port: int) -> str:
 
 
 def most_connections() -> int:
-    """Return how many connections a server of this process may have: a quarter of the descriptors."""
+    """Return how many connections a server of this process may have: an eighth of the descriptors."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return min(MOST_CONNECTIONS, most // 4) if most != resource.RLIM_INFINITY else MOST_CONNECTIONS
+    return min(MOST_CONNECTIONS, most // 8) if most != resource.RLIM_INFINITY else MOST_CONNECTIONS
 
 
 def give_back() -> None:
