@@ -58,7 +58,7 @@ def test_every_unit_that_waits_exists() -> None:
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
-    """Of each number of workers the output of a run of nine modules, in which a worker dies."""
+    """The output of a run of nine modules in which a worker dies, by the number of workers."""
     found = {}
     for workers in (1, 3):
         folder = tmp_path_factory.mktemp("suite")

@@ -78,7 +78,7 @@ def differences(connection: Connection, metadata: MetaData) -> MigrationScript:
 
 
 def missing(owner: str, metadata: MetaData) -> UpgradeOps | None:
-    """What a history lacks; None for nothing."""
+    """The operations that a history lacks; None if it lacks none."""
     with create_engine("sqlite://").begin() as connection:
         migrations.upgrade(connection, History(history(owner), owner))
         found = differences(connection, metadata).upgrade_ops

@@ -191,7 +191,7 @@ KERNELS: dict[str, Call] = {
 
 
 def main(name: str, seed: int, inputs: int, at: Path) -> None:
-    """Give a kernel inputs; the number of the call that is under way stands in the file `at`."""
+    """Call a kernel with inputs; the file `at` contains the number of the current call."""
     call, done, number = KERNELS[name], 0, 0
     with open(at, "wb", buffering=0) as place:
         while done < inputs:

@@ -33,8 +33,7 @@ from promoted import Promoter
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "servers"
 READY_SECONDS = 60.0
-"""Of the first of ATTEMPTS; each takes twice as long as the one before, so that a busy machine is given a quarter of an
-hour."""
+"""The time of the first of ATTEMPTS to start a server. Each next attempt has twice the time: 15 minutes together."""
 LOOK_SECONDS = 1.0
 PORT_SECONDS = 10.0
 ATTEMPTS = 4

@@ -16,7 +16,7 @@ def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_generated_pages_are_current() -> None:
-    """Of the generated code `make lint` says it."""
+    """`make lint` checks the generated code."""
     result = tool("pages.py", "--check")
     assert result.returncode == 0, result.stderr
 

@@ -26,7 +26,7 @@ from tutti.corpus.tokenshard import TokenShard
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory, finished: Finished) -> Path:
-    """What a run leaves: of the pages and steps of the tiny recipe, or of all pages that there are."""
+    """The data directory of a finished run: of the tiny recipe, or of all pages."""
     folder = tmp_path_factory.mktemp("lineage") / "data"
     limit, steps = scale(test=20, soak=300), scale(test=20, soak=400)
     if not SOAK:

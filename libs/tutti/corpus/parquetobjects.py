@@ -1,7 +1,7 @@
 """Rows of Parquet as the objects that JSON has: lists and structures of any depth.
 
-Promises: memory holds a few rows, and a text once, however many cells have it; a row that becomes too large is not
-made, and one that is not Unicode text is refused by itself.
+Promises: memory holds a few rows, and a text once, however many cells have it; a row that is too large, or has a text
+that is not UTF-8, becomes an Unfit, and the others are read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tutti.corpus.layouts import Reason, Unfit
 from tutti.native.arrays import pa, pq
@@ -19,7 +19,7 @@ _OTHER_VALUE = 16
 """Bytes counted for a value that is no text."""
 
 
-def opened(file: Path | BinaryIO) -> pq.ParquetFile:
+def opened(file: Path) -> pq.ParquetFile:
     """A file of rows whose texts stay in their dictionaries. Raises OSError and pa.ArrowException."""
     with pq.ParquetFile(file) as found:  # type: ignore[no-untyped-call]
         columns = [found.schema.column(at) for at in range(len(found.schema.names))]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutti.ingest.reading.filenames import LINES, unpacked
 from tutti.ingest.reading.rejections import Reason, Rejection
 
 BAD_RECORDS, BAD_SHARE = 1_000, 0.5
@@ -69,8 +70,8 @@ def why(error: BaseException) -> str:
 def reader_of(path: str) -> Reader | None:
     """The reader of a file by its name; None for a file that is a page itself."""
     # Slow to import, and needed by few.
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    if name.endswith((".jsonl", ".ndjson")):
+    name = unpacked(path)
+    if name.endswith(LINES):
         from tutti.ingest.reading.jsonlines import read_json_lines
 
         return read_json_lines

@@ -20,6 +20,7 @@ from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.budgets import Spent
 from tutti.ingest.reading.containers import why
+from tutti.ingest.reading.filenames import LINES, unpacked
 from tutti.ingest.reading.jsonlines import (
     DECODER,
     MARK,
@@ -45,7 +46,6 @@ QUOTES = 3
 NAMED_FILES = 100
 UNREAD_FIELDS = 100
 """Fields that are listed as unread."""
-_LINES = (".jsonl", ".ndjson")
 
 
 @dataclass
@@ -232,10 +232,10 @@ def _records(file: shards.File, tally: Tally) -> Iterator[tuple[str, dict[str, o
 
 def _read(file: Container) -> Iterator[tuple[str, object]]:
     """The values of a file, each with its place, and an Unfit for what cannot be read."""
-    name = file.path.lower().removesuffix(".gz").removesuffix(".zst")
+    name = unpacked(file.path)
     if file.path.lower().endswith(".parquet"):
         return _of_rows(file)
-    if name.endswith((*_LINES, ".json")):
+    if name.endswith((*LINES, ".json")):
         return _of_json(file, whole=name.endswith(".json"))
     return iter([(file.path, _other_file())])
 

@@ -11,13 +11,11 @@ from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 
+from tutti.ingest.reading.filenames import RECORDS, unpacked
 from tutti.records.canonical import canonical_json
 
 NAMED_REJECTIONS = 100
 """Maximum number of rejections of one file for one reason that are listed; the others are counted."""
-
-
-_OF_RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
 
 
 class Reason(StrEnum):
@@ -84,7 +82,7 @@ class DroppedFiles:
 
     def see(self, file: str, rejection: Rejection | None) -> None:
         """Take the result of a record; None if it has a text."""
-        if not file.lower().removesuffix(".gz").removesuffix(".zst").endswith(_OF_RECORDS):
+        if not unpacked(file).endswith(RECORDS):
             return
         known = self._found.get(file)
         if rejection is None or rejection.reason is not Reason.NO_TEXT or (known is None and file in self._found):
