@@ -21,6 +21,12 @@ FRAGMENTS = (
     "4111 1111 1111 1111", "a@b.example", "+49 30 123456", "192.0.2.1", "DE89 3704 0044 0532 0130 00", ".", "!", "?",
     "…", "- ", "* ", "{}", "\\", "\ud7ff", "\ue000", "\uffff", "\U0010ffff", "'", "'ll", "_", "漢字", "한글", "שלום",
 )  # fmt: skip
+MARKUP = (
+    "<math>", "</math>", "<semantics>", "<annotation encoding=application/x-tex>", "</annotation>", "<math alttext=<<>",
+    "<script type=math/tex>", "&&&&", "<span class=MathJax>", "</span>", "<sup>", "</sup>", "<sup><a href=x>", "</a>",
+    "<div hidden>", "<p style='display:none'>", "</div>", "<nobr aria-hidden=true>", "</nobr>", "<h1>", "<h2><a>",
+    "<aside id=mySidebar>", "<nav>", "</nav>", "<button>", "<li class='has-comments bio'>", "the old mill " * 6,
+)  # fmt: skip
 Call = Callable[[random.Random], int]
 """Gives a kernel some inputs, and returns how many."""
 
@@ -58,6 +64,8 @@ def _markup(source: random.Random) -> int:
     from tutti.ingest.reading.markupkinds import Mode
 
     page = text(source).encode()
+    if source.random() < 0.7:
+        page = "".join(source.choices(FRAGMENTS + MARKUP, k=source.choice([3, 10, 40, 200]))).encode()
     for mode in Mode:
         rewritten(page, mode)
     return 1

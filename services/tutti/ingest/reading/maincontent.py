@@ -1,18 +1,21 @@
 """Main content of a page: the lines of what is left of it once boilerplate is left out.
 
-What is boilerplate by name or class, and what has no prose behind the article, is left out before a page is parsed
-(`markup.py`); resiliparse writes the lines of what is left. Short lines at the end that are no sentences (links to
-other pages, names of sections) are dropped. `python -m benchmarks.extraction` measures
-precision and recall.
+What is boilerplate by its name, its links or its place is left out before a page is parsed (`markup.py`); resiliparse
+writes the lines of what is left. Short lines at the end that are no sentences and no items of a list (links to other
+pages, names of sections) are dropped. `python -m benchmarks.extraction` measures precision and recall.
 """
 
 from __future__ import annotations
+
+import re
 
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 _SHORT_LINE = 60
-_SENTENCE_ENDS = tuple(".!?:;)]\"'\u201d\u2019\u00bb\u2026\u3002\uff01\uff1f")
+_ITEM = re.compile(r" +\S|\t|.*\S\t")
+"""The beginning of a line of a list, of code, or of a table."""
+_SENTENCE_ENDS = tuple(".!?)]\"'\u201d\u2019\u00bb\u2026\u3002\uff01\uff1f")
 
 
 def main_text(html: str) -> str:
@@ -32,7 +35,7 @@ def _trimmed(text: str) -> str:
     while end:
         begin = text.rfind("\n", 0, end) + 1
         line = text[begin:end].rstrip()
-        if len(line) >= _SHORT_LINE or line.endswith(_SENTENCE_ENDS):
+        if len(line) >= _SHORT_LINE or line.endswith(_SENTENCE_ENDS) or _ITEM.match(line):
             return text[:end]
         end = max(0, begin - 1)
     return text

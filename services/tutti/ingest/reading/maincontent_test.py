@@ -43,3 +43,26 @@ def test_short_lines_stay_where_a_sentence_is_behind_them_or_a_page_has_no_sente
 def test_a_class_of_the_whole_page_is_no_boilerplate() -> None:
     page = f"<div class=has-footer>{ARTICLE}</div>"
     assert of(page) == TEXT
+
+
+def test_lists_code_and_tables_stay_at_the_end() -> None:
+    for last in (
+        "<ul><li>one<li>two</ul>",
+        "<ol><li>one</ol>",
+        "<table><tr><td>one<td>two</table>",
+        "<pre>if x:\n  one</pre>",
+    ):
+        assert "one" in of(ARTICLE.replace("</article>", f"{last}</article>"))
+
+
+def test_what_is_in_front_of_an_article_stays_where_it_has_prose_or_is_its_heading() -> None:
+    article = f"<div class=text><p>{WORDS}</p></div>"
+    lead = "This is what the article below is about, in a sentence that is long enough to be one."
+    page = f"<div><ul><li>Start</ul></div><div><h2>Notes</h2><p>{lead}</p>{article}</div>"
+    assert of(page) == f"Notes\n\n{lead}\n\n{WORDS.strip()}"
+
+
+def test_teasers_below_an_article_are_left_out_and_a_page_of_teasers_is_not() -> None:
+    teaser = f"<div><h3><a href=x>Teaser</a></h3><p>{WORDS[:70]}</p></div>"
+    assert of(ARTICLE.replace("</article>", f"{teaser * 3}</article>")) == TEXT
+    assert of(f"<div>{teaser * 6}</div>").count("Teaser") == 6

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tutti.ingest.reading.markupkinds import (
     ARTICLE,
-    BOXES,
     KINDS,
     LITTLE_PROSE,
-    LONG_PARAGRAPH,
+    LONG_RUN,
     LONGEST,
+    LONGEST_WORD,
     MAX_DEPTH,
+    MOST_BLOCKS,
     NO_KIND,
-    POOR,
+    QUESTION,
     READ,
+    WORDS,
     Kind,
     Markup,
     Mode,
+    Sort,
     title_of,
 )
 
@@ -33,41 +37,64 @@ _ATTRIBUTE = re.compile(
     rb"([^\t\n\f\r />][^\t\n\f\r />=]*+)"
     rb"(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:\"([^\"]*+)(?:\"|\Z)|'([^']*+)(?:'|\Z)|([^\t\n\f\r >]*+)))?+"
 )
-_BOX, _POOR = (re.compile(b"|".join(each.encode() for each in parts), re.IGNORECASE) for parts in (BOXES, POOR))
+_WORD = re.compile(rb"[A-Z]*[a-z]+|[A-Z]+")
+_HIDES = re.compile(rb"(?:^|;)(?:display:none|visibility:hidden)")
+_SPACES = b"\t\n\f\r "
 _BLOCKS = Kind.SPECIAL | Kind.THIN
+_NO_SORT = Sort(0)
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Bytes of text, of those in links, and of those that are prose; and how many headings of the first level."""
+    """Bytes of text, of those in links, and of those that are prose; headings of the first level, and headings that
+    are links.
+    """
 
     text: int = 0
     link: int = 0
     prose: int = 0
     titles: int = 0
+    heads: int = 0
 
     def add(self, other: _Sums) -> None:
         self.text += other.text
         self.link += other.link
         self.prose += other.prose
         self.titles += other.titles
+        self.heads += other.heads
 
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """`shown`: the name that its tags have in what is written; `at`: where they begin. `pending`: it is left out unless
-    an element of this kind is in it.
+    """`shown`: the name that its tags have in what is written; `at`: where they begin; `inner`: how many blocks had
+    ended before. `pending`: it is left out unless a block is in it. `formula`: where the formula begins that ends
+    before or with it; `tex`: where its source in LaTeX is written.
     """
 
     name: bytes
     kind: Kind
     at: int = 0
     shown: bytes = b""
-    named: bool = False
+    sort: Sort = _NO_SORT
     link: bool = False
-    spans: int = 0
+    inner: int = 0
     sums: _Sums = field(default_factory=lambda: _Sums())
-    pending: Kind = NO_KIND
+    pending: bool = False
+    alt: bytes = b""
+    formula: int = 0
+    tex: tuple[int, int] = (0, 0)
+
+
+@dataclass(slots=True)
+class _Block:
+    """The written part of an element that has ended. `out`: the prose left out up to its end."""
+
+    begin: int
+    end: int
+    prose: int
+    inner: int
+    sort: Sort
+    out: int = 0
 
 
 @dataclass(slots=True)
@@ -78,6 +105,9 @@ class _Tag:
     empty: bool = False
     has: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
     """The value, and how it is quoted, of attributes that are read."""
+
+    def value(self, name: str) -> bytes:
+        return self.has.get(name, (b"", b""))[0]
 
 
 def written(page: bytes, mode: Mode) -> Markup:
@@ -100,6 +130,8 @@ def written(page: bytes, mode: Mode) -> Markup:
             end = _raw_end(page, at, tag.name)
             if Kind.TITLE in tag.kind and not rewriting.is_foreign:
                 title = page[at:end] if title is None else title
+            if Kind.SCRIPT in tag.kind and tag.value("type")[:8].lower() == b"math/tex":
+                rewriting.formula(page[at:end])
             at = end
     return rewriting.done(title_of(title or b""))
 
@@ -158,7 +190,8 @@ class _Rewriting:
         self._out = bytearray()
         self._open: list[_Open] = []
         self._opened: Counter[bytes] = Counter()
-        self._sums, self._spans, self._marks = _Sums(), list[tuple[int, int]](), list[tuple[int, int]]()
+        self._sums, self._run, self._blocks = _Sums(), _Sums(), list[_Block]()
+        self._formula = (0, -1)
         self._dropping: _Open | None = None
         self._tags = self._depth = self._deepest = self._work = self._bytes = self._templates = 0
         self.too_deep = False
@@ -172,9 +205,27 @@ class _Rewriting:
         if self._mode is not Mode.LINKS and self._dropping is None:
             self._bytes += len(text) * self._depth
             self._out += text
-            sums, length = self._around(), len(text.strip(b"\t\n\f\r "))
+            self._count(text)
+
+    def formula(self, source: bytes) -> None:
+        """Write a formula in LaTeX from a script, in place of how it is shown just before."""
+        if self._mode is Mode.LINKS or self._dropping is not None:
+            return
+        begin, end = self._formula
+        if end == len(self._out) and (not self._open or self._open[-1].at <= begin):
+            del self._out[begin:]
+            while self._blocks and self._blocks[-1].end > begin:
+                self._blocks.pop()
+        self._bytes += len(source) * self._depth
+        self._out += source.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
+        self._count(source)
+        self._formula = (0, -1)
+
+    def _count(self, text: bytes) -> None:
+        length, link = len(text.strip(_SPACES)), any(each.link for each in self._open)
+        for sums in (self._around(), self._run):
             sums.text += length
-            sums.link += length if any(each.link for each in self._open) else 0
+            sums.link += length if link else 0
 
     def tag(self, tag: _Tag) -> None:
         if self._mode is Mode.LINKS:
@@ -187,8 +238,7 @@ class _Rewriting:
     def done(self, title: str) -> Markup:
         while self._open:
             self._pop()
-        if self._mode is Mode.MAIN:
-            self._leave_out()
+        self._leave_out()
         cost = self._work + self._bytes // 16
         return Markup(bytes(self._out), title, self._tags, self._deepest, cost, self.too_deep)
 
@@ -222,33 +272,27 @@ class _Rewriting:
             self._ends(b"", kind & (Kind.ITEM | Kind.TERM), Kind.SPECIAL)
         if Kind.A in kind:
             self._ends_format(tag.name)
-        for each in self._open:
-            if each.pending in kind:
-                each.pending = NO_KIND
+        if Kind.WRAPPED in kind:
+            for each in self._open:
+                each.pending = False
         if Kind.VOID in kind:
+            if Kind.ENDS_P in kind and self._dropping is None:
+                self._end_run()
             self._shows(b"<hr>" if Kind.ENDS_P in kind else b"<br>")
         elif not (tag.empty and (Kind.FOREIGN in kind or self.is_foreign)):
             self._push(tag)
 
     def _push(self, tag: _Tag) -> None:
-        kind, main = tag.kind, self._mode is Mode.MAIN
-        hard = Kind.HARD in kind or (main and Kind.BESIDE in kind)
-        new = _Open(tag.name, kind, len(self._out), spans=len(self._spans))
-        if self._dropping is None and not hard:
-            known = tag.name.decode("latin-1") in KINDS
-            if Kind.INLINE not in kind:
-                new.shown = tag.name if known else b"span"
-            classes = tag.has.get("class", (b"",))[0]
-            new.link = main and Kind.A in kind and "href" in tag.has
-            new.named = main and bool(_POOR.search(classes))
-            if Kind.LABEL in kind:
-                new.pending = Kind.WRAPPED
-            elif main and _BOX.search(classes):
-                new.pending = Kind.H1
+        kind = tag.kind
+        hard = Kind.HARD in kind or (Kind.TEX in kind and tag.value("encoding").lower() != b"application/x-tex")
         solid = sum(map(_is_solid, self._open))
-        if (solid if _is_solid(new) else len(self._open) - solid) == MAX_DEPTH:
-            self.too_deep |= _is_solid(new)
+        is_solid = Kind.INLINE not in kind
+        if (solid if is_solid else len(self._open) - solid) == MAX_DEPTH:
+            self.too_deep |= is_solid
             return
+        new = _Open(tag.name, kind, len(self._out), inner=len(self._blocks))
+        if self._dropping is None and not hard:
+            self._begin(new, tag)
         self._opened[new.name] += 1
         self._open.append(new)
         if hard and self._dropping is None:
@@ -257,6 +301,27 @@ class _Rewriting:
             self._shows(b"<" + new.shown + b">")
             self._depth += 1
             self._deepest = max(self._deepest, self._depth)
+
+    def _begin(self, new: _Open, tag: _Tag) -> None:
+        """Set the properties of an element that is not dropped."""
+        kind, top = tag.kind, self._open[-1] if self._open else _Open(b"", NO_KIND)
+        if Kind.INLINE not in kind:
+            self._end_run()
+            new.shown = b"div" if Kind.BLOCK in kind else tag.name if tag.name.decode("latin-1") in KINDS else b"span"
+        anchor = tag.value("href").startswith(b"#") and Kind.HEADING in top.kind
+        new.link = Kind.A in kind and "href" in tag.has and not anchor
+        new.pending = Kind.LABEL in kind
+        new.formula = self._formula[0] if self._formula[1] == len(self._out) else len(self._out)
+        new.sort = _sort_of(tag, self._mode)
+        if Kind.MATH in kind:
+            new.alt = tag.value("alttext")
+            if Kind.INLINE in top.kind:
+                top.sort &= ~Sort.GONE
+        if Kind.A in kind and Kind.SUP in top.kind and len(self._out) == top.at + 1:
+            top.kind &= ~Kind.SUP
+            self._out.pop()
+        if Kind.SUP in kind:
+            self._out += b"^"
 
     def _closes(self, tag: _Tag) -> None:
         kind = tag.kind
@@ -288,6 +353,8 @@ class _Rewriting:
             self._out += tag
 
     def _pop(self) -> None:
+        if self._open[-1].shown:
+            self._end_run()
         last = self._open.pop()
         self._opened[last.name] -= 1
         if last.shown:
@@ -295,7 +362,7 @@ class _Rewriting:
             self._depth -= 1
         if last.pending:
             self._take_back(last)
-        elif self._mode is Mode.MAIN and self._dropping is None:
+        elif self._dropping is None:
             self._settle(last)
         if last is self._dropping:
             self._dropping = None
@@ -334,41 +401,170 @@ class _Rewriting:
     def _around(self) -> _Sums:
         return self._open[-1].sums if self._open else self._sums
 
+    def _end_run(self) -> None:
+        """End a run of text between two blocks."""
+        if self._run.text > LONG_RUN and 2 * self._run.link < self._run.text:
+            self._around().prose += self._run.text - self._run.link
+        self._run = _Sums()
+
     def _take_back(self, last: _Open) -> None:
-        del self._out[last.at :], self._spans[last.spans :]
-        while self._marks and self._marks[-1][1] > last.at:
-            self._marks.pop()
+        del self._out[last.at :], self._blocks[last.inner :]
+        self._formula = (0, -1)
 
     def _settle(self, last: _Open) -> None:
         """Add what an element holds to that around it, or take it back where it is no main content."""
-        sums = last.sums
-        if Kind.P in last.kind and sums.text > LONG_PARAGRAPH:
-            sums.prose += sums.text - sums.link
-        sums.titles += Kind.H1 in last.kind
-        links = Kind.HEADING in last.kind and 2 * sums.link > sums.text
-        if sums.prose < LITTLE_PROSE and not sums.titles and (last.named or links):
+        kind, sums, top = last.kind, last.sums, self._open[-1] if self._open else _Open(b"", NO_KIND)
+        if Kind.MATH in kind:
+            self._settle_formula(last)
+        if Kind.TEX in kind and Kind.MATH in top.kind:
+            top.tex = last.at, len(self._out)
+        if Kind.SUP in kind and _is_word(bytes(self._out[last.at : last.at + LONGEST_WORD + 2])):
+            del self._out[last.at]
+            self._formula = (0, -1)
+        if Kind.MATH in kind or Sort.JAX in last.sort:
+            self._formula = last.formula, len(self._out)
+        sums.titles += Kind.H1 in kind
+        if Kind.HEADING in kind and 2 * sums.link > sums.text:
+            sums.prose = 0
+            sums.heads += 1
+        running = Kind.INLINE in kind and sums.text > LONG_RUN
+        prose = sums.text - sums.link if running else sums.prose
+        poor = prose < LITTLE_PROSE and not sums.titles
+        sign = Kind.BUTTON in kind and sums.text < QUESTION and not top.kind & (Kind.HEADING | Kind.TERM)
+        if poor and (Sort.POOR in last.sort or sign):
             self._take_back(last)
             return
         self._around().add(sums)
-        if not last.shown or (not sums.prose and (sums.titles or Kind.H2 in last.kind)):
-            return
-        if not sums.prose:
-            self._spans[last.spans :] = [(last.at, len(self._out))]
-        elif Kind.P not in last.kind and (not self._marks or sums.prose > self._marks[-1][0]):
-            self._marks.append((sums.prose, len(self._out)))
+        sort = self._sort_at_end(last, poor=poor)
+        if (sort or (last.shown and self._mode is Mode.MAIN)) and len(self._blocks) < MOST_BLOCKS:
+            self._blocks.append(_Block(last.at, len(self._out), prose, last.inner, sort))
+
+    def _settle_formula(self, last: _Open) -> None:
+        """Leave of a formula its source in LaTeX, where there is one."""
+        begin, end = last.tex
+        if begin < end:
+            self._out[last.at :] = self._out[begin:end]
+        elif last.alt:
+            self._out[last.at :] = last.alt.replace(b"<", b"&lt;")
+        del self._blocks[last.inner :]
+
+    def _sort_at_end(self, last: _Open, *, poor: bool) -> Sort:
+        if self._mode is not Mode.MAIN:
+            return last.sort & Sort.GONE
+        kind, sums = last.kind, last.sums
+        sort = (last.sort & ~Sort.BOX) | Sort.TITLED if sums.titles else last.sort
+        if not last.shown:
+            return sort
+        linked = 2 * sums.link > sums.text
+        if not sums.prose and not sums.titles and (linked or Kind.HEADING not in kind):
+            sort |= Sort.BARE
+        if poor and linked and not kind & (Kind.HEADING | Kind.ITEM | Kind.TERM):
+            sort |= Sort.LINKED
+        if sums.prose and not kind & (Kind.HEADING | Kind.ITEM | Kind.P):
+            sort |= Sort.WHOLE
+        if sums.prose < ARTICLE * sums.heads and not sums.titles and Kind.HEADING not in kind:
+            sort |= Sort.TEASER
+        return sort
 
     def _leave_out(self) -> None:
-        """Leave out what has no prose behind the element that has nearly all of it."""
-        if self._sums.prose < ARTICLE:
-            return
-        behind = next((end for prose, end in self._marks if 10 * prose >= 9 * self._sums.prose), None)
-        if behind is not None:
-            for begin, end in reversed([each for each in self._spans if each[0] >= behind]):
-                del self._out[begin:end]
+        """Leave out what is no main content, by its name and by where it is."""
+        prose = self._sums.prose - self._mark_out()
+        article = self._article(prose)
+        teasers = self._outermost(lambda each: _is_teaser(each, article))
+        teased = sum(self._blocks[at].prose for at in teasers)
+        dropped = Sort.LINKED | (Sort.TEASER if 2 * teased <= prose else _NO_SORT)
+        for at in self._outermost(lambda each: self._is_left_out(each, article, dropped)):
+            del self._out[self._blocks[at].begin : self._blocks[at].end]
+
+    def _is_left_out(self, each: _Block, article: _Block, dropped: Sort) -> bool:
+        if Sort.OUT in each.sort:
+            return True
+        if article.begin < 0:
+            return Sort.ASIDE in each.sort and 2 * each.prose <= self._sums.prose
+        if each.begin >= article.end:
+            return not each.sort & Sort.TITLED & ~article.sort
+        if each.end <= article.begin:
+            return bool(each.sort & (Sort.BARE | Sort.ASIDE | Sort.POOR))
+        is_inside = each.begin > article.begin or each.end < article.end
+        return is_inside and bool(each.sort & dropped)
+
+    def _outermost(self, chosen: Callable[[_Block], bool]) -> Iterator[int]:
+        """The places of blocks that are chosen and in no other that is, from the last on."""
+        at = len(self._blocks) - 1
+        while at >= 0:
+            is_chosen, inner = chosen(self._blocks[at]), self._blocks[at].inner
+            if is_chosen:
+                yield at
+            at = inner - 1 if is_chosen else at - 1
+
+    def _mark_out(self) -> int:
+        """Mark what is no main content by its name, but nothing with most of the prose. Return the prose in it."""
+        named = Sort.GONE | Sort.BOX
+        for at in self._outermost(lambda each: bool(each.sort & named) and 2 * each.prose <= self._sums.prose):
+            self._blocks[at].out = self._blocks[at].prose
+            for inner in self._blocks[self._blocks[at].inner : at + 1]:
+                inner.sort |= Sort.OUT
+        total = 0
+        for each in self._blocks:
+            each.out = total = total + each.out
+        return total
+
+    def _article(self, prose: int) -> _Block:
+        """The first block to end that has nearly all of the prose, or one that is nowhere where there is little."""
+        for each in self._blocks if prose >= ARTICLE else []:
+            out = each.out - (self._blocks[each.inner - 1].out if each.inner else 0)
+            if Sort.WHOLE in each.sort and Sort.OUT not in each.sort and 5 * (each.prose - out) >= 4 * prose:
+                return each
+        return _Block(-1, -1, 0, 0, _NO_SORT)
 
     def _pop_to(self, last: _Open) -> None:
         while last in self._open:
             self._pop()
+
+
+def _sort_of(tag: _Tag, mode: Mode) -> Sort:
+    """The sort of an element by its attributes and its name."""
+    is_main, kind = mode is Mode.MAIN, tag.kind
+    sort = _sort_of_names(tag.value("class"))
+    if is_main:
+        sort |= _sort_of_names(tag.value("role"))
+        if Kind.SLUG not in kind and tag.value("class").lower() != b"section":
+            sort |= _sort_of_names(tag.value("id"))
+    else:
+        sort &= Sort.JAX
+    is_unread = tag.value("aria-hidden").lower() == b"true" and (is_main or Kind.INLINE in kind)
+    is_hidden = "hidden" in tag.has and tag.value("hidden").lower() != b"until-found"
+    style = tag.value("style").translate(None, _SPACES).lower()
+    if is_unread or is_hidden or _HIDES.search(style):
+        sort |= Sort.GONE
+    if is_main and Kind.BESIDE in kind:
+        sort |= Sort.BOX
+    if is_main and Kind.SIDE in kind:
+        sort |= Sort.BOX if Sort.POOR in sort else Sort.ASIDE
+    return sort
+
+
+def _sort_of_names(names: bytes) -> Sort:
+    """The sorts of the words of names: they end at what is no letter, and before a capital behind a small letter."""
+    sort = _NO_SORT
+    for name in re.split(b"[\t\n\f\r ]", names):
+        of_name = _NO_SORT
+        for word in _WORD.findall(name):
+            of_name |= WORDS.get(word.lower().decode(), _NO_SORT)
+        if Sort.LAYOUT not in of_name:
+            sort |= of_name
+    return sort
+
+
+def _is_teaser(each: _Block, article: _Block) -> bool:
+    is_inside = each.begin >= article.begin and each.end <= article.end
+    return is_inside and Sort.TEASER in each.sort and Sort.OUT not in each.sort
+
+
+def _is_word(superscript: bytes) -> bool:
+    """True if a superscript needs no sign: it is empty, or a word as in 19th."""
+    word = superscript[1:]
+    return superscript == b"^" or (1 < len(word) <= LONGEST_WORD and word.isalpha())
 
 
 def _is_solid(each: _Open) -> bool:
