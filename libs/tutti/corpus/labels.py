@@ -8,7 +8,7 @@ transcripts (HH). Promises: a record becomes a label or an Unfit with a reason; 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -21,6 +21,7 @@ from tutti.corpus.layouts import (
     Unfit,
     answered,
     chosen_first,
+    field_name,
     meaning,
     sound,
     turns,
@@ -33,6 +34,7 @@ SCORES = (-2, -1, 0, 1, 2)
 CHOSEN = -1
 """The score of a chosen answer, the first, beside a rejected one: better."""
 TIE = 0
+SHOWN_FIELDS = 5
 ANNOTATOR = "imported"
 """The annotator of labels that name none."""
 EXPECTED = "records with prompt, answers and score, or with chosen and rejected"
@@ -67,7 +69,7 @@ def labelled(record: Object, axes: Sequence[str]) -> Labelled:
         prompt, answers = _chosen(record)
         return Labelled(prompt, answers, dict.fromkeys(axes, score), annotator)
     if "answers" not in record or "prompt" not in record:
-        raise Unfit(Reason.UNKNOWN_LAYOUT, f"{', '.join(sorted(record))[:60] or 'nothing'}; expected {EXPECTED}")
+        raise Unfit(Reason.UNKNOWN_LAYOUT, f"{_names(record) or 'nothing'}; expected {EXPECTED}")
     answers = record["answers"]
     if not isinstance(answers, list) or len(answers) != 2 or not all(isinstance(each, str) for each in answers):
         raise Unfit(Reason.NOT_A_STRING, "answers are not two strings; expected two")
@@ -99,12 +101,17 @@ def _chosen(record: Object) -> tuple[Messages, tuple[str, str]]:
 def _scores(record: Object, axes: Sequence[str]) -> dict[str, int | str]:
     given = record["scores"] if "scores" in record else dict.fromkeys(axes, record.get("score"))
     if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(axes):
-        seen = ", ".join(sorted(map(str, given)))[:60] if isinstance(given, Mapping) else type(given).__name__
+        seen = _names(map(str, given)) if isinstance(given, Mapping) else type(given).__name__
         raise Unfit(Reason.UNKNOWN_SCORE, f"scores of {seen or 'nothing'}; expected of {', '.join(axes)}")
     for score in given.values():
         if not is_score(score):
             raise Unfit(Reason.UNKNOWN_SCORE, f"score {score!r:.60}; expected -2 … 2 or {BOTH_BAD}")
     return {str(axis): score for axis, score in given.items() if is_score(score)}
+
+
+def _names(names: Iterable[str]) -> str:
+    """The first of these names of fields."""
+    return ", ".join(map(field_name, sorted(names)[:SHOWN_FIELDS]))
 
 
 def _answer(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tutti.corpus.conversations import Message, Role
-from tutti.corpus.labels import Labelled, labelled
+from tutti.corpus.labels import Labelled, labelled, unread_of
 from tutti.corpus.layouts import Reason, Unfit
 
 ASKED = {"role": "user", "content": "Why?"}
@@ -76,3 +76,24 @@ def test_what_is_no_label_is_unfit(record: dict[str, Any], reason: Reason) -> No
     with pytest.raises(Unfit) as caught:
         labelled(record, ["helpful"])
     assert caught.value.reason is reason
+
+
+def test_inverted_scores_are_refused_however_large_they_are() -> None:
+    record = {"prompt": "Why?", "chosen": "So.", "rejected": "No.", "score_chosen": 1, "score_rejected": 10**400}
+    with pytest.raises(Unfit) as refused:
+        labelled(record, ["helpful"])
+    assert refused.value.reason is Reason.INVERTED_SCORES
+    assert labelled(record | {"score_chosen": 10**401}, ["helpful"]).scores == {"helpful": -1}
+
+
+def test_names_of_fields_that_cannot_be_shown_are_escaped_and_long_ones_cut() -> None:
+    odd = {"\ud800": 1, "\x1b[2J": 1, "": 1, "x" * 10_000: 1, "größe": 1}
+    listed = unread_of({"prompt": "Why?", "chosen": "So.", "rejected": "No.", **odd})
+    with pytest.raises(Unfit) as refused:
+        labelled(odd, ["helpful"])
+    for text in (*listed, refused.value.detail):
+        assert text.isprintable()
+        assert text.encode()
+        assert len(text) < 500
+    assert "größe" in listed
+    assert len(listed) == 5

@@ -144,14 +144,21 @@ def unread(layout: Layout, record: Object) -> frozenset[str]:
         read.update(next((keys for keys in _PROMPTS if keys[0] in record), ()))
     if layout is Layout.PROMPT:
         read.update([next((key for key in _ANSWERS if record.get(key) is not None), "completion"), "label"])
-    found = set(record) - read
+    found = {field_name(name) for name in record if name not in read}
     for key in ("messages", "conversations", "prompt", "chosen"):
         value = record.get(key) if key in read else None
         for each in value if isinstance(value, list) else ():
             if isinstance(each, dict):
                 known = {*_spelling(each), *_TRAINED, *_OTHERS}
-                found.update(f"{key}[].{name}" for name in each if name not in known)
+                found.update(f"{key}[].{field_name(name)}" for name in each if name not in known)
     return frozenset(found)
+
+
+def field_name(name: str) -> str:
+    """The name of a field as it is, or if it is empty, long or has characters that cannot be shown, a part of it in
+    quotation marks and escaped.
+    """
+    return name if name and len(name) <= _SHOWN and name.isprintable() else _shown(name)
 
 
 def with_system(record: Object, messages: Sequence[Message]) -> list[Message]:
@@ -234,7 +241,8 @@ def chosen_first(record: Object) -> bool:
     if not isinstance(chosen, int | float) or not isinstance(rejected, int | float):
         raise Unfit(Reason.UNKNOWN_SCORE, f"scores {chosen!r:.30} and {rejected!r:.30}; expected two numbers")
     if not chosen >= rejected:
-        seen = f"the chosen answer has the score {chosen:g}, the rejected one {rejected:g}"
+        # A number of JSON may be too large to be formatted as a float.
+        seen = f"the chosen answer has the score {chosen!r:.30}, the rejected one {rejected!r:.30}"
         raise Unfit(Reason.INVERTED_SCORES, f"{seen}; expected at least as much for the chosen one")
     return chosen > rejected
 

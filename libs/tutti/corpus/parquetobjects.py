@@ -1,12 +1,12 @@
 """Rows of Parquet as the objects that JSON has: lists and structures of any depth.
 
-Promises: memory holds a few rows, and a text once, however many cells have it; a row that is too large, or has a text
-that is not UTF-8, becomes an Unfit, and the others are read.
+Promises: memory holds a few rows, and a text once, however many cells have it; a row that is too large, is nested too
+deep, or has a text that is not UTF-8, becomes an Unfit, and the others are read. Bytes are an object of their number;
+other values that JSON lacks, such as dates, are texts.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ def _row(batch: pa.RecordBatch, at: int, most: int) -> dict[str, object] | Unfit
         return Unfit(Reason.TOO_LARGE, f"a row of more than {most:,} bytes")
     except UnicodeDecodeError:
         return Unfit(Reason.NOT_JSON, "a text that is not UTF-8; expected Unicode text")
+    except RecursionError:
+        return Unfit(Reason.NOT_JSON, "lists or structures that are nested too deep; expected an object as JSON has it")
 
 
 class _Full(Exception):
@@ -62,13 +64,15 @@ class _Room:
         if not cell.is_valid:
             return None
         if isinstance(cell, pa.StructScalar):
-            return {name: self.value(cell[name]) for name in cell}
+            return {cell.type.field(at).name: self.value(cell[at]) for at in range(cell.type.num_fields)}
         if isinstance(cell, pa.ListScalar):
             return [self.value(each) for each in cell.values]
         if isinstance(cell, pa.StringScalar | pa.BinaryScalar):
             self._take(cell.as_buffer().size)
         found = cell.as_py()
-        return found if isinstance(found, str | int | float | bool) else json.dumps(found, default=str)
+        if isinstance(found, bytes):  # no text, whatever is in it
+            return {"bytes": len(found)}
+        return found if isinstance(found, str | int | float | bool) else str(found)
 
     def _take(self, size: int) -> None:
         self._left -= size

@@ -134,6 +134,13 @@ def test_a_list_in_json_and_rows_of_parquet_are_read_like_lines(tmp_path: Path) 
     assert len(labels_in(tmp_path / "labels.json", ["helpful"]).quoted) == len(lines.quoted) == 2
 
 
+def test_a_byte_order_mark_hides_no_record(tmp_path: Path) -> None:
+    path = written(tmp_path, judged(0, "ada"), judged(1, "ada"))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    found = labels_in(path, ["helpful"])
+    assert ([each.pairs for each in found.parts], found.quoted) == ([2], [])
+
+
 def test_fields_of_labels_that_are_not_read_are_listed(tmp_path: Path) -> None:
     found = labels_in(written(tmp_path, {"prompt": "why?", "chosen": "so", "rejected": "no", "id": 1}), ["helpful"])
     (words,) = found.quoted

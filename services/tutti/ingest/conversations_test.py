@@ -26,6 +26,7 @@ from tutti.contracts.ingest.v1 import (
 from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.conversationset import ConversationsBody, Licensed, in_part
 from tutti.corpus.manifest import Kind, Manifest
+from tutti.ingest.reading import budgets
 from tutti.ingest.reading.gathering import MAX_LINE_BYTES
 from tutti.ingest.service import build
 
@@ -173,6 +174,29 @@ def test_records_that_are_no_conversations_are_counted_and_the_first_are_quoted(
     assert len(found["unknown_layout"][1]) == 3
     assert found["not_json"][1][0] == """a.jsonl:6: not JSON in UTF-8; begins with '{"prompt": "cut'"""
     assert made.conversations == 1
+
+
+def test_hostile_names_and_numbers_in_records_do_not_fail_the_set(world: World) -> None:
+    pair = {"prompt": "why?", "chosen": "so", "rejected": "no", "\ud800": 1, "x" * 100_000: 1, "": 1}
+    inverted = pair | {"score_chosen": 1, "score_rejected": 10**400}
+    world.write("a.jsonl", pair, inverted, *[{"prompt": f"p{at}", "chosen": "a", "rejected": "b"} for at in range(3)])
+    made = world.gather()
+    assert (made.state, made.conversations) == (STATE_DONE, 4)
+    assert [(each.reason, each.records) for each in made.rejected] == [("inverted_scores", 1)]
+    assert len(made.unread) == 3
+    assert all(len(each.field) < 100 for each in made.unread)
+
+
+def test_a_list_of_very_many_values_that_need_no_bytes_is_not_unpacked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "LEAST_BYTES", 1 << 20)
+    nothing = pa.ListArray.from_arrays([0, 1_000_000], pa.nulls(1_000_000))
+    pq.write_table(pa.table({"messages": nothing}), world.folder / "a.parquet")  # type: ignore[no-untyped-call]
+    world.write("b.jsonl", *prompts(0, 2))
+    made = world.gather()
+    assert (made.state, made.conversations) == (STATE_DONE, 2)
+    assert [(each.reason, each.records) for each in made.rejected] == [("too_large", 1)]
 
 
 def test_a_file_of_which_every_record_is_dropped_fails_by_name(world: World) -> None:

@@ -18,6 +18,8 @@ from tutti.corpus.layouts import Reason, Unfit
 from tutti.native.arrays import pa
 from tutti.records.canonical import JsonValue, canonical_json
 
+UTF_8 = "utf-8-sig"
+"""With a byte order mark or without."""
 MOST_BYTES = 3 << 20
 QUOTED = 3
 
@@ -78,7 +80,7 @@ def _records(path: Path) -> Iterator[tuple[str, object]]:
                 for number, row in enumerate(parquetobjects.objects(file, MOST_BYTES), 1):
                     yield f"row {number}", row
             return
-        with gzip.open(path, "rt", encoding="utf-8") if name.endswith(".gz") else path.open(encoding="utf-8") as text:
+        with gzip.open(path, "rt", encoding=UTF_8) if name.endswith(".gz") else path.open(encoding=UTF_8) as text:
             first = next((line for line in text if line.strip()), "")
             if name.removesuffix(".gz").endswith(".json") and not isinstance(_decoded(first), dict):
                 read = _decoded(first + text.read())

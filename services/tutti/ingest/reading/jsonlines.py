@@ -71,11 +71,11 @@ def lines_or_whole(file: io.BufferedIOBase, limit: int, most: int) -> tuple[bool
 
     A line of more than `limit` bytes, or a longer whole, is None.
     """
-    first = file.readline(most + 1).removeprefix(MARK)
+    first, empty = file.readline(most + 1).removeprefix(MARK), 0
     while first and not first.strip():
-        first = file.readline(most + 1)
+        first, empty = file.readline(most + 1), empty + 1
     if _is_object(first):
-        head = itertools.chain([first if len(first) <= limit + 1 else None])
+        head = [b""] * empty + [first if len(first) <= limit + 1 else None]
         return True, itertools.chain(head, lines(file, limit))
     whole = first + file.read(max(0, most + 1 - len(first)))
     return False, iter([whole if len(whole) <= most else None])

@@ -31,6 +31,8 @@ _FOOTER_SHARE = 8
 """A footer may have this share of the limit of a record, and 1 MiB in any case: it takes up to 80 times its size."""
 _LENGTH, _MAGIC = struct.Struct("<I4s"), b"PAR1"
 _BUFFER = 1 << 20
+_LISTED_VALUE = 8
+"""Bytes of memory for a value of a list, if it has none in the file."""
 _QUOTED = 60
 OTHERS = ("url", "title")
 
@@ -108,15 +110,17 @@ def whole_footer(path: Path, max_bytes: int) -> BinaryIO:
 
 def require_room(path: Path, footer: IO[bytes], metadata: pq.FileMetaData, most: int) -> None:
     """Raise Spent for a file that would take more than its budget, or has a page of more than `most` bytes, by the
-    headers of its pages; ValueError where there is none.
+    headers of its pages; ValueError where there is none. A row may have all values of a list, which need no bytes in
+    the file if they are null or the same.
     """
-    budget = Budget(path)
+    budget, schema = Budget(path), metadata.schema
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            for page in pages(footer, column):
+        for at in range(group.num_columns):
+            listed = schema.column(at).max_repetition_level > 0
+            for page in pages(footer, group.column(at)):
                 if page.size > most:
                     raise Spent(f"a page of {page.size} bytes")
-                budget.take(page.size)
+                budget.take(max(page.size, _LISTED_VALUE * page.values) if listed else page.size)
 
 
 def _is_text(schema: pa.Schema, name: str) -> bool:

@@ -19,7 +19,7 @@ from tutti.pipeline.recipe import DedupKeys, InputPart, Names, Recipe, Seed
 from tutti.pipeline.stages.definition import Folder, Question, Role, StageContext, StageDef, resource_of
 from tutti.pipeline.values import Result
 
-NEAR = 1e-9
+NEAR, SHOWN_UNREAD = 1e-9, 10
 PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
 JUDGED = {
     "rule_sets": "rules",
@@ -155,7 +155,9 @@ class ConversationsStage(StageDef):
         share = f", {rejected / (rejected + work.conversations + work.duplicates):.1%}" if rejected else ""
         parts = ", ".join(f"{each.name} {each.conversations:,}" for each in work.parts)
         licences = ", ".join(f"{each.licence} {each.conversations:,}" for each in work.licences)
-        unread = ", ".join(each.field for each in work.unread)
+        unread = ", ".join(each.field for each in work.unread[:SHOWN_UNREAD])
+        if (more := len(work.unread) - SHOWN_UNREAD) > 0:
+            unread += f" and {more:,} more"
         return (
             f"{work.conversations:,} conversations ({work.duplicates:,} duplicates, {rejected:,} rejected{share})"
             f"{': ' if parts else ''}{parts}{'; licences: ' if licences else ''}{licences}"
