@@ -28,11 +28,10 @@ class Try:
     def low(self, mean: float, low: float, clusters: int) -> float:
         """The low bound at the level of this try of a win rate whose bound at CONFIDENCE is `low`.
 
-        `clusters` is the smaller number of annotators and prompts; with fewer than two nothing is known.
+        `clusters` is the smaller number of annotators and prompts; if it is not known, as few as make a bound.
         """
-        if clusters < 2:
-            return 0.0
-        wider = student(1 - self.level, clusters - 1) / student(CONFIDENCE, clusters - 1)
+        freedom = max(1, clusters - 1)
+        wider = student(1 - self.level, freedom) / student(CONFIDENCE, freedom)
         return max(0.0, mean - (mean - low) * wider)
 
 

@@ -41,3 +41,7 @@ def test_a_later_try_needs_a_clearer_win() -> None:
     lows = [Try(k).low(0.6, 0.55, 40) for k in (1, 2, 3, 10)]
     assert 0.55 > lows[0] > lows[1] > lows[2] > lows[3] > 0
     assert Try(1).low(0.9, 0.0, 1) == 0.0
+
+
+def test_a_comparison_of_an_earlier_version_which_does_not_say_its_clusters_has_the_widest_bound() -> None:
+    assert 0 < Try(1).low(0.9, 0.8, 0) == Try(1).low(0.9, 0.8, 2) < Try(1).low(0.9, 0.8, 3)
