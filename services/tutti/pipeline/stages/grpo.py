@@ -108,7 +108,7 @@ class GrpoSection(JobSection):
 class GrpoStage(FinetuningStage):
     name = "grpo"
     section = GrpoSection
-    version = "policies-3"
+    version = "policies-4"
     roles: ClassVar[tuple[Role, ...]] = (
         Role(INITIAL, Checkpoint),
         Role("prompts", Conversations),
