@@ -15,6 +15,8 @@ def lines(inputs: Sequence[InputReport]) -> Iterator[str]:
         whole = "all" if sample.complete else "the first"
         total = sample.documents + rejected
         yield f"{each.key}: {each.path}: of {whole} {total:,} pages and records {sample.documents:,} are read as text"
+        if sample.unread_files:
+            yield f"  nothing was read of {sample.unread_files:,} more files"
         for found in sample.rejections[:SHOWN]:
             yield f"  {found.records:,} rejected, {found.reason}: {found.path}: {found.detail}"
 

@@ -68,6 +68,7 @@ def _sample(found: sampled.Sample) -> InputSample:
         ],
         complete=found.complete,
         dropped=map(told, found.dropped[:NAMED_FILES]),
+        unread_files=found.unread,
     )
 
 

@@ -65,6 +65,10 @@ class Rejections:
         return sorted((reason.value, count) for reason, count in self.counts.items())
 
 
+_OF_THE_FILE = frozenset({Reason.MALFORMED, Reason.TOO_LARGE, Reason.DAMAGED})
+"""Reasons that say nothing about the field of texts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """A file of records none of which has a text: how many, and the first rejection."""
@@ -83,6 +87,8 @@ class DroppedFiles:
     def see(self, file: str, rejection: Rejection | None) -> None:
         """Take the result of a record; None if it has a text."""
         if not unpacked(file).endswith(RECORDS):
+            return
+        if rejection is not None and rejection.reason in _OF_THE_FILE:
             return
         known = self._found.get(file)
         if rejection is None or rejection.reason is not Reason.NO_TEXT or (known is None and file in self._found):

@@ -5,16 +5,18 @@ Promises: a record is read, extracted and rejected exactly as an ingest does it;
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tutti.ingest.reading import shards
 from tutti.ingest.reading.batches import make
 from tutti.ingest.reading.containers import Record
+from tutti.ingest.reading.readers import Container
 from tutti.ingest.reading.rejections import Dropped, DroppedFiles, Reason, Rejection
 
 OF_A_FILE, FILES, MANY = 100, 5, 25
 """Records of one file, at most, and files of many records at least in a sample of over MANY."""
+OF_EACH, MOST_FILES, MOST_LISTED = 2, 200, 10_000
+"""Records of each further file of records, for how many such files, and how many files of a folder are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,30 +24,34 @@ class Sample:
     """`rejections`: by reason, how many and the first of them, the most frequent reason first.
 
     `complete` where the folder has no other records. `dropped`: the files of which no record that was read has a text.
+    `unread`: the files of which nothing was read; of more than MOST_LISTED, one stands for the others.
     """
 
     documents: int
     rejections: tuple[tuple[int, Rejection], ...]
     complete: bool
     dropped: tuple[Dropped, ...] = ()
+    unread: int = 0
 
 
 def sample(reading: shards.Reading, most: int) -> Sample:
-    """Read the first records, at most `most`, and OF_A_FILE or `most` / FILES of each file. Raises InputRootError."""
-    complete = True
+    """Read the first records, at most `most`, and OF_A_FILE or `most` / FILES of each file; then OF_EACH of each of the
+    next MOST_FILES files of records, which many pages would hide. Raises InputRootError.
+    """
     of_a_file = min(OF_A_FILE, most // FILES) if most > MANY else OF_A_FILE
-
-    def records() -> Iterator[tuple[str, Record]]:
-        nonlocal complete
-        for file in shards.files(reading):
-            of_file = shards.records(file, reading)
-            for record in itertools.islice(of_file, of_a_file):
-                yield file.path, record
-            complete = complete and next(of_file, None) is None
-
-    every = records()
-    batch = list(itertools.islice(every, most))
-    complete = next(every, None) is None and complete
+    batch, complete, unread, further = list[tuple[str, Record]](), True, 0, MOST_FILES
+    for listed, file in enumerate(shards.files(reading)):
+        room = min(of_a_file, most - len(batch))
+        if room < OF_EACH and isinstance(file, Container) and further:
+            room, further = OF_EACH, further - 1
+        if listed == MOST_LISTED or room <= 0:
+            complete, unread = False, unread + 1
+            if listed == MOST_LISTED:
+                break
+            continue
+        of_file = shards.records(file, reading)
+        batch += [(file.path, record) for record in itertools.islice(of_file, room)]
+        complete = complete and next(of_file, None) is None
     documents, counts, first, dropped = 0, Counter[Reason](), dict[Reason, Rejection](), DroppedFiles()
     for path, item in make(batch, reading.mask).items:
         dropped.see(path, item if isinstance(item, Rejection) else None)
@@ -56,7 +62,7 @@ def sample(reading: shards.Reading, most: int) -> Sample:
             documents += 1
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     rejected = tuple((count, first[reason]) for reason, count in ordered)
-    return Sample(documents, rejected, complete, tuple(dropped.files()))
+    return Sample(documents, rejected, complete, tuple(dropped.files()), unread)
 
 
 def surveyed(reading: shards.Reading, files: int, most: int) -> tuple[shards.Survey, Sample | None]:

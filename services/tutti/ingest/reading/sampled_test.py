@@ -47,6 +47,24 @@ def test_a_small_sample_has_more_than_one_file_and_names_those_without_a_text(tm
     assert read(tmp_path, most=50, text_field="body").dropped[0].path == "a.jsonl"
 
 
+def test_a_line_that_is_no_json_does_not_hide_that_no_record_has_a_text(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", 3, "body")
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write("{broken\n")
+    assert [(each.path, each.records) for each in read(tmp_path, most=50).dropped] == [("a.jsonl", 3)]
+
+
+def test_a_file_behind_many_pages_is_reached_and_what_was_not_read_is_counted(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"a{number:02}.txt").write_text(f"a page of some words {number}")
+    lines(tmp_path / "b.jsonl", 30, "body")
+    lines(tmp_path / "c.jsonl", 1, "text")
+    found = read(tmp_path, most=10)
+    assert [(each.path, each.records) for each in found.dropped] == [("b.jsonl", 2)]
+    assert (found.documents, found.complete, found.unread) == (11, False, 10)
+    assert read(tmp_path, most=60, text_field="body").unread == 0
+
+
 def test_a_sample_has_at_most_so_many_records(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", 10, "text")
     assert read(tmp_path, most=4) == Sample(4, (), complete=False)

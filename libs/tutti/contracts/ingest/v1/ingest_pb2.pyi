@@ -191,10 +191,13 @@ class InputSample(_message.Message):
     REJECTIONS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
     DROPPED_FIELD_NUMBER: _builtins.int
+    UNREAD_FILES_FIELD_NUMBER: _builtins.int
     documents: _builtins.int
     """documents that an ingest would keep."""
     complete: _builtins.bool
     """complete is true if the folder has no other records."""
+    unread_files: _builtins.int
+    """unread_files of which nothing was read; of more than 10,000 files, one stands for the others."""
     @_builtins.property
     def rejections(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledRejections]:
         """rejections by reason, the most frequent first."""
@@ -210,10 +213,11 @@ class InputSample(_message.Message):
         rejections: _abc.Iterable[Global___SampledRejections] | None = ...,
         complete: _builtins.bool = ...,
         dropped: _abc.Iterable[_events_pb2.DroppedFile] | None = ...,
+        unread_files: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "documents", b"documents", "dropped", b"dropped", "rejections", b"rejections"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "documents", b"documents", "dropped", b"dropped", "rejections", b"rejections", "unread_files", b"unread_files"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
