@@ -263,7 +263,7 @@ def training_words(job: Job, speed: float, *, reason: bool = True) -> str:
 
 
 def training_loss(job: Job) -> str:
-    """Return the loss of the newest step, or that it was skipped and what the loss was before; and all that were."""
+    """Return the loss, or that the newest step was skipped and the loss without it; and how many were skipped."""
     told = skipped(job.skipped, job.skipped_in_a_row)
     if not job.skipped_in_a_row:
         return f"loss {job.loss:.4f}" + (f"  {told}" if told else "")

@@ -19,10 +19,10 @@ from tutti.cli.plain import Plain, plain
 from tutti.cli.progress import seconds, taken
 from tutti.client import Client, Problem
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveRequest
-from tutti.contracts.common.v1 import STATE_DONE, GetRequest
+from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.sampling.v1 import ReadSampleRequest
-from tutti.web import curves
+from tutti.records.figures import NEWEST_STEPS, newest_loss
 from tutti.web.words import skipped
 
 
@@ -46,7 +46,9 @@ def summary(client: Client, run: Run) -> Plain:
             found["mixture"] = mixtures.mixture(client, found["train"])
         rows = [plain(each) for each in list_all(client, "checkpoints", f"job={found['train']['name']}")]
         found["checkpoints"] = sorted(rows, key=lambda each: (each["line"], each["step"]))
-        found["train"] |= trained(found["train"], found["dataset"]) | newest_loss(client, found["checkpoints"])
+        under_way = stages["train"].state == STATE_RUNNING  # its newest steps are beyond the newest checkpoint
+        found["train"] |= loss_of(client, [] if under_way else found["checkpoints"])
+        found["train"] |= trained(found["train"], found["dataset"])
     found["ancestry"] = ancestry(run)
     found["models"] = [{"stage": stage, "checkpoint": name} for stage, name in models(client, run)]
     found["continuations"] = [
@@ -73,15 +75,15 @@ def trained(job: Plain, dataset: Plain | None) -> Plain:
     return {"parameters": Layout(training.model).parameters, "passes": passes}
 
 
-def newest_loss(client: Client, checkpoints: Sequence[Plain]) -> Plain:
+def loss_of(client: Client, checkpoints: Sequence[Plain]) -> Plain:
     """The mean of the `newest_steps` up to the last checkpoint whose loss is known and finite; null for none."""
     points: Sequence[CurvePoint] = ()
     if checkpoints:
         name, step = checkpoints[-1]["name"], checkpoints[-1]["step"]
-        asked = GetCurveRequest(name=name, after_step=max(0, step - curves.NEWEST_STEPS))
+        asked = GetCurveRequest(name=name, after_step=max(0, step - NEWEST_STEPS))
         with contextlib.suppress(Problem):
             points = client.committer.GetCurve(asked, timeout=READING_SECONDS).points
-    mean, steps = curves.newest_loss(points)
+    mean, steps = newest_loss(each.loss for each in points)
     return {"newest_loss": mean, "newest_steps": steps}
 
 

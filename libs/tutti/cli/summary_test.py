@@ -48,7 +48,7 @@ def test_the_loss_is_the_one_of_the_report_and_says_what_it_is(capsys: pytest.Ca
     assert "1.750" in told
     assert "nats a token, mean of the last 20 steps" in told
     show_summary({**found, "train": {**found["train"], "newest_loss": None, "newest_steps": 0}})
-    assert "loss 1.8710, of the last step\n" in capsys.readouterr().out
+    assert "loss 1.8710, mean of the newest steps\n" in capsys.readouterr().out
 
 
 def test_each_model_that_a_run_made_is_suggested_with_its_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,33 +1,23 @@
 """The curves and the loss of a training as they are shown: by the pages, the report and the commands alike.
 
 Pure. Promises: a line is broken where steps are missing, and "loss" is the mean of the newest steps wherever it is one
-figure.
+figure (`tutti.records.figures`).
 """
 
 import math
-from collections.abc import Iterable
 
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 from tutti.web.charts import Series, titled
 
-NEWEST_STEPS = 20
-"""Steps up to the newest checkpoint whose mean is the loss that is shown."""
 
+def loss(reported: float, newest: float | None, newest_steps: int) -> tuple[float, str]:
+    """Nats a token of the newest steps, and a text that says which steps.
 
-def newest_loss(points: Iterable[CurvePoint]) -> tuple[float | None, int]:
-    """The mean of the finite losses of steps, and how many they are; None for none."""
-    finite = [each.loss for each in points if math.isfinite(each.loss)]
-    return (sum(finite) / len(finite) if finite else None), len(finite)
-
-
-def loss(last: float, newest: float | None, newest_steps: int) -> tuple[float, str]:
-    """Nats a token of the newest steps, since one alone is noise; and a text that says which steps.
-
-    `newest` is the mean of the last `newest_steps`, `last` that of the last step.
+    `newest` is the mean of the last `newest_steps` of a curve; without one, the mean that the job `reported` counts.
     """
-    if newest is not None and newest_steps > 1:
-        return newest, f"mean of the last {newest_steps} steps"
-    return last, "of the last step"
+    if newest is None:
+        return reported, "mean of the newest steps"
+    return newest, f"mean of the last {newest_steps} steps" if newest_steps > 1 else "of the only step that is known"
 
 
 def curves(curve: GetCurveResponse) -> list[Series]:

@@ -232,7 +232,7 @@ class FinetuningStage(TrainingStage):
         last = {each.name: each.values[-1].value for each in curve.metrics if each.values}
         words = [form.format(last[name]) for name, form in self.figures.items() if name in last]
         held_out = f"; on held-out samples: {', '.join(words)}" if words else ""
-        return replace(seen, summary=f"{self.summary(work)}{held_out}")
+        return replace(seen, summary=f"{seen.summary}{held_out}")
 
     def _training(self, asked: StageContext) -> Training:
         section, initial, data = asked.recipe.section(JobSection), asked.one(INITIAL), asked.one(self.data)

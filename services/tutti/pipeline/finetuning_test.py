@@ -121,6 +121,13 @@ def test_the_summary_of_a_reward_model_says_how_well_it_predicts_what_is_held_ou
     assert "held-out" not in summaries["tuned"]
 
 
+def test_the_loss_in_the_summary_of_a_training_is_the_mean_of_its_newest_steps(world: World) -> None:
+    run, _ = finished(world)
+    summaries = {each.name: each.summary for each in run.stages}
+    for name in ("train", "tuned"):
+        assert "loss 2.5000, mean of the last 4 steps" in summaries[name]
+
+
 def test_epochs_become_steps_by_the_samples_that_there_are(world: World) -> None:
     run, _ = finished(world)
     steps = {name: Training.from_json(job.spec.training).steps for name, job in jobs(world, run).items()}

@@ -25,7 +25,7 @@ from tutti.pipeline import views
 from tutti.pipeline.statuspage import ROLES, StatusPage
 from tutti.pipeline.tables import Tables
 from tutti.pipeline.views import RunsView, Training
-from tutti.web.curves import NEWEST_STEPS
+from tutti.records.figures import NEWEST_STEPS
 from tutti.web.pages import Entry, Get, Page, Site, Visit
 
 T = TypeVar("T")

@@ -3,7 +3,8 @@
 Promises: how the work of such a stage is seen, and what proves its result, is the same for all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 from tutti.chassis.errors import InvalidField, NotFound
@@ -16,7 +17,9 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
     CheckpointState,
+    GetCurveRequest,
 )
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
@@ -28,6 +31,8 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.stages.definition import StageDef
 from tutti.pipeline.values import Result, WorkStatus
+from tutti.records.figures import NEWEST_STEPS, newest_loss
+from tutti.web import curves
 
 STATES = {
     JOB_STATE_QUEUED: STATE_PENDING,
@@ -127,7 +132,11 @@ class TrainingStage(StageDef):
         if last.state in (CHECKPOINT_STATE_QUARANTINED, CHECKPOINT_STATE_PRUNED):
             what = f"its last checkpoint {name} is {CheckpointState.Name(last.state)}: {last.reason}"
             return WorkStatus(work.name, STATE_FAILED, what, None)
-        return WorkStatus(work.name, seen.state, "", Result(work.name, last.manifest_key, last.state_digest))
+        asked = GetCurveRequest(name=name, after_step=max(0, last.step - NEWEST_STEPS))
+        curve = CommitterServiceStub(host.channel("committer")).GetCurve(asked)
+        result = Result(work.name, last.manifest_key, last.state_digest)
+        summary = trained(work, (each.loss for each in curve.points))
+        return replace(seen, reason="", result=result, summary=summary)
 
     def on_the_way(self, result: Result, host: Host) -> Iterator[Result]:
         """The checkpoints before the last one."""
@@ -143,4 +152,10 @@ class TrainingStage(StageDef):
         ]
 
     def summary(self, work: Any) -> str:
-        return f"{work.step:,} steps, loss {work.loss:.4f}"
+        return trained(work, ())
+
+
+def trained(job: Job, losses: Iterable[float]) -> str:
+    """The steps and the loss of a job, by the `losses` of its newest steps; without any, the loss that it reported."""
+    loss, which = curves.loss(job.loss, *newest_loss(losses))
+    return f"{job.step:,} steps, loss {loss:.4f}, {which}"

@@ -15,14 +15,22 @@ from tutti.chassis.enums import word
 from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveResponse
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.pipeline.v1 import Run, Stage
-from tutti.contracts.scheduler.v1 import Job, JobState
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_CANCELLED,
+    JOB_STATE_DONE,
+    JOB_STATE_FAILED,
+    Job,
+    JobState,
+)
 from tutti.contracts.tokenization.v1 import Dataset
+from tutti.records.figures import newest_loss
 from tutti.web import curves as shown
 from tutti.web.charts import Series
 from tutti.web.words import skipped
 
 JOBS, TOKENIZATIONS = "jobs/", "tokenizations/"
 SHOWN_CHECKPOINTS = 20
+ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -178,7 +186,8 @@ def training(
     job: Job, curve: GetCurveResponse | None, checkpoints: Sequence[Checkpoint], newest_steps: Sequence[CurvePoint] = ()
 ) -> Training:
     """`checkpoints` of the job in any order; `newest_steps` are NEWEST_STEPS up to its newest one."""
-    loss, loss_of = shown.loss(job.loss, *shown.newest_loss(newest_steps))
+    losses = [each.loss for each in newest_steps] if job.state in ENDED else []  # it may be far beyond the curve
+    loss, loss_of = shown.loss(job.loss, *newest_loss(losses))
     newest = sorted(checkpoints, key=lambda each: (each.line, each.step), reverse=True)
     return Training(
         job=job.name,

@@ -35,6 +35,7 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     Checkpoint,
     CurveMetric,
+    CurvePoint,
     CurveValue,
     GetCurveRequest,
     GetCurveResponse,
@@ -267,7 +268,8 @@ class TrainOwner(Owner):
     def GetCurve(self, request: GetCurveRequest, call: Call) -> GetCurveResponse:
         self.get(GetRequest(name=request.name))
         first, last = (CurveValue(step=step, value=step / 16) for step in (2, 12))
-        return GetCurveResponse(metrics=[CurveMetric(name="accuracy", values=[first, last])])
+        points = [CurvePoint(step=request.after_step + step, loss=float(step)) for step in range(1, 5)]
+        return GetCurveResponse(points=points, metrics=[CurveMetric(name="accuracy", values=[first, last])])
 
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
         return cast(Checkpoint, self.get(request))

@@ -184,7 +184,8 @@ def committed(job: Job, checkpoint: Committed) -> Job:
     if checkpoint.bits_per_byte is not None:
         after.bits_per_byte = checkpoint.bits_per_byte
     if checkpoint.step >= job.step:
-        after.step, after.loss = checkpoint.step, checkpoint.loss
+        # A checkpoint has the loss of its step alone, and a job the mean of the newest steps, if any were reported.
+        after.step, after.loss = checkpoint.step, job.loss or checkpoint.loss
     return after
 
 

@@ -100,11 +100,16 @@ def test_a_step_that_was_crossed_is_recorded_unless_a_later_one_is() -> None:
 FIVE = Committed(line=0, step=5, model_digest="model-5", state_digest="state-5", bits_per_byte=1.5, loss=2.5)
 
 
+def test_a_job_keeps_the_mean_loss_of_its_newest_steps_and_not_that_of_the_step_of_a_checkpoint() -> None:
+    assert jobs.committed(job(step=4, loss=3.0), FIVE).loss == 3.0
+    assert jobs.committed(job(step=0), FIVE).loss == 2.5
+
+
 def test_a_checkpoint_gives_attempts_back_and_says_what_was_decided() -> None:
     before = job(step=5, loss=3.0, fruitless=2)
     after = jobs.committed(before, FIVE)
     assert (after.line, after.decided_step, after.model_digest, after.state_digest) == (0, 5, "model-5", "state-5")
-    assert (after.fruitless, after.step, after.loss, after.bits_per_byte) == (0, 5, 2.5, 1.5)
+    assert (after.fruitless, after.step, after.loss, after.bits_per_byte) == (0, 5, 3.0, 1.5)
 
 
 def test_a_checkpoint_of_a_step_before_the_newest_crossed_one_keeps_the_newer_loss() -> None:

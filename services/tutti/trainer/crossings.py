@@ -1,14 +1,16 @@
 """Crossings: the steps that the ranks of an attempt here have crossed, and the reports that the scheduler gets of them.
 
-Promises: a step is reported once all ranks here have crossed it, at most every so often; a loss is that of the newest
-step with a finite one. While a step or a validation takes long, the newest step is reported again as long as some rank
-computes.
+Promises: a step is reported once all ranks here have crossed it, at most every so often; its loss is the mean of the
+newest steps of this attempt that have a finite one. While a step or a validation takes long, the newest step is
+reported again as long as some rank computes.
 """
 
 import math
+from collections import deque
 
 from tutti.contracts.scheduler.v1 import ReportProgressRequest
 from tutti.contracts.trainer.v1 import Progress
+from tutti.records.figures import NEWEST_STEPS, newest_loss
 
 WORK_SECONDS = 30.0
 """Between two reports of a step that takes long."""
@@ -21,6 +23,7 @@ class Crossings:
         self._report = ReportProgressRequest(job=job, epoch=epoch, node=node, loss=math.nan)
         self._seconds, self._told_at, self._worked = seconds, now, False
         self._waiting: dict[int, Progress] = {}
+        self._losses = deque[float](maxlen=NEWEST_STEPS)
 
     def add(self, progress: Progress) -> None:
         """Take what one rank says of a step; all ranks say the same."""
@@ -41,12 +44,14 @@ class Crossings:
         for each in crossed:
             if each.HasField("bits_per_byte"):
                 self._report.bits_per_byte = each.bits_per_byte
-            if math.isfinite(each.loss):
-                self._report.loss = each.loss
+            self._losses.append(each.loss)
             if each.HasField("pace"):
                 self._report.pace.CopyFrom(each.pace)
             self._report.step = each.step
             self._report.skipped, self._report.skipped_in_a_row = each.skipped, each.skipped_in_a_row
+        mean, _ = newest_loss(self._losses)
+        if mean is not None:
+            self._report.loss = mean
         self._told_at, self._worked = now, False
         told = ReportProgressRequest()
         told.CopyFrom(self._report)

@@ -74,7 +74,7 @@ def extend(group: click.Group) -> None:
         type=click.IntRange(4, 20_000),
         default=1000,
         show_default=True,
-        help="Maximum number of steps; if there are more, show the lowest and highest loss of each interval.",
+        help="Maximum number of steps; if there are more, show the lowest and highest values of each interval.",
     )
     @click.option("--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only steps after this one.")
     @output_option

@@ -8,7 +8,7 @@ import click
 
 from tutti.cli.output import TEXT, print_list, say
 from tutti.cli.plain import Plain
-from tutti.contracts.committer.v1 import GetCurveResponse
+from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 from tutti.web.charts import titled
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -34,8 +34,8 @@ def show_curve(answer: GetCurveResponse) -> None:
         say("nothing is known of these steps")
     else:
         losses = [point.loss for point in answer.points]
-        finite = [loss for loss in losses if math.isfinite(loss)]
-        words = f"loss {finite[0]:.4f} to {finite[-1]:.4f}, lowest {min(finite):.4f}" if finite else "no finite loss"
+        finite = [point for point in answer.points if math.isfinite(point.loss)]
+        words = _losses(finite) if finite else "no finite loss"
         click.echo(f"{sparkline(losses)}  {words}")
         click.echo(f"{answer.steps:,} steps, {answer.skipped:,} skipped, {answer.missing:,} missing")
         print_list(_rows(answer), ("step", "loss", "gradient_norm", "rate", "tokens", "note"), TEXT, nothing="")
@@ -46,6 +46,13 @@ def show_curve(answer: GetCurveResponse) -> None:
             click.echo(f"{sparkline(values)}  {words}")
     for gap in answer.gaps:
         say(f"steps {gap.first_step} to {gap.last_step} are missing: {gap.reason}")
+
+
+def _losses(points: Sequence[CurvePoint]) -> str:
+    """The losses of single steps, each with its step: "loss" alone is the mean of the newest steps."""
+    lowest = min(points, key=lambda each: each.loss)
+    named = (("first", points[0]), ("last", points[-1]), ("lowest", lowest))
+    return "loss of single steps: " + ", ".join(f"{name} {each.loss:.4f} (step {each.step:,})" for name, each in named)
 
 
 def _rows(answer: GetCurveResponse) -> list[Plain]:

@@ -530,7 +530,7 @@ class GetCurveRequest(_message.Message):
     """after_step: only steps after this one; 0 for all."""
     max_points: _builtins.int
     """max_points, 4 to 20,000; 0 means 1,000. If there are more steps, the answer contains the first one, the last one,
-    and the steps with the lowest and the highest loss of each of equally long intervals.
+    and the steps with the lowest and the highest loss, gradient norm and rate of each of equally long intervals.
     """
     def __init__(
         self,

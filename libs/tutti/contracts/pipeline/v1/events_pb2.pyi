@@ -269,7 +269,7 @@ class RunTraining(_message.Message):
     steps: _builtins.int
     """steps of the training."""
     loss: _builtins.float
-    """loss of that step in nats per token; unset before the first step."""
+    """loss in nats per token: the mean of the newest steps, at most 20; unset before the first step."""
     tokens_per_second: _builtins.float
     """tokens_per_second of the training; unset before two steps are complete, and after the end."""
     seconds_left: _builtins.float
@@ -277,7 +277,7 @@ class RunTraining(_message.Message):
     skipped: _builtins.int
     """skipped: how many steps changed nothing because the loss or a gradient was not finite."""
     skipped_in_a_row: _builtins.int
-    """skipped_in_a_row: how many of them are the newest ones; `loss` is then that of the newest step before them."""
+    """skipped_in_a_row: how many of them are the newest ones."""
     def __init__(
         self,
         *,

@@ -421,7 +421,7 @@ class Job(_message.Message):
     decided_step: _builtins.int
     """decided_step of the newest committed checkpoint."""
     loss: _builtins.float
-    """loss of that step in nats per token; if that step was skipped, of the newest step with a finite loss."""
+    """loss in nats per token: the mean of the newest steps of the attempt with a finite one, at most 20."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the newest validation."""
     topology_version: _builtins.int

@@ -571,13 +571,13 @@ class ReportProgressRequest(_message.Message):
     step: _builtins.int
     """step that all ranks have completed."""
     loss: _builtins.float
-    """loss of that step in nats per token."""
+    """loss in nats per token: the mean of the newest steps of the attempt with a finite one, at most 20; NaN for none."""
     bits_per_byte: _builtins.float
     """bits_per_byte of the newest validation."""
     skipped: _builtins.int
     """skipped: how many steps up to this one changed nothing."""
     skipped_in_a_row: _builtins.int
-    """skipped_in_a_row: how many of them are the newest ones; the loss is then that of the newest step before them."""
+    """skipped_in_a_row: how many of them are the newest ones."""
     @_builtins.property
     def pace(self) -> _events_pb2.Pace:
         """pace of the ranks in the newest window of steps; only the node of the lowest rank reports it, after the first
