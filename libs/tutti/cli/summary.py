@@ -23,7 +23,7 @@ from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, GetRequest
 from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.sampling.v1 import ReadSampleRequest
 from tutti.records.figures import NEWEST_STEPS, newest_loss
-from tutti.web.words import skipped
+from tutti.web.words import remedy, skipped
 
 
 def summary(client: Client, run: Run) -> Plain:
@@ -131,6 +131,8 @@ def show_summary(found: Plain, data_dir: Path = DEFAULT) -> None:
     if ingest and ingest["left_out"]:
         share = ingest["rejected"] / max(1, ingest["rejected"] + ingest["documents"])
         lines.append(("left out", f"{share:.1%}: {left_out(ingest['left_out'])}"))
+        if todo := remedy({each["reason"]: each["pages"] for each in ingest["left_out"]}):
+            lines.append(("", todo))
     if ingest and (masked := [each for each in ingest["masked"] if each["places"]]):
         lines.append(("masked", ", ".join(f"{each['places']:,} {each['kind']}" for each in masked)))
     if chosen and chosen["rejected"]:

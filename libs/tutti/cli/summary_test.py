@@ -7,6 +7,7 @@ import pytest
 from tutti.cli.report.example_test import facts
 from tutti.cli.report.page import page
 from tutti.cli.summary import left_out, show_summary
+from tutti.web.words import remedy
 
 
 def test_what_was_left_out_is_told_by_reason_the_most_frequent_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,6 +16,7 @@ def test_what_was_left_out_is_told_by_reason_the_most_frequent_first(capsys: pyt
     show_summary({**facts().summary, "crawl": None})
     printed = capsys.readouterr().out
     assert "pages         313 (12 rejected)\nleft out      3.8%: 12 pdf\n" in printed
+    assert remedy({"pdf": 12}) in printed
 
 
 def test_the_commands_that_are_named_are_those_for_the_data_directory(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,14 @@ from markupsafe import Markup
 
 from tutti.web.charts import Series, chart
 
+REMEDIES: Mapping[str, str] = {
+    "no_text": "Set input.text_field to the name of the field that holds the texts.",
+    "too_large": "Raise input.max_file_bytes.",
+    "malformed": "Check that each line is one JSON object in UTF-8.",
+    "pdf": "Convert PDF files to text first.",
+    "table": "Convert tables to JSON lines or Parquet.",
+}
+"""The remedy for pages and records that were left out, by the reason."""
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -31,6 +39,12 @@ def skipped(steps: int, in_a_row: int) -> str:
     if not in_a_row:
         return f"{steps:,} step{'' if steps == 1 else 's'} skipped" if steps else ""
     return newest + (f", {steps:,} in all" if steps > in_a_row else "")
+
+
+def remedy(counts: Mapping[str, int]) -> str:
+    """The remedy for the most frequent of the reasons for which pages and records were left out; "" without one."""
+    most = max(counts, key=lambda reason: (counts[reason], reason), default="")
+    return REMEDIES.get(most, "")
 
 
 def size(nbytes: int) -> str:

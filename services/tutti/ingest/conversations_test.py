@@ -196,7 +196,9 @@ def test_a_list_of_very_many_values_that_need_no_bytes_is_not_unpacked(
     world.write("b.jsonl", *prompts(0, 2))
     made = world.gather()
     assert (made.state, made.conversations) == (STATE_DONE, 2)
-    assert [(each.reason, each.records) for each in made.rejected] == [("too_large", 1)]
+    (found,) = made.rejected
+    assert (found.reason, found.records) == ("too_large", 1)
+    assert found.first[0].startswith("a.parquet: ")  # the file, before a row of it is read
 
 
 def test_a_file_of_which_every_record_is_dropped_fails_by_name(world: World) -> None:

@@ -16,6 +16,7 @@ from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import MOST_REJECTED, FileKeys, InputPart, Names, QualityPart, Recipe
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Measure, Resident
+from tutti.web.words import REMEDIES, remedy
 
 EVALUATION = "evaluation"
 NO_TEXTS = {
@@ -30,13 +31,6 @@ NO_TEXTS = {
     "repeated",
 }
 """Reasons for which files are left out that nobody expects to be read, or that were read at another place."""
-REMEDIES = {
-    "no_text": "Set input.text_field to the name of the field that holds the texts. ",
-    "too_large": "Raise input.max_file_bytes. ",
-    "malformed": "Check that each line is one JSON object in UTF-8. ",
-    "pdf": "Convert PDF files to text first. ",
-    "table": "Convert tables to JSON lines or Parquet. ",
-}
 
 
 class IngestSection(FileKeys):
@@ -149,10 +143,10 @@ class IngestStage(StageDef):
         reasons = ", ".join(
             f"{count:,} {reason}" for reason, count in sorted(counts.items(), key=lambda each: -each[1])
         )
-        remedy = REMEDIES.get(max(counts, key=lambda reason: counts[reason]), "")
+        todo = f"{remedy(counts)} " if remedy(counts) else ""
         return (
             f"{share:.0%} of {rejected + work.documents:,} pages and records were rejected ({reasons}); expected at "
-            f"most {recipe.input.most_rejected:.0%} (input.most_rejected). {remedy}`tutti documents rejected` "
+            f"most {recipe.input.most_rejected:.0%} (input.most_rejected). {todo}`tutti documents rejected` "
             "lists them; raise input.most_rejected to train on the others"
         )
 
@@ -162,10 +156,10 @@ class IngestStage(StageDef):
         most = max(work.left_out, key=lambda each: (each.pages, each.reason), default=None)
         share = work.rejected / (work.rejected + work.documents)
         why = f", most as {most.reason}" if most else ""
-        remedy = REMEDIES.get(most.reason, "").rstrip(". ") if most else ""
+        todo = remedy({each.reason: each.pages for each in work.left_out}).rstrip(".")
         return (
             f"{work.documents:,} documents ({work.rejected:,} rejected, {share:.1%}{why}"
-            f"{': ' if remedy else ''}{remedy[:1].lower()}{remedy[1:]})"
+            f"{': ' if todo else ''}{todo[:1].lower()}{todo[1:]})"
         )
 
 
@@ -177,7 +171,7 @@ def _dropped(work: Any) -> str:
     others = f", and of {more:,} more files" if more else ""
     return (
         f"none of the {first.records:,} records of {first.path}{others} has a text: {first.detail}. "
-        f"{REMEDIES['no_text']}Or take the file out of the folder, or raise input.most_rejected to train on the others"
+        f"{REMEDIES['no_text']} Or take the file out of the folder, or raise input.most_rejected to train on the others"
     )
 
 
