@@ -21,6 +21,7 @@ from tutti.model.results import Outcome, StepResult
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.records.figures import COUNTS
 from tutti.trainer.initial import initial_of
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs import PROGRAMS
@@ -131,7 +132,7 @@ def test_a_reward_model_begins_undecided_and_learns_what_is_preferred(world: Wor
     assert results[0].loss == pytest.approx(np.log(2) * weights, rel=0.2)
     assert metrics[-1].named["accuracy"] == 1.0
     assert metrics[-1].named["calibration_error"] < 0.3
-    assert set(metrics[-1].named) == {"accuracy", "calibration_error", "temperature"}
+    assert set(metrics[-1].named) == {"accuracy", "calibration_error", "temperature", *COUNTS}
 
 
 def test_the_head_is_divided_by_a_temperature_after_the_last_step_alone(world: World) -> None:

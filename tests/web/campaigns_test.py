@@ -420,7 +420,10 @@ def test_pairs_on_which_a_reward_model_differs_are_shown_to_owners_and_settled(s
     page = owner.get(path).text
     assert "A comparison judged by this campaign, which is stale." in page
     assert "Not everything is shown: comparisons/lost: " in page
-    assert "The reward model expects the second answer to win in 90%; it won 0% of 5 judgements" in page
+    assert (
+        "The reward model expects the second answer to win in 90%; it won 0.0% (0.0% to 43.4%, n = 5) of judgements"
+        in page
+    )
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>alert" not in page
     own, other = json.loads(owner.get(f"{path}.json").text)["comparisons"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tutti.contracts.ingest.v1 import InputSample
 from tutti.contracts.pipeline.v1 import InputReport
+from tutti.judgements.intervals import Proportion
 
 SHOWN = 5
 
@@ -29,8 +30,8 @@ def warnings(inputs: Sequence[InputReport]) -> Iterator[str]:
         if rejected:
             first = each.sample.rejections[0]
             yield (
-                f"{each.key}: {rejected:,} of {total:,} sampled pages and records ({rejected / total:.0%}) would be "
-                f"rejected, {first.records:,} as {first.reason}: {first.path}: {first.detail}"
+                f"{each.key}: {rejected:,} of {total:,} sampled pages and records would be rejected, "
+                f"{Proportion.of(rejected, total)}; {first.records:,} as {first.reason}: {first.path}: {first.detail}"
             )
 
 

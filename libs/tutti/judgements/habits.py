@@ -32,10 +32,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Drift:
-    """Shares of the first and of the second half in which an annotator agreed with the others."""
+    """Shares of the first and of the second half in which an annotator agreed with the others; `half` is the number of
+    judgements in each.
+    """
 
     before: float
     after: float
+    half: int
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def drift(agreed: Sequence[bool]) -> Drift | None:
     before, after = sum(first) / half, sum(second) / half
     pooled = (before + after) / 2
     error = sqrt(2 * pooled * (1 - pooled) / half)
-    return Drift(before, after) if error and (before - after) / error > FAR else None
+    return Drift(before, after, half) if error and (before - after) / error > FAR else None
 
 
 def hasty(times: Mapping[str, Sequence[int]]) -> dict[str, Haste]:

@@ -40,7 +40,7 @@ def test_whose_attention_fades_is_told() -> None:
         for _ in range(100)
     ]
     assert sum(each is not None for each in seen) > 95
-    assert drift([True] * 40 + [False] * 40) == Drift(1.0, 0.0)
+    assert drift([True] * 40 + [False] * 40) == Drift(1.0, 0.0, 40)
     assert drift([False] * 40 + [True] * 40) is None
 
 

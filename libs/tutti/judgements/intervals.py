@@ -1,6 +1,8 @@
-"""Confidence intervals of win rates whose judgements are not independent.
+"""Confidence intervals of shares, and of win rates whose judgements are not independent.
 
-Judgements of one annotator resemble each other, and so do judgements about one prompt. The variance of the mean is
+A share of independent outcomes has the interval of Wilson (1927), whatever shows it.
+
+Judgements of one annotator resemble each other, and so do judgements about one prompt. The variance of a win rate is
 estimated by clusters in both directions (Cameron, Gelbach and Miller 2011, section 2.2), with Student's t for the
 smaller number of clusters.
 """
@@ -31,12 +33,35 @@ class Interval:
         return f"{self.mean:.3f} ({self.low:.3f} … {self.high:.3f}, n = {self.count})"
 
 
+@dataclass(frozen=True)
+class Proportion:
+    """A share of `count` independent outcomes with its 95 % interval; unknown, 0 to 1, without an outcome."""
+
+    share: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, number: float, count: int) -> Proportion:
+        """The share of `number` outcomes, a half for each that is undecided, in `count`."""
+        if not count:
+            return cls(math.nan, 0.0, 1.0, 0)
+        return cls(number / count, *wilson(number / count, count), count)
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "unknown (n = 0)"
+        return f"{self.share:.1%} ({self.low:.1%} to {self.high:.1%}, n = {self.count:,})"
+
+
 def wilson(share: float, count: int, z: float = 1.96) -> tuple[float, float]:
-    """The bounds of the 95 % interval, or that of `z`, of a share of `count` independent outcomes (Wilson 1927)."""
+    """The bounds of the 95 % interval, or that of `z`, of a share of 1 or more independent outcomes (Wilson 1927)."""
+    share = min(max(share, 0.0), 1.0)  # a mean of weights may be off by a rounding error
     centre = share + z * z / (2 * count)
     spread = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     whole = 1 + z * z / count
-    return (centre - spread) / whole, (centre + spread) / whole
+    return max(0.0, (centre - spread) / whole), min(1.0, (centre + spread) / whole)
 
 
 def win_rate(
@@ -46,6 +71,8 @@ def win_rate(
 
     outcomes: float64[n], 1 for a win, .5 for a tie, 0 for a loss. clusters: int64[n] each, at most two groupings, such
     as annotators and prompts. With fewer than two clusters in a direction the spread is unknown: the interval is 0 … 1.
+    Outcomes that are all the same show no spread; they have the interval of Wilson for as many outcomes as there are
+    clusters in the larger grouping.
     """
     count = len(outcomes)
     if not count:
@@ -57,6 +84,9 @@ def win_rate(
     sizes = [int(label.max()) + 1 for label in labels] or [count]
     if min(sizes) < 2:
         return Interval(mean, 0.0, 1.0, count, min(sizes))
+    if (outcomes == outcomes[0]).all():
+        low, high = wilson(mean, max(sizes), NormalDist().inv_cdf(0.5 + confidence / 2))
+        return Interval(mean, low, high, count, min(sizes))
     residuals = outcomes - mean
     independent = float((residuals**2).sum()) * count / max(1, count - 1)
     total = sum(_between(residuals, label) for label in labels)

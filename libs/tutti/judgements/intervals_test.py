@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tutti.judgements.intervals import student, win_rate
+from tutti.judgements.intervals import Proportion, student, win_rate
 
 PEOPLE, EACH, PROMPTS, EFFECT = 20, 15, 100, 0.5
 
@@ -62,6 +62,22 @@ def test_independent_judgements_are_covered_too() -> None:
 )
 def test_the_quantiles_of_students_t_are_those_of_the_tables(freedom: int, exact: float) -> None:
     assert student(0.95, freedom) == pytest.approx(exact, abs=0.002)
+
+
+@pytest.mark.parametrize("outcome", [0.0, 0.5, 1.0])
+def test_judgements_that_are_all_the_same_do_not_make_a_win_rate_certain(outcome: float) -> None:
+    found = win_rate(np.full(40, outcome), [np.repeat(np.arange(2), 20), np.tile(np.arange(20), 2)])
+    assert (found.low, found.high) == pytest.approx(wilson(np.full(20, outcome)), abs=1e-4)
+    assert found.high - found.low > 0.1
+
+
+def test_a_proportion_is_shown_with_its_interval_and_its_count() -> None:
+    assert str(Proportion.of(13, 13)) == "100.0% (77.2% to 100.0%, n = 13)"
+    assert Proportion.of(3, 10).low < 0.3 < Proportion.of(3, 10).high
+    none = Proportion.of(0, 0)
+    assert (none.low, none.high, none.count) == (0.0, 1.0, 0)
+    assert "n = 0" in str(none)
+    assert Proportion.of(10.000000001, 10).high == 1.0
 
 
 def test_one_annotator_says_nothing_about_others() -> None:

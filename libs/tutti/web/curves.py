@@ -7,6 +7,7 @@ figure (`tutti.records.figures`).
 import math
 
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
+from tutti.records.figures import COUNTS
 from tutti.web.charts import Series, titled
 
 
@@ -35,5 +36,6 @@ def curves(curve: GetCurveResponse) -> list[Series]:
         *(
             Series(titled(each.name), "Measured by the program", [(one.step, one.value) for one in each.values])
             for each in curve.metrics
+            if each.name not in COUNTS
         ),
     ]

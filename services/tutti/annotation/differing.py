@@ -22,6 +22,7 @@ from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.evaluation.v1 import STANDING_STALE, Comparison, DifferingPair, ReadComparisonRequest
 from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
 from tutti.corpus.conversations import as_lines
+from tutti.judgements.intervals import Proportion
 
 SECONDS = 3.0
 COMPARED, SHOWN, REMARKS, PAGE = 5, 10, 100, 500
@@ -136,8 +137,8 @@ def _own(
 def _difference(told: DifferingPair, answers: tuple[str, str]) -> str:
     """The difference in words, of the candidate's place among these answers."""
     place = ("first", "second")[answers.index(told.candidate)]
-    won = f"{told.judged:.0%} of {told.judgements} judgement{'' if told.judgements == 1 else 's'}"
-    return f"the reward model expects the {place} answer to win in {told.promised:.0%}; it won {won}"
+    won = Proportion.of(told.judged * told.judgements, told.judgements)
+    return f"the reward model expects the {place} answer to win in {told.promised:.0%}; it won {won} of judgements"
 
 
 def _other(told: DifferingPair) -> DisputedPair:

@@ -8,6 +8,7 @@ from tutti.annotation.judgements import canonical, in_words
 from tutti.annotation.pairs import Kind
 from tutti.annotation.rows import StoredJudgement
 from tutti.judgements.habits import Drift, Haste, Run, drift, hasty, straight
+from tutti.judgements.intervals import Proportion
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Habits:
         run, fading = self.run, self.fading
         found = [f"{in_words(run.score, 'left', 'right')} {run.length} times in a row"] if run else []
         if fading:
-            found.append(f"agreed with others in {fading.before:.0%}, then in {fading.after:.0%}")
+            halves = (Proportion.of(share * fading.half, fading.half) for share in (fading.before, fading.after))
+            found.append(f"agreed with others in {', then in '.join(map(str, halves))}")
         if self.haste:
             found.append(f"takes {self.haste.own / 1000:.1f} s for a pair, others {self.haste.others / 1000:.1f} s")
         return found

@@ -25,7 +25,7 @@ from tutti.contracts.annotation.v1 import (
     Guideline,
 )
 from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
-from tutti.judgements.agreement import alpha
+from tutti.judgements.agreement import alpha, bounds
 
 ALPHA_NEEDS = 10
 """Pairs with at least two judgements, below which an agreement says nothing."""
@@ -95,11 +95,16 @@ class FitNote:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Krippendorff's alpha on an axis over `compared` pairs with at least two judgements; None where those are few."""
+    """Krippendorff's alpha on an axis over `compared` pairs with at least two judgements; None where those are few.
+
+    `low` and `high` bound its 95 % interval; None where it is unknown.
+    """
 
     axis: str
     alpha: float | None
     compared: int
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,10 @@ def _fit(source: FitSource) -> FitNote:
 def _agreement(kept: Sequence[StoredJudgement], axis: str) -> Agreement:
     scores = scores_by_pair(kept, axis)
     compared = sum(len(each) >= 2 for each in scores.values())
-    return Agreement(axis, alpha(scores.values()) if compared >= ALPHA_NEEDS else None, compared)
+    if compared < ALPHA_NEEDS:
+        return Agreement(axis, None, compared)
+    low, high = bounds(scores.values()) or (None, None)
+    return Agreement(axis, alpha(scores.values()), compared, low, high)
 
 
 def _forecast(campaign: Campaign, words: float | None) -> float | None:

@@ -62,6 +62,13 @@ def test_annotators_who_say_the_same_of_turned_pairs_agree_fully() -> None:
     assert helpful == Agreement("helpful", 1.0, 12)
     assert (true.axis, true.compared) == ("true", 12)
     assert true.alpha == pytest.approx(-11 / 12)
+    assert (helpful.low, helpful.high) == (None, None)
+    some = [kept(number, key, score) for key in "ab" for number, score in enumerate([-2, -1, 1, 2] * 5)]
+    (each, _) = overview(Overview(campaign(), [*some, kept(20, "a", 1), kept(20, "b", -1)], [])).agreements
+    assert each.alpha is not None
+    assert each.low is not None
+    assert each.high is not None
+    assert each.low < each.alpha < each.high
     few = overview(Overview(campaign(), every[: 2 * ALPHA_NEEDS - 2], []))
     assert few.agreements[0] == Agreement("helpful", None, ALPHA_NEEDS - 1)
 
@@ -83,7 +90,8 @@ def test_habits_are_told_in_words() -> None:
     view = overview(Overview(campaign(), judged, [Annotator(key=key) for key in "abcdef"]))
     told = {each.key: each.habits for each in view.annotators}
     assert [told[key] for key in "ade"] == [[], [], []]
-    assert told["b"] == ["agreed with others in 100%, then in 0%"]
+    (fades,) = told["b"]
+    assert [fades.count(each) for each in ("100.0% (", "to 7.1%", "n = 50")] == [1, 1, 2]
     assert told["c"] == ["right better 100 times in a row"]
     assert told["f"] == ["takes 2.5 s for a pair, others 49.5 s"]
 

@@ -25,9 +25,12 @@ from tutti.contracts.ingest.v1 import (
     FilterSpec,
     Ingest,
     IngestSpec,
+    LearntLabel,
     Threshold,
+    ToldTexts,
 )
 from tutti.corpus import decisions
+from tutti.ingest.commands.classifiers import RIGHT, table
 from tutti.ingest.service import build
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
@@ -203,3 +206,13 @@ def test_a_name_keeps_what_was_trained_under_it_and_nothing_that_failed_or_was_c
     assert world.ask(request_id="at last") == world.ask(request_id="once more") == done
     with pytest.raises(AlreadyExists):
         world.ask(request_id="another", most_false=0.5)
+
+
+def test_the_share_that_a_classifier_told_right_has_its_interval_and_its_number() -> None:
+    labels = [LearntLabel(label="good"), LearntLabel(label="bad")]
+    counts = (("good", "good", 13), ("bad", "bad", 3), ("bad", "good", 1))
+    held = [ToldTexts(label=label, language="en", told=told, texts=texts) for label, told, texts in counts]
+    good, bad = (row[RIGHT] for row in table(Classifier(labels=labels, held_out=held)))
+    assert good == "100.0% (77.2% to 100.0%, n = 13)"
+    assert bad.startswith("75.0%")
+    assert "n = 4" in bad

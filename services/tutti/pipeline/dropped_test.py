@@ -57,5 +57,7 @@ def test_every_share_of_a_sample_is_said_not_only_a_large_one() -> None:
     rejection = SampledRejections(reason="no_text", records=2, path="a.jsonl:1", detail=DETAIL)
     report = InputReport(key="input.path", path="pages", sample=InputSample(documents=98, rejections=[rejection]))
     (line,) = inputs.warnings([report])
-    assert all(each in line for each in ("2 of 100", "2%", "content.text", "input.text_field"))
+    assert all(
+        each in line for each in ("2 of 100", "2.0% (0.6% to 7.0%, n = 100)", "content.text", "input.text_field")
+    )
     assert list(inputs.warnings([InputReport(sample=InputSample(documents=100))])) == []

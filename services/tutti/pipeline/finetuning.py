@@ -27,6 +27,7 @@ from tutti.corpus.dataset import tokenizer_key
 from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.template import REMEDY, TEMPLATES, TemplateError
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.judgements.intervals import Proportion
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training
 from tutti.pipeline.recipe import MAX_MICROBATCHES, SHARD, Count, Positive, Recipe, Seed, Shard
@@ -36,10 +37,12 @@ from tutti.pipeline.trainingstage import Gang, TrainingStage, leaf_rows, misfits
 from tutti.pipeline.values import Inputs, Result, WorkStatus
 from tutti.records.errors import CorpusError, InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.figures import DECIDED, LEFT_OUT, READ
 
 INITIAL = "initial"
 FEWEST_POINTS = 4
-CALIBRATION: Mapping[str, str] = {"accuracy": "accuracy {:.1%}", "calibration_error": "ECE {:.3f}"}
+ACCURACY = "accuracy"
+CALIBRATION: Mapping[str, str] = {ACCURACY: "accuracy {}", "calibration_error": "ECE {:.3f}"}
 """The figures of a model that predicts preferences."""
 
 
@@ -225,14 +228,28 @@ class FinetuningStage(TrainingStage):
 
     def settled(self, work: Any, host: Host) -> WorkStatus:
         seen = super().settled(work, host)
-        if seen.result is None or not self.figures:
+        if seen.result is None:
             return seen
         request = GetCurveRequest(name=checkpoint_of(seen.result.manifest_key), max_points=FEWEST_POINTS)
         curve = CommitterServiceStub(host.channel("committer")).GetCurve(request)
         last = {each.name: each.values[-1].value for each in curve.metrics if each.values}
-        words = [form.format(last[name]) for name, form in self.figures.items() if name in last]
-        held_out = f"; on held-out samples: {', '.join(words)}" if words else ""
-        return replace(seen, summary=f"{seen.summary}{held_out}")
+        held_out = curve.validations[-1].tokens if curve.validations else 0
+        return replace(seen, summary="; ".join(filter(None, (seen.summary, *self._measured(last, held_out)))))
+
+    def _measured(self, last: Mapping[str, float], held_out: int) -> Iterator[str]:
+        """The figures on `held_out` samples by their newest values, and how many samples were left out of all."""
+        found: dict[str, Any] = {name: last[name] for name in self.figures if name in last}
+        if ACCURACY in found:
+            decided = int(last.get(DECIDED, 0))
+            share = Proportion.of(found[ACCURACY] * decided, decided)
+            found[ACCURACY] = share if decided else f"{found[ACCURACY]:.1%} of an unknown number of pairs"
+        if found:
+            of = f"{held_out:,} " if held_out else ""
+            words = [self.figures[name].format(each) for name, each in found.items()]
+            yield f"on {of}held-out samples: {', '.join(words)}"
+        if out := int(last.get(LEFT_OUT, 0)):
+            read = int(last.get(READ, 0))
+            yield f"{out:,} of {read:,} samples were left out: `tutti jobs show` says why"
 
     def _training(self, asked: StageContext) -> Training:
         section, initial, data = asked.recipe.section(JobSection), asked.one(INITIAL), asked.one(self.data)

@@ -117,8 +117,10 @@ def test_the_summary_of_a_reward_model_says_how_well_it_predicts_what_is_held_ou
     run, _ = finished(world)
     summaries = {each.name: each.summary for each in run.stages}
     for name in ("judge", "aligned"):
-        assert summaries[name].endswith("; on held-out samples: accuracy 75.0%")
+        assert "on 13 held-out samples: accuracy 75.0% (46.8% to 91.1%, n = 12)" in summaries[name]
+        assert "894 of 907 samples were left out" in summaries[name]
     assert "held-out" not in summaries["tuned"]
+    assert "894 of 907" in summaries["tuned"]
 
 
 def test_the_loss_in_the_summary_of_a_training_is_the_mean_of_its_newest_steps(world: World) -> None:

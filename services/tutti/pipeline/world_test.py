@@ -36,6 +36,7 @@ from tutti.contracts.committer.v1 import (
     Checkpoint,
     CurveMetric,
     CurvePoint,
+    CurveValidation,
     CurveValue,
     GetCurveRequest,
     GetCurveResponse,
@@ -269,7 +270,11 @@ class TrainOwner(Owner):
         self.get(GetRequest(name=request.name))
         first, last = (CurveValue(step=step, value=step / 16) for step in (2, 12))
         points = [CurvePoint(step=request.after_step + step, loss=float(step)) for step in range(1, 5)]
-        return GetCurveResponse(points=points, metrics=[CurveMetric(name="accuracy", values=[first, last])])
+        metrics = [CurveMetric(name="accuracy", values=[first, last])]
+        for name, number in (("decided_pairs", 12), ("read_samples", 907), ("left_out_samples", 894)):
+            metrics.append(CurveMetric(name=name, values=[CurveValue(step=12, value=number)]))
+        validations = [CurveValidation(step=12, nats=1.0, tokens=13)]
+        return GetCurveResponse(points=points, validations=validations, metrics=metrics)
 
     def GetCheckpoint(self, request: GetRequest, call: Call) -> Checkpoint:
         return cast(Checkpoint, self.get(request))

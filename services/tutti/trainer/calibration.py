@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tutti.records.figures import DECIDED
 from tutti.trainer.comparisons import Comparison
 from tutti.trainer.metrics import Metrics
 
@@ -19,8 +20,9 @@ SPREAD = 1.0
 def measured(margins: npt.NDArray[np.float64], pairs: Sequence[Comparison]) -> Metrics:
     """Return what margins [pairs] of these pairs are worth, weighted as they are trained on.
 
-    `accuracy` is the share of pairs whose likelier answer has the higher score, a margin of 0 counted half; ties have
-    none. `calibration_error` is the mean distance between the promised probability and the share of judgements.
+    `accuracy` is the share of pairs whose likelier answer has the higher score, a margin of 0 counted half, of
+    `decided_pairs`; ties have none. `calibration_error` is the mean distance between the promised probability and the
+    share of judgements.
     """
     first, judged = np.array([each.first for each in pairs]), np.array([each.judged for each in pairs])
     weight = np.array([each.weight for each in pairs])
@@ -31,6 +33,7 @@ def measured(margins: npt.NDArray[np.float64], pairs: Sequence[Comparison]) -> M
     if decided.any():
         right = np.where(margins == 0, 0.5, (margins > 0) == (first > 0.5))
         named["accuracy"] = float(np.average(right[decided], weights=weight[decided]))
+        named[DECIDED] = float(decided.sum())
     return Metrics(float((weight * losses).sum()), len(pairs), named=named)
 
 

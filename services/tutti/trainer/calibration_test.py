@@ -23,6 +23,7 @@ def test_accuracy_is_by_weight_a_margin_of_zero_counts_half_and_ties_not_at_all(
     judged = pairs((0.9, 1), (0.1, 2), (0.8, 1), (0.5, 9))
     found = measured(np.array([1.0, 1.0, 0.0, 5.0]), judged)
     assert found.named["accuracy"] == pytest.approx((1 + 0.5) / 4)
+    assert found.named["decided_pairs"] == 3
     assert "accuracy" not in measured(np.array([1.0]), pairs((0.5, 1))).named
 
 

@@ -7,7 +7,7 @@ follows from the lines, the tokenizer and the training alone.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -22,7 +22,9 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.canonical import keyed_bytes
 from tutti.records.errors import CorpusError
+from tutti.records.figures import LEFT_OUT, READ
 from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.metrics import Metrics
 from tutti.trainer.staged import Staged
 from tutti.trainer.staging import LINES, MANIFEST
 
@@ -108,11 +110,16 @@ class SampleData(ABC, Generic[S, R]):
             raise refused(f"a leaf of {training.step.rows} rows; expected a multiple of {rows}, the rows of a sample")
         reading.require()
         self.note, self.training, self._per_leaf = reading.note, training, training.step.rows // rows
+        self._counts = {READ: float(reading.lines), LEFT_OUT: float(reading.lines - len(reading.samples))}
         measured = [_drawn(each.key) < held_out for each in reading.samples]
         self.train = [each for each, out in zip(reading.samples, measured, strict=True) if not out]
         self.held_out = [each for each, out in zip(reading.samples, measured, strict=True) if out][:HELD_OUT_SAMPLES]
         if not self.train:
             raise refused(f"all {len(reading.samples)} {reading.what} are held out; lower held_out or give more")
+
+    def counted(self, found: Metrics) -> Metrics:
+        """The same metrics beside how many samples were read, and how many of them were left out."""
+        return replace(found, named={**found.named, **self._counts})
 
     def first_ledger(self) -> Ledger:
         """Each sample is read once an epoch, in the sampler's order."""

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.cli.plain import Plain
-from tutti.judgements.intervals import wilson
+from tutti.judgements.intervals import Proportion
 from tutti.judgements.languages import Language
 
 SHOWN_PROMPTS = 5
-Z = 1.959964
-"""The quantile of a two-sided 95 % interval."""
 NEARLY, HALF = 0.9, 0.5
 ALL = "it meets all of them"
 
@@ -39,35 +37,16 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Rate:
-    """A share of answers with its 95 % interval (Wilson 1927)."""
-
-    share: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, met: Sequence[bool]) -> "Rate":
-        """The rate of at least one answer."""
-        count, share = len(met), sum(met) / len(met)
-        low, high = wilson(share, count, Z)
-        return cls(share, max(0.0, low), min(1.0, high))
-
-    def __str__(self) -> str:
-        return f"{self.share:.0%} ({self.low:.0%} to {self.high:.0%})"
-
-
-@dataclass(frozen=True)
 class Writer:
     """A sample by its stage: its mean utility, and the rate of each demand that its answers meet."""
 
     name: str
     utility: float
-    rates: Mapping[str, Rate]
+    rates: Mapping[str, Proportion]
 
     def told(self) -> list[str]:
         """The demands by how often they are met, in sentences."""
-        kinds: tuple[tuple[str, Callable[[Rate], bool]], ...] = (
+        kinds: tuple[tuple[str, Callable[[Proportion], bool]], ...] = (
             ("in at least 90 % of its answers", lambda rate: rate.low >= NEARLY),
             ("in most answers", lambda rate: HALF < rate.low < NEARLY),
             ("in about half of them", lambda rate: rate.low <= HALF <= rate.high),
@@ -76,7 +55,7 @@ class Writer:
         )
         found = []
         for words, holds in kinds:
-            if demands := [f"{name} ({rate.share:.0%})" for name, rate in self.rates.items() if holds(rate)]:
+            if demands := [f"{name}: {rate}" for name, rate in self.rates.items() if holds(rate)]:
                 found.append(f"{words}: {', '.join(demands)}")
         return found
 
@@ -174,8 +153,8 @@ def _ordered(contests: Sequence[Contest]) -> list[str]:
 
 def _writer(name: str, answers: Sequence[Plain], language: Language) -> Writer:
     met = [_met(each, language) for each in answers]
-    rates = {demand: Rate.of([each[demand] for each in met]) for demand in met[0]}
-    rates[ALL] = Rate.of([all(each.values()) for each in met])
+    rates = {demand: Proportion.of(sum(each[demand] for each in met), len(met)) for demand in met[0]}
+    rates[ALL] = Proportion.of(sum(all(each.values()) for each in met), len(met))
     utilities = [language.utility(_prompt(each), each["text"], ended=_ended(each)) for each in answers]
     return Writer(name, sum(utilities) / len(utilities), rates)
 

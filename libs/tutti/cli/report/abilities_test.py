@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tutti.cli.plain import Plain
-from tutti.cli.report.abilities import ALL, Answers, Contest, Held, Rate, groups, verdict
+from tutti.cli.report.abilities import ALL, Answers, Contest, Held, groups, verdict
 from tutti.cli.report.example_test import HOSTILE, facts
 from tutti.cli.report.page import page
 from tutti.judgements import sentences
+from tutti.judgements.intervals import Proportion
 from tutti.judgements.languages import LANGUAGES
 
 GOOD, OTHER = "Return the path.", "return a thing"
@@ -40,8 +41,8 @@ def test_writers_of_the_same_prompts_are_one_group_and_the_best_is_named() -> No
     (group,) = groups(found(before=before, after=after, again=before))
     assert [each.name for each in group.writers] == ["before", "after", "again"]
     assert (group.prompts, group.best.name, group.best.utility) == (50, "after", 2.5)
-    assert str(group.writers[1].rates[ALL]) == "100% (93% to 100%)"
-    assert str(group.writers[0].rates[ALL]) == "0% (0% to 7%)"
+    assert str(group.writers[1].rates[ALL]) == "100.0% (92.9% to 100.0%, n = 50)"
+    assert str(group.writers[0].rates[ALL]) == "0.0% (0.0% to 7.1%, n = 50)"
     assert group.examples[0].answers[1] == ("after", GOOD, ())
     assert "it uses the word" in group.examples[0].answers[0][2]
 
@@ -77,8 +78,9 @@ def test_samples_of_other_prompts_are_another_group() -> None:
 )
 def test_a_statement_follows_from_the_interval(met: list[bool], words: str) -> None:
     (group,) = groups(found(before=answers(GOOD), after=answers(GOOD)))
-    (told,) = replace(group.writers[0], rates={"it ends": Rate.of(met)}).told()
-    assert told == f"{words}: it ends ({sum(met) / len(met):.0%})"
+    (told,) = replace(group.writers[0], rates={"it ends": Proportion.of(sum(met), len(met))}).told()
+    assert told.startswith(f"{words}: it ends")
+    assert f"n = {len(met)}" in told
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, printable, say
 from tutti.cli.plain import plain
 from tutti.contracts.evaluation.v1 import ReadComparisonRequest
+from tutti.judgements.intervals import Proportion
 
 
 def extend(group: click.Group) -> None:
@@ -42,5 +43,6 @@ def extend(group: click.Group) -> None:
             click.echo(f"baseline: {printable(each.baseline)}")
             click.echo(f"candidate: {printable(each.candidate)}")
             say(
-                f"[reward model: {each.promised:.0%} for the candidate; judged: {each.judged:.0%} of {each.judgements}]"
+                f"[reward model: {each.promised:.0%} for the candidate; "
+                f"judged: {Proportion.of(each.judged * each.judgements, each.judgements)}]"
             )

@@ -13,6 +13,9 @@ from tutti.cli.output import JSON, output_option, print_json, print_list, say
 from tutti.cli.plain import Plain, plain
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Classifier
+from tutti.judgements.intervals import Proportion
+
+RIGHT = "told right"
 
 
 def extend(group: click.Group) -> None:
@@ -88,15 +91,18 @@ def print_classifier(found: Classifier, output: str) -> None:
     if labels:
         print_list(labels, ("label", "trained", "held_out", "threshold"), output, nothing="")
         click.echo("\nheld-out texts, told as")
-        print_list(table(found), ("label", "language", *(each.label for each in found.labels)), output, nothing="none")
+        columns = ("label", "language", *(each.label for each in found.labels), RIGHT)
+        print_list(table(found), columns, output, nothing="none")
 
 
 def table(found: Classifier) -> list[Plain]:
-    """A row a label and language: how many texts were told as each label."""
+    """A row a label and language: how many texts were told as each label, and the share that was told right."""
     names = [each.label for each in found.labels]
     rows: dict[tuple[str, str], Plain] = {}
     for each in found.held_out:
         key = (each.label, each.language)
         row = rows.setdefault(key, {"label": each.label, "language": each.language, **dict.fromkeys(names, 0)})
         row[each.told] += each.texts
+    for (label, _), row in rows.items():
+        row[RIGHT] = str(Proportion.of(row[label], sum(row[name] for name in names)))
     return [rows[key] for key in sorted(rows, key=lambda key: (names.index(key[0]), key[1]))]

@@ -13,6 +13,7 @@ from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Compar
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.manifest import Manifest
+from tutti.judgements.intervals import Proportion
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.crowdpart import CrowdPart
 from tutti.pipeline.recipe import Positive, Recipe, Seed
@@ -90,13 +91,15 @@ class ComparisonStage(StageDef):
         wins = work.wins
         promised = ""
         if work.HasField("promised"):
-            promised = f", {work.promised:.1%} promised ({work.preferred:.1%} of pairs preferred by the reward model)"
+            preferred = Proportion.of(work.preferred * work.pairs, work.pairs)
+            promised = f", {work.promised:.1%} promised (of the pairs the reward model prefers {preferred})"
         apart = f", {work.divergence:.2f} nats from the baseline" if work.HasField("divergence") else ""
         who = "simulated judgements" if work.simulated else f"judgements of {work.spec.judged.campaign}"
+        unjudged = f"; {work.unjudged:,} of {work.pairs:,} pairs were not judged" if work.unjudged else ""
         utility = f"; known utility {work.utilities[0]:.2f} to {work.utilities[1]:.2f}" if work.utilities else ""
         return (
             f"the candidate wins {wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) of {work.judgements:,} {who}"
-            f"{promised}{apart}{utility}"
+            f"{promised}{apart}{unjudged}{utility}"
         )
 
 

@@ -87,7 +87,7 @@ def measure(step: RankStep, data: ReferredPairs) -> Metrics | None:
         return [float(each) for each in preference.margins(chances, valid, pairs_of(batch))]
 
     found = step.scores(data.held_out_leaves, data.held_out_leaf, margins, step.step_spec.rows // ROWS)
-    return measured(found.flatten()[: len(data.held_out)], data.held_out)
+    return data.counted(measured(found.flatten()[: len(data.held_out)], data.held_out))
 
 
 PROGRAM = Program(

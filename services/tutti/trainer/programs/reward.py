@@ -45,7 +45,7 @@ def margins(transformer: Transformer, batch: CheckedBatch) -> Iterable[float]:
 
 def measure(step: RankStep, data: Comparisons) -> Metrics | None:
     """Loss, accuracy and calibration on the pairs that are held out; None where there are none."""
-    return measured(_held_out(step, data), data.held_out) if data.held_out else None
+    return data.counted(measured(_held_out(step, data), data.held_out)) if data.held_out else None
 
 
 def calibrate(step: RankStep, data: Comparisons) -> Mapping[str, float]:

@@ -22,7 +22,7 @@ def measure(step: RankStep, data: Demonstrations) -> Metrics | None:
     if data.held_out_leaves == 0:
         return None
     nats, tokens = step.evaluate(data.held_out_leaves, data.held_out_leaf)
-    return Metrics(nats, tokens)
+    return data.counted(Metrics(nats, tokens))
 
 
 PROGRAM = Program(
