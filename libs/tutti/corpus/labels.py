@@ -57,7 +57,8 @@ def is_score(value: object) -> TypeGuard[int | str]:
 
 
 def labelled(record: Object, axes: Sequence[str]) -> Labelled:
-    """The label that a record is. Raises Unfit."""
+    """The label that a record is; a field that is null, as rows of Parquet have it, is none. Raises Unfit."""
+    record = {key: value for key, value in record.items() if value is not None}
     annotator = record.get("annotator", ANNOTATOR)
     if not isinstance(annotator, str) or not ANNOTATOR_NAME.fullmatch(annotator):
         raise Unfit(Reason.NOT_A_STRING, f"annotator {annotator!r:.60}; expected 1 to 40 of A-Z, a-z, 0-9, _ and -")
@@ -79,7 +80,7 @@ def labelled(record: Object, axes: Sequence[str]) -> Labelled:
 
 def unread_of(record: Object) -> frozenset[str]:
     """The fields of a label that are not read."""
-    if "chosen" in record:
+    if record.get("chosen") is not None:
         return unread(Layout.HH, record) - {"annotator"}
     return unread(Layout.PROMPT, record) - {"answers", "score", "scores", "annotator"}
 

@@ -78,6 +78,12 @@ def test_what_is_no_label_is_unfit(record: dict[str, Any], reason: Reason) -> No
     assert caught.value.reason is reason
 
 
+def test_a_field_that_is_null_is_none() -> None:
+    record = {"prompt": "Why?", "answers": ["So.", "No."], "score": -1}
+    absent = dict.fromkeys(("annotator", "scores", "chosen", "rejected", "score_chosen", "system"))
+    assert labelled(record | absent, ["helpful"]) == labelled(record, ["helpful"])
+
+
 def test_inverted_scores_are_refused_however_large_they_are() -> None:
     record = {"prompt": "Why?", "chosen": "So.", "rejected": "No.", "score_chosen": 1, "score_rejected": 10**400}
     with pytest.raises(Unfit) as refused:
