@@ -32,8 +32,8 @@ from tutti.chassis.work.work import publish, put_named
 from tutti.contracts.annotation.v1 import AnswerSource
 from tutti.corpus.conversations import Answer, Message, Role, to_lines
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import bytes_digest
+from tutti.records.manifest import Kind, Manifest
 
 GOAL_PAINTED, GOAL_DURABLE = 100.0, 200.0
 NAME, ME = "measured", "me"

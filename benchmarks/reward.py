@@ -24,15 +24,15 @@ import yaml
 from benchmarks.assistant import FOLDER, ROOT, asked, recipe
 from benchmarks.program import machine
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.work import linefiles
 from tutti.checkpoints.reader import stage
 from tutti.checkpoints.staged import open_staged
 from tutti.corpus.conversations import Answer, prompt_digest
 from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.template import of_digest
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.judgements.crowds import Crowd, generator_of
+from tutti.records.manifest import Kind, Manifest
+from tutti.staging import linefiles
 from tutti.trainer.calibration import calibration_error
 
 FAIR = """utility: letters@1

@@ -16,7 +16,6 @@ from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
 from tutti.corpus.conversations import Conversation, Message, Preference, Record, Role, prompt_digest, to_lines
 from tutti.corpus.ledger import Ledger
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.corpus.template import CHAT_1
 from tutti.model.plan import Shape
@@ -30,6 +29,7 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Initial, RoleModel, Training
 from tutti.records.canonical import JsonValue, bytes_digest
+from tutti.records.manifest import Kind, Manifest
 from tutti.tokenization.bpe import train_bpe
 from tutti.trainer.staged import Staged
 from tutti.trainer.staging import Cache

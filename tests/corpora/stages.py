@@ -17,7 +17,6 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Build, Service
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
-from tutti.chassis.work import staging
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, DedupSpec, Lines
 from tutti.contracts.ingest.v1 import CreateFilterRequest, CreateIngestRequest, FilterSpec, IngestSpec
@@ -28,11 +27,12 @@ from tutti.contracts.tokenization.v1 import (
     TokenizationSpec,
 )
 from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.manifest import Kind
 from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.corpus.tokenshard import TokenShard
 from tutti.dedup.service import build as build_dedup
 from tutti.ingest.service import build as build_ingest
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 from tutti.tokenization.service import build as build_tokenization
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=600)
@@ -150,7 +150,7 @@ class Tokens:
             for row in pq.read_table(Path(self.blobs._path(each.key)), columns=["doc_id", "source"]).to_pylist()  # type: ignore[no-untyped-call]
         }
         key = self.tokenization.result.manifest_key
-        body = DatasetBody.read(staging.manifest(self.blobs, key, "", Kind.DATASET))
+        body = DatasetBody.read(fetching.manifest(self.blobs, key, "", Kind.DATASET))
         tokenizer = BytePairTokenizer(self.blobs.get(f"tokenization/{self.tokenization.tokenizer}.json"))
         found = {}
         for number, entry in enumerate((*body.train.shards, *body.validation.shards)):

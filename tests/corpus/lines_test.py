@@ -19,9 +19,9 @@ from tutti.corpus import decisions
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody
 from tutti.dedup.service import build as build_dedup
+from tutti.records.manifest import Kind, Manifest
 from tutti.tokenization.service import build as build_tokenization
 
 NAVIGATION, NOTICE = "Home | About us | Sign in", "版权所有 翻印必究"

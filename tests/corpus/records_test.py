@@ -19,7 +19,6 @@ from tutti.checkpoints.scalars import StateScalars
 from tutti.corpus.dataset import DatasetBody, Rejected, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.ledger import Ledger, SkippedStep
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
@@ -33,6 +32,7 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 from tutti.records.canonical import canonical_json, parse_json
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import later
 
 FOLDER = Path(__file__).parent / "records"

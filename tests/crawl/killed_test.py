@@ -14,9 +14,9 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from tests.crawl.lives import ROBOTS, ROOT, Holding, Life, Whole, crawl, holding, moments, spec_of
 from tests.crawl.site import reachable
 from tests.scale import scale
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import CrawlBody
 from tutti.ingest.crawls import plan_of
+from tutti.records.manifest import Kind, Manifest
 
 pytestmark = pytest.mark.timeout(1200)
 BUSY = "/busy"

@@ -21,7 +21,6 @@ from tutti.annotation.merging import merged
 from tutti.annotation.sets import LINES
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.work import linefiles
 from tutti.chassis.work.work import publish
 from tutti.checkpoints.reader import stage as staged
 from tutti.checkpoints.staged import StagedCheckpoint
@@ -34,11 +33,12 @@ from tutti.contracts.sampling.v1 import ReadSampleRequest
 from tutti.corpus.conversations import to_lines
 from tutti.corpus.experience import Experience
 from tutti.corpus.judgementset import JudgementLine, PairLine
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.inference.parameters import parameters_of
 from tutti.inference.parity import score
 from tutti.model.device import parity_nats
 from tutti.model.transformer import Transformer
+from tutti.records.manifest import Kind, Manifest
+from tutti.staging import linefiles
 from tutti.trainer.failures import RankFailure
 from tutti.trainer.rollouts import require_parity
 

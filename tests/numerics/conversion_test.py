@@ -11,7 +11,6 @@ from tests import talks
 from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.staged import StagedCheckpoint, open_staged
-from tutti.corpus.manifest import Kind
 from tutti.corpus.template import CHAT_1
 from tutti.inference.parameters import parameters_of
 from tutti.model.chunks import Layout
@@ -20,6 +19,7 @@ from tutti.model.spec import ModelSpec, SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Conversion, Training
 from tutti.model.transformer import Transformer
+from tutti.records.manifest import Kind
 from tutti.tokenization.bpe import train_bpe
 from tutti.trainer.initial import initial_of
 from tutti.trainer.programs import PROGRAMS

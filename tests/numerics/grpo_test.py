@@ -13,13 +13,13 @@ from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.staged import open_staged
 from tutti.corpus.conversations import Conversation, Message, Role
-from tutti.corpus.manifest import Kind
 from tutti.corpus.template import CHAT_1
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.programs.grpo import RewardFunction
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 from tutti.trainer.failures import RankFailure
 from tutti.trainer.initial import initial_of
 from tutti.trainer.policydata import PolicyData

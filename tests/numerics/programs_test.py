@@ -13,7 +13,6 @@ from tests import talks
 from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.manifest import Kind
 from tutti.corpus.sampler import DatasetShare
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
@@ -22,6 +21,7 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.figures import COUNTS
+from tutti.records.manifest import Kind
 from tutti.trainer.initial import initial_of
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs import PROGRAMS

@@ -8,7 +8,6 @@ import numpy as np
 from tutti.annotation.service import build as build_annotation
 from tutti.chassis.simulation import Simulation
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.work import linefiles
 from tutti.chassis.work.work import publish
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
@@ -16,11 +15,12 @@ from tutti.contracts.pipeline.v1 import CreateRunRequest
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.sampling.v1 import Sample, SampleSpec
 from tutti.corpus.conversations import Answer, Message, Role
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.ingest.service import build as build_ingest
 from tutti.judgements import letters
 from tutti.pipeline.service import build as build_pipeline
+from tutti.records.manifest import Kind, Manifest
 from tutti.sampling.service import build as build_sampling
+from tutti.staging import linefiles
 
 BUILDS = {
     "annotation": build_annotation,

@@ -12,10 +12,10 @@ from tests.trainer.agent_test import commit
 
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, STOP_RULE_CONSTANT_REWARDS, Assignment, PolicyStop
 from tutti.corpus.experience import Experience
-from tutti.corpus.manifest import Kind
 from tutti.corpus.template import CHAT_1
 from tutti.model.programs.grpo import RewardFunction
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 
 Wait = Callable[..., None]
 STEPS = 16

@@ -15,10 +15,10 @@ from tests.trainer.agent_test import commit
 from tutti.checkpoints.curve import Curve
 from tutti.contracts.scheduler.v1 import RANK_EVENT_DISTURBED, RANK_EVENT_FINISHED, Assignment
 from tutti.corpus.conversations import Conversation, Message, Role
-from tutti.corpus.manifest import Kind
 from tutti.model.plan import Shape
 from tutti.model.shapes import to_wire
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 
 Wait = Callable[..., None]
 STEPS, EVERY = 48, 12

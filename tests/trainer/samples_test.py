@@ -12,10 +12,10 @@ from tests import talks
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.errors import CheckpointError
 from tutti.corpus.conversations import Conversation, InvalidConversation, Message, Preference, Record, Role
-from tutti.corpus.manifest import Kind
 from tutti.corpus.template import CHAT_1
 from tutti.model.spec import StepSpec
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 from tutti.tokenization.bpe import train_bpe
 from tutti.trainer.comparisons import Comparisons
 from tutti.trainer.demonstrations import Demonstrations

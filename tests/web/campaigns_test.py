@@ -35,11 +35,11 @@ from tutti.contracts.evaluation.v1 import (
 )
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR, ROLE_ENGINEER
 from tutti.corpus.conversations import Conversation, Message, Role, from_lines, prompt_digest
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing import Differing, paired
 from tutti.evaluation.comparing_test import answers, best, worse
 from tutti.evaluation.comparison_test import stored
 from tutti.evaluation.service import build as build_evaluation
+from tutti.records.manifest import Kind, Manifest
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "tests" / "house" / "mutants.json"
 
 SAMPLER = "libs/tutti/corpus/sampler_test.py"
-MANIFEST = "libs/tutti/corpus/manifest_test.py"
+MANIFEST = "libs/tutti/records/manifest_test.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/chassis/delivery/inbox.py": (
@@ -30,7 +30,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         f"{SAMPLER}::test_a_dataset_that_only_a_later_span_reads_is_found_there",
         f"{SAMPLER}::test_a_ledger_comes_back_from_its_canonical_form",
     ),
-    "libs/tutti/corpus/manifest.py": (
+    "libs/tutti/records/manifest.py": (
         f"{MANIFEST}::test_a_dataset_comes_back_from_its_manifest",
         f"{MANIFEST}::test_identity_follows_content_and_parents_and_not_the_producer",
         f"{MANIFEST}::test_a_newer_major_names_the_way_to_read_it",

@@ -17,7 +17,6 @@ from tutti.checkpoints.keys import checkpoint_name, manifest_key
 from tutti.checkpoints.report import KINDS, ChunkEntry, ShardReport, digests_of, mapping, optional_number
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import plan_of
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.model.chunks import Layout
 from tutti.model.plan import BYTES, Shape
 from tutti.model.spec import SpecError
@@ -25,6 +24,7 @@ from tutti.model.training import Training
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import CorpusError
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written_later
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue, keyed_bytes
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import later, written, written_later
 
 _UNIT = 2.0**64

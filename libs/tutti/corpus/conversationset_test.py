@@ -6,9 +6,9 @@ import pytest
 
 from tutti.corpus.conversations import Conversation, Message, Role, to_lines
 from tutti.corpus.conversationset import ConversationsBody, Licensed, Lines, in_part, part_of
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
+from tutti.records.manifest import Kind, Manifest
 
 LINES = Lines("ingest/conversations/ab.jsonl", "blake3:" + "a" * 64, 10, 2)
 SPLIT = {"train": 0.8, "campaign": 0.1, "final": 0.1}

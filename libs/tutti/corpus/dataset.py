@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.tokenshard import TokenShardInfo
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written
 
 TOKENIZERS = "tokenization/tokenizers/"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written, written_later
 
 

@@ -25,7 +25,6 @@ from tutti.chassis.store import audit
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
-from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.chassis.work.work import publish
 from tutti.contracts.annotation.v1 import (
@@ -46,9 +45,10 @@ from tutti.contracts.annotation.v1 import (
     CampaignState,
 )
 from tutti.corpus.conversations import Answer
-from tutti.corpus.manifest import Kind as ManifestKind
-from tutti.corpus.manifest import Manifest
 from tutti.records.canonical import JsonValue
+from tutti.records.manifest import Kind as ManifestKind
+from tutti.records.manifest import Manifest
+from tutti.staging import fetching, linefiles
 
 PAIRS, SETS, CROWDS = "campaign-pairs", "campaign-sets", "campaign-crowds"
 ENDED = (CAMPAIGN_STATE_PUBLISHED, CAMPAIGN_STATE_FAILED, CAMPAIGN_STATE_CANCELLED)
@@ -297,7 +297,7 @@ class Campaigns:
         samples = []
         for source in spec.answers:
             context.check()
-            manifest = staging.manifest(
+            manifest = fetching.manifest(
                 self._host.blobs, source.manifest_key, source.content_digest, ManifestKind.SAMPLE
             )
             samples.append((source.sample, linefiles.read(self._host.blobs, manifest, Answer)))

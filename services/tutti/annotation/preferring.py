@@ -17,14 +17,14 @@ from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.annotation.v1 import Annotator, Estimate, JudgedCampaign, Preferences, PreferencesSpec
 from tutti.corpus.judgementset import JudgementLine, PairLine
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
+from tutti.staging import fetching, linefiles
 
 MOST_CAMPAIGNS = 16
 NO_WEIGHT = "NO_WEIGHT"
@@ -136,7 +136,7 @@ def preferring(host: Host, tables: Tables) -> Work[Preferences]:
 
 def _read(blobs: Blobs, judged: JudgedCampaign) -> _Judged:
     """Raises WorkFailed."""
-    manifest = staging.manifest(blobs, judged.manifest_key, judged.content_digest, Kind.JUDGEMENTS)
+    manifest = fetching.manifest(blobs, judged.manifest_key, judged.content_digest, Kind.JUDGEMENTS)
     fields = Fields(manifest.body, path="body", error=InvalidManifest)
     excluded = fields.value("excluded")
     counts = fields.nested("excluded")
@@ -193,7 +193,7 @@ def estimates(blobs: Blobs, preferences: Preferences, campaign: str) -> Estimate
     result = preferences.result
     place = [each.campaign for each in campaigns_of(preferences.spec)].index(campaign)
     try:
-        manifest = staging.manifest(blobs, result.manifest_key, result.content_digest, Kind.PREFERENCES)
+        manifest = fetching.manifest(blobs, result.manifest_key, result.content_digest, Kind.PREFERENCES)
     except WorkFailed:
         return None
     found = estimated(manifest.body)

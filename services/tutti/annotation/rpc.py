@@ -26,7 +26,6 @@ from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work, require_done
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_CANCELLED,
@@ -91,7 +90,8 @@ from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
 from tutti.contracts.common.v1 import CancelRequest, GetRequest
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.manifest import Kind
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 NOT_OPEN, SIMULATED = "NOT_OPEN", "SIMULATED_CROWD"
 KEY_TAKEN, NAME_TAKEN = "KEY_TAKEN", "NAME_TAKEN"
@@ -475,11 +475,11 @@ class AnnotationApi:
         require_done(found)
         gone = Refused(GONE, f"the lines of {found.name} are gone; run the recipe again")
         try:
-            manifest = staging.manifest(self._blobs, found.result.manifest_key, found.result.content_digest, kind)
+            manifest = fetching.manifest(self._blobs, found.result.manifest_key, found.result.content_digest, kind)
         except WorkFailed as error:
             raise gone from error
         lines = Lines.of(manifest)
-        return staging.piece(self._blobs, lines.blob, lines.bytes, offset, gone=gone)
+        return fetching.piece(self._blobs, lines.blob, lines.bytes, offset, gone=gone)
 
     def _check_shown(self, campaigns: Sequence[str], call: Call) -> None:
         """Raises NotFound if one of the campaigns belongs to another tenant."""

@@ -14,7 +14,6 @@ from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.annotation.v1 import (
     AcceptedDemonstrations,
@@ -25,7 +24,8 @@ from tutti.contracts.annotation.v1 import (
 from tutti.contracts.common.v1 import Artifact
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import ConversationsBody
-from tutti.corpus.manifest import Kind
+from tutti.records.manifest import Kind
+from tutti.staging import fetching, linefiles
 
 LOGIC_VERSION = "demonstrations-1"
 LINES = "annotation/demonstrations"
@@ -64,7 +64,7 @@ def publishing(host: Host, tables: Tables) -> Work[Demonstrations]:
         every, duplicates = list[Conversation](), 0
         for each in demonstrations.spec.accepted:
             context.check()
-            manifest = staging.manifest(host.blobs, each.manifest_key, each.content_digest, Kind.CONVERSATIONS)
+            manifest = fetching.manifest(host.blobs, each.manifest_key, each.content_digest, Kind.CONVERSATIONS)
             every += linefiles.read(host.blobs, manifest, Conversation)
             duplicates += ConversationsBody.read(manifest).duplicates
         if not every:

@@ -11,7 +11,6 @@ from tutti.chassis.rpc.required import required
 from tutti.chassis.runtime.cluster import require_engine
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Work
 from tutti.contracts.dedup.v1 import (
     CreateDedupRequest,
@@ -26,10 +25,11 @@ from tutti.contracts.dedup.v1 import (
 )
 from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.duplicates import LEAST_SIMILARITY, THRESHOLDS, is_threshold
-from tutti.corpus.manifest import Kind
 from tutti.dedup.settings import DedupSettings
 from tutti.native.deferred import deferred
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind
+from tutti.staging import fetching, linefiles
 
 if TYPE_CHECKING:
     from tutti.dedup import contamination, dialogues, heldout, onray, units
@@ -78,11 +78,11 @@ class DedupApi:
         _require_key("blob", request.blob)
         _require_key("held_out.manifest_key", held_out.manifest_key)
         try:
-            manifest = staging.manifest(blobs, held_out.manifest_key, held_out.content_digest, Kind.CONVERSATIONS)
+            manifest = fetching.manifest(blobs, held_out.manifest_key, held_out.content_digest, Kind.CONVERSATIONS)
             others = [
                 each for each in linefiles.read(blobs, manifest, Conversation) if held_out.part in ("", each.part)
             ]
-            asked = list(from_lines(Conversation, staging.small(blobs, request.blob)))
+            asked = list(from_lines(Conversation, fetching.small(blobs, request.blob)))
             found = self._host.pool.run(heldout.contaminated, asked, others)
         except (WorkFailed, CorpusError, contamination.TooManyTexts) as error:
             raise Refused(UNREADABLE, str(error)) from error
@@ -94,7 +94,7 @@ class DedupApi:
         if not request.near or not is_threshold(request.near):
             raise InvalidField("near", seen=request.near, expected=f"a similarity from {LEAST_SIMILARITY} to 1")
         try:
-            conversations = list(from_lines(Conversation, staging.small(self._host.blobs, request.blob)))
+            conversations = list(from_lines(Conversation, fetching.small(self._host.blobs, request.blob)))
         except (WorkFailed, CorpusError) as error:
             raise Refused(UNREADABLE, str(error)) from error
         found = self._host.pool.run(dialogues.repeated, conversations, request.near)

@@ -22,7 +22,6 @@ from tutti.chassis.runtime.cluster import RAY
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
@@ -30,12 +29,13 @@ from tutti.corpus import decisions, duplicates
 from tutti.corpus.counts import statistics
 from tutti.corpus.dataset import Rejected
 from tutti.corpus.decisions import CLEANED_RULE, REPEATED_RULE
-from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.dedup.rpc import DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.version import LOGIC_VERSION
 from tutti.native.deferred import deferred
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 if TYPE_CHECKING:
     from tutti.dedup import clusters, contamination, exact, kernel, lines, onray, reading, units
@@ -56,7 +56,7 @@ def staged(
 ) -> Texts:
     """Fetch the documents of shards, but for some. Raises WorkFailed."""
     folder.mkdir()
-    return texts.Texts(tuple(path for path, _ in staging.shards(blobs, entries, folder)), without)
+    return texts.Texts(tuple(path for path, _ in fetching.shards(blobs, entries, folder)), without)
 
 
 def placed(entries: tuple[DocumentShardEntry, ...], without: frozenset[str] = frozenset()) -> Placed:
@@ -74,14 +74,14 @@ def others(blobs: Blobs, spec: DedupSpec, hold: Hold[Held]) -> Compared[Held]:
     """The collections to compare the documents with. Raises WorkFailed."""
     earlier = []
     for number, each in enumerate(spec.against):
-        kept = DedupBody.read(staging.manifest(blobs, each.manifest_key, each.content_digest, Kind.DEDUP))
-        left_out = staging.rejected(blobs, kept.decisions) | staging.dropped(blobs, kept.clusters)
-        without = left_out | staging.retracted(blobs, each.retracted_key)
+        kept = DedupBody.read(fetching.manifest(blobs, each.manifest_key, each.content_digest, Kind.DEDUP))
+        left_out = fetching.rejected(blobs, kept.decisions) | fetching.dropped(blobs, kept.clusters)
+        without = left_out | fetching.retracted(blobs, each.retracted_key)
         earlier.append(hold(kept.shards, f"earlier-{number}", without))
     if not spec.HasField("evaluation"):
         return clusters.Compared(earlier=tuple(earlier))
     key, digest = spec.evaluation.manifest_key, spec.evaluation.content_digest
-    read = IngestBody.read(staging.manifest(blobs, key, digest, Kind.INGEST))
+    read = IngestBody.read(fetching.manifest(blobs, key, digest, Kind.INGEST))
     if read.rejected:
         reasons = ", ".join(f"{each.count} {each.reason}" for each in read.rejected)
         raise WorkFailed(
@@ -126,7 +126,7 @@ def decided(blobs: Blobs, before: str, made: Lines | None, left: int, scratch: P
     """The blob of decisions with those about documents of which too little is left; as before where there are none."""
     if made is None or not (made.short or made.bare):
         return before
-    earlier = [decisions.decode(staging.small(blobs, before))] if before else []
+    earlier = [decisions.decode(fetching.small(blobs, before))] if before else []
     path = scratch / "decisions.parquet"
     bare = decisions.short([(doc_id, 0) for doc_id in made.bare], 1, CLEANED_RULE)
     decisions.write(decisions.together(*earlier, decisions.short(made.short, left), bare), path)
@@ -139,7 +139,7 @@ def build(host: Host) -> Service:
     def find(
         context: TaskContext, spec: DedupSpec, chosen: FilterBody, scratch: Path
     ) -> tuple[clusters.ClusterResult, Lines | None]:
-        rejected = staging.rejected(host.blobs, chosen.decisions)
+        rejected = fetching.rejected(host.blobs, chosen.decisions)
         asked = wanted(spec.lines) if spec.HasField("lines") else None
         work = scratch / "work"
         work.mkdir()
@@ -162,7 +162,7 @@ def build(host: Host) -> Service:
     def run(context: TaskContext, dedup: Dedup) -> Outcome:
         spec = dedup.spec
         chosen = FilterBody.read(
-            staging.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.FILTER, Kind.INGEST)
+            fetching.manifest(host.blobs, spec.manifest_key, spec.content_digest, Kind.FILTER, Kind.INGEST)
         )
         with tempfile.TemporaryDirectory(prefix="tutti-dedup-") as scratch:
             found, made = find(context, spec, chosen, Path(scratch))

@@ -14,7 +14,6 @@ from tutti.chassis.identity import auth
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.tasks import Pool, TaskWorker
 from tutti.chassis.tasks_test import Bench, Inline
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import publish, put_file, put_named
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Documents, FindNearDuplicatesRequest
@@ -22,13 +21,14 @@ from tutti.corpus import decisions
 from tutti.corpus.conversations import Conversation, Message, Role, to_lines
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import encode_document_shard
-from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.dedup.clusters_test import NEARLY, PROSE, document
 from tutti.dedup.onray_test import entry
 from tutti.dedup.service import build
 from tutti.dedup.settings import DedupSettings
 from tutti.records.canonical import bytes_digest, canonical_json
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 LOCAL, INLINE = DedupSettings(), Inline()
 CALL = Call(role=auth.Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
@@ -150,5 +150,5 @@ def test_near_duplicates_among_conversations_are_named(world: World) -> None:
 
 def clusters(world: World, made: Dedup) -> str:
     """The name, by content, of who stands for whom."""
-    found = staging.manifest(world.bench.blobs, made.result.manifest_key, made.result.content_digest, Kind.DEDUP)
+    found = fetching.manifest(world.bench.blobs, made.result.manifest_key, made.result.content_digest, Kind.DEDUP)
     return DedupBody.read(found).clusters

@@ -15,8 +15,6 @@ from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import linefiles, staging
-from tutti.chassis.work.checkpoints import Checkpoints
 from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec, WinRate
@@ -24,13 +22,15 @@ from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.corpus.conversations import Answer
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.judgementset import JudgementLine, PairLine
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing import DIGITS, Compared, NotComparable, Pair, compare, differing, judged, paired
 from tutti.evaluation.measuring import Folders, Measured, measure
 from tutti.judgements.crowds import Crowd, InvalidCrowd
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
+from tutti.staging import fetching, linefiles
+from tutti.staging.checkpoints import Checkpoints
 
 LOGIC_VERSION = "comparison-4"
 MOST_ANNOTATORS, MOST_CROWD_BYTES, MOST_SEED = 1000, 64 << 10, 2**53
@@ -158,7 +158,7 @@ def _simulated(spec: ComparisonSpec, pairs: Sequence[Pair]) -> tuple[Compared, d
 def _judged(blobs: Blobs, spec: ComparisonSpec, pairs: Sequence[Pair]) -> tuple[Compared, dict[str, JsonValue]]:
     """The same by the judgements of a campaign. Raises WorkFailed."""
     of = spec.judged
-    manifest = staging.manifest(blobs, of.manifest_key, of.content_digest, Kind.JUDGEMENTS)
+    manifest = fetching.manifest(blobs, of.manifest_key, of.content_digest, Kind.JUDGEMENTS)
     fields = Fields(manifest.body, path="body", error=InvalidManifest)
     axes = [each.text("name") for each in fields.objects("axes")]
     axis = spec.axis or axes[0]
@@ -179,7 +179,7 @@ def _judged(blobs: Blobs, spec: ComparisonSpec, pairs: Sequence[Pair]) -> tuple[
 
 def answers_of(blobs: Blobs, sample: ComparedSample) -> list[Answer]:
     """The answers of a sample. Raises WorkFailed."""
-    manifest = staging.manifest(blobs, sample.manifest_key, sample.content_digest, Kind.SAMPLE)
+    manifest = fetching.manifest(blobs, sample.manifest_key, sample.content_digest, Kind.SAMPLE)
     if "lines" not in manifest.body:
         raise WorkFailed(f"{sample.name} continues texts; expected answers to conversations (a sample with prompts)")
     return linefiles.read(blobs, manifest, Answer)

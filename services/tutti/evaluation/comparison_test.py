@@ -12,7 +12,6 @@ from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host, Service
 from tutti.chassis.simulation import Simulation
-from tutti.chassis.work import linefiles
 from tutti.chassis.work.work import publish, put_named, served_work
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest
 from tutti.contracts.evaluation.v1 import (
@@ -27,11 +26,12 @@ from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
 from tutti.corpus.conversations import to_lines
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.judgementset import JudgementLine, PairLine
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation.comparing_test import answers, best, worse
 from tutti.evaluation.comparison import check, work
 from tutti.evaluation.differing import DifferingPairs
 from tutti.records.canonical import JsonValue, bytes_digest
+from tutti.records.manifest import Kind, Manifest
+from tutti.staging import linefiles
 
 CROWD = '{"utility": "letters@1"}'
 HOSTS: list[Host] = []

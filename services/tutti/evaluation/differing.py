@@ -4,7 +4,6 @@ from tutti.chassis.errors import Refused, declare
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work, require_done
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import (
@@ -14,11 +13,12 @@ from tutti.contracts.evaluation.v1 import (
     ReadComparisonResponse,
 )
 from tutti.corpus.conversations import as_lines, prompt_digest
-from tutti.corpus.manifest import Kind
 from tutti.evaluation.comparing import Differing, Pair, paired
 from tutti.evaluation.comparison import MOST_DIFFERING, answers_of
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 SHOWN = 10
 
@@ -38,7 +38,7 @@ class DifferingPairs:
             raise Refused("NO_REWARD_MODEL", f"{known.name} has no reward model; give the stage one as `reward`")
         result, spec = known.result, known.spec
         try:
-            manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.COMPARISON)
+            manifest = fetching.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.COMPARISON)
             fields = Fields(manifest.body, path="body", error=InvalidManifest)
             pairs = paired(answers_of(self._blobs, spec.baseline), answers_of(self._blobs, spec.candidate))
         except WorkFailed as error:

@@ -34,13 +34,13 @@ from tutti.contracts.evaluation.v1 import (
     SigningKey,
     Standing,
 )
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.evaluation import evidence, rules
 from tutti.evaluation.evidence import Find, Item
 from tutti.evaluation.reliance import Relied
 from tutti.evaluation.signing import SigningKeys
 from tutti.evaluation.tries import Tries, Try
 from tutti.records.canonical import JsonValue, canonical_json
+from tutti.records.manifest import Kind, Manifest
 
 LOGIC_VERSION = "release-2"
 MOST_COMPARISONS = 16

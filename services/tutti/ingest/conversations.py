@@ -18,7 +18,6 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import linefiles, staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_content
 from tutti.contracts.dedup.v1 import FindContaminatedRequest, FindNearDuplicatesRequest, HeldOutConversations
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
@@ -41,7 +40,6 @@ from tutti.corpus.duplicates import THRESHOLDS, How, is_threshold
 from tutti.corpus.layouts import EXPECTED
 from tutti.corpus.licences import EXPECTED as A_LICENCE
 from tutti.corpus.licences import UNKNOWN, Licences, is_name, name_of
-from tutti.corpus.manifest import Kind
 from tutti.ingest.ingests import models
 from tutti.ingest.paths import Paths, folder
 from tutti.ingest.quality.dialogues import Sieve
@@ -56,6 +54,8 @@ from tutti.ingest.reading.gathering import (
 )
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.rpc import choice_of
+from tutti.records.manifest import Kind
+from tutti.staging import fetching, linefiles
 
 LOGIC_VERSION = f"conversations-{GATHERING_VERSION}"
 FOLDER = "ingest/conversations"
@@ -173,7 +173,7 @@ def _gathered(
     spec = found.spec
     if spec.HasField("demonstrations"):
         source = spec.demonstrations
-        manifest = staging.manifest(host.blobs, source.manifest_key, source.content_digest, Kind.CONVERSATIONS)
+        manifest = fetching.manifest(host.blobs, source.manifest_key, source.content_digest, Kind.CONVERSATIONS)
         every = linefiles.read(host.blobs, manifest, Conversation)
         return context.pool(taken, every, arranged, scratch)
     path = host.units.run(lambda unit: paths.find(unit, found.name))

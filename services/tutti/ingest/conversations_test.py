@@ -25,10 +25,10 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.conversationset import ConversationsBody, Licensed, in_part
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.ingest.reading import budgets
 from tutti.ingest.reading.gathering import MAX_LINE_BYTES
 from tutti.ingest.service import build
+from tutti.records.manifest import Kind, Manifest
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 SPLIT = [SplitShare(name="train", share=0.75), SplitShare(name="final", share=0.25)]

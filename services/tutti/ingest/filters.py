@@ -8,27 +8,27 @@ from tutti.chassis import version
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.ingest.v1 import Filter, RuleCount
 from tutti.corpus.dataset import Rejected
-from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import FilterBody, IngestBody
 from tutti.ingest.quality import choosing
 from tutti.ingest.rpc import choice_of
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 
 def work_of(host: Host) -> Work[Filter]:
     """The work of filtering."""
 
     def run(context: TaskContext, found: Filter) -> Outcome:
-        manifest = staging.manifest(host.blobs, found.spec.manifest_key, found.spec.content_digest, Kind.INGEST)
+        manifest = fetching.manifest(host.blobs, found.spec.manifest_key, found.spec.content_digest, Kind.INGEST)
         read = IngestBody.read(manifest)
         if not read.measures:
             raise WorkFailed("an earlier version read the documents and measured nothing; run the recipe again")
         with tempfile.TemporaryDirectory(prefix="tutti-filter-") as scratch:
-            measures = [staging.named(host.blobs, key, Path(scratch)) for key in read.measures]
-            gone = staging.retracted(host.blobs, found.spec.retracted_key)
+            measures = [fetching.named(host.blobs, key, Path(scratch)) for key in read.measures]
+            gone = fetching.retracted(host.blobs, found.spec.retracted_key)
             wanted = replace(choice_of(found.spec, host.blobs), retracted=gone)
             made = context.pool(choosing.choose, measures, wanted, Path(scratch, "decisions.parquet"))
             if not made.documents:

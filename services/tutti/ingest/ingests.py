@@ -15,11 +15,9 @@ from tutti.chassis.runtime.cluster import RAY
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_content, put_file
 from tutti.contracts.ingest.v1 import DroppedFile, Ingest, IngestSpec, MaskCount, ReasonCount
 from tutti.corpus.dataset import Rejected
-from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import CrawlBody, DocumentShardEntry, IngestBody
 from tutti.ingest.classifiers import key_of, named
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION
@@ -32,6 +30,8 @@ from tutti.ingest.reading.onray import UnfitNode
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.reading.rejections import Dropped, Reason
 from tutti.ingest.settings import IngestSettings
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 MOST_DETAIL, NAMED_FILES = 400, 100
 
@@ -138,9 +138,9 @@ def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[tuple[Path,
     """
     if spec.input_path:
         return (), ()
-    body = CrawlBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.CRAWL))
+    body = CrawlBody.read(fetching.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.CRAWL))
     kept, earlier = (
-        tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(keys))
+        tuple(fetching.named(blobs, key, scratch) for key in dict.fromkeys(keys))
         for keys in (body.archives, body.earlier)
     )
     return kept, earlier
@@ -148,7 +148,7 @@ def archives(blobs: Blobs, spec: IngestSpec, scratch: Path) -> tuple[tuple[Path,
 
 def models(blobs: Blobs, classifiers: Iterable[str], scratch: Path) -> Models:
     """The classifiers (NAME@DIGEST) that score texts, fetched. Raises WorkFailed."""
-    return tuple((name, staging.named(blobs, key_of(digest), scratch)) for name, digest in named(classifiers))
+    return tuple((name, fetching.named(blobs, key_of(digest), scratch)) for name, digest in named(classifiers))
 
 
 def nothing_readable(written: shards.Written, where: str) -> str:

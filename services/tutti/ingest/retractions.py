@@ -19,7 +19,6 @@ from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource, check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work, put_named
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.ingest.v1 import (
@@ -33,11 +32,12 @@ from tutti.contracts.ingest.v1 import (
     WithdrawRetractionRequest,
 )
 from tutti.corpus.documents import canonical_source
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
 from tutti.ingest.seeking import Seeker, Selection, ShardGone, SourcedDocument, form
 from tutti.records.canonical import canonical_json, content_digest
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind, Manifest
+from tutti.staging import fetching
 
 PREFIX = "documents/"
 SHOWN = 10_000
@@ -181,7 +181,9 @@ class Retractions:
     def _left_out(self, kept: DedupBody) -> frozenset[str]:
         """The documents of its shards that a dedup did not keep."""
         try:
-            return staging.rejected(self._host.blobs, kept.decisions) | staging.dropped(self._host.blobs, kept.clusters)
+            return fetching.rejected(self._host.blobs, kept.decisions) | fetching.dropped(
+                self._host.blobs, kept.clusters
+            )
         except WorkFailed as error:
             raise Refused("SHARD_UNREADABLE", error.reason) from error
 

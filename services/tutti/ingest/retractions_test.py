@@ -30,12 +30,12 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.corpus import duplicates
 from tutti.corpus.documents import document_id
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody, IngestBody
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.seeking import form
 from tutti.ingest.service_test import CALL, World
 from tutti.records.canonical import parse_json
+from tutti.records.manifest import Kind, Manifest
 
 PREFIX = "documents/"
 RECORD = '{"text": "%s", "url": "https://a.example/B"}'

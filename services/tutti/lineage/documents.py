@@ -15,7 +15,6 @@ from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.corpus.duplicates import How
-from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody
 from tutti.lineage import naming, sightings
 from tutti.lineage.ancestry import Ancestry, ancestry, place_of
@@ -25,6 +24,7 @@ from tutti.lineage.owners import evaluated, ingests_of_runs, newest_runs
 from tutti.lineage.sightings import Sighting
 from tutti.lineage.tables import Tables
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 
 PREFIX = "documents/"
 EVALUATES = "an evaluation text; it stays in use until it is taken out of the folder"

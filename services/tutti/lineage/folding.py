@@ -24,12 +24,12 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
 )
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.lineage.graph import KINDS, Testimony, Vertex, of_parents, of_shards, testimony
 from tutti.lineage.rebuild import Rebuild
 from tutti.lineage.tables import Noted, Reading, Tables
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind, Manifest
 
 OWNERS, MANIFESTS = "owners", "manifests"
 BATCH, SHOWN = 50, 5

@@ -20,7 +20,6 @@ from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.corpus import cuts, decisions, duplicates
 from tutti.corpus.dataset import DatasetBody, Split, tokenizer_key
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.spans.index import Index
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
@@ -31,6 +30,7 @@ from tutti.lineage.sightings import Shelf
 from tutti.native.arrays import pq
 from tutti.records.canonical import bytes_digest, file_digest, parse_json
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind, Manifest
 
 T = TypeVar("T")
 KEPT = 64

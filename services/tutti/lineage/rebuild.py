@@ -27,9 +27,9 @@ from sqlalchemy import (
 
 from tutti.chassis.store.tables import declare
 from tutti.chassis.store.unit import Unit
-from tutti.corpus.manifest import Kind
 from tutti.lineage.graph import KINDS, Testimony, Vertex
 from tutti.lineage.tables import CHUNK, Noted, Reading, Tables
+from tutti.records.manifest import Kind
 
 SHARDS = "document-shards/"
 UNREADABLE = (Reading.MISSING, Reading.DAMAGED)

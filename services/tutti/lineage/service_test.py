@@ -43,7 +43,6 @@ from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, Stage
 from tutti.corpus import decisions, duplicates
 from tutti.corpus.documents import Document, Extraction, MediaType
 from tutti.corpus.documentshard import encode_document_shard
-from tutti.corpus.manifest import Kind
 from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
@@ -53,6 +52,7 @@ from tutti.lineage.library import Library
 from tutti.lineage.rpc import LineageApi, show
 from tutti.lineage.service import build
 from tutti.records.canonical import JsonValue, canonical_json
+from tutti.records.manifest import Kind
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -22,9 +22,9 @@ from tutti.contracts.annotation.v1 import (
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, Artifact
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, ListRecipeFilesRequest, Run
 from tutti.contracts.sampling.v1 import Sample
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.pipeline.world_test import CALL, World
 from tutti.records.canonical import JsonValue, bytes_digest
+from tutti.records.manifest import Kind, Manifest
 
 TEXT = """
 name: judging

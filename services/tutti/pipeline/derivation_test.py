@@ -8,12 +8,12 @@ from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, Run, Stage
 from tutti.contracts.scheduler.v1 import Job
-from tutti.corpus.manifest import Kind
 from tutti.model.training import Training
 from tutti.pipeline.campaigns_test import lines
 from tutti.pipeline.driver import KEPT
 from tutti.pipeline.finetuning_test import BASE, create, world
 from tutti.pipeline.world_test import CALL, World
+from tutti.records.manifest import Kind
 
 __all__ = ["world"]
 

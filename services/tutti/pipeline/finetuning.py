@@ -24,7 +24,6 @@ from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.template import REMEDY, TEMPLATES, TemplateError
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.judgements.intervals import Proportion
@@ -38,6 +37,7 @@ from tutti.pipeline.values import Inputs, Result, WorkStatus
 from tutti.records.errors import CorpusError, InvalidManifest
 from tutti.records.fields import Fields
 from tutti.records.figures import DECIDED, LEFT_OUT, READ
+from tutti.records.manifest import Kind, Manifest
 
 INITIAL = "initial"
 FEWEST_POINTS = 4

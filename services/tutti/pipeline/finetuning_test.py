@@ -13,7 +13,6 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_PRUNED, CHECKPOINT_STA
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.scheduler.v1 import Job
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.template import CHAT_1
 from tutti.corpus.tokenizer_test import of_bytes
 from tutti.model.programs.dpo import DpoParameters
@@ -23,6 +22,7 @@ from tutti.model.training import Conversion, Training
 from tutti.pipeline import graph
 from tutti.pipeline.reading import read
 from tutti.pipeline.world_test import CALL, DataOwner, World
+from tutti.records.manifest import Kind, Manifest
 
 BASE = """
 name: assistant

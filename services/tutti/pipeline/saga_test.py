@@ -21,11 +21,11 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, Stage
 from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.stages import DedupBody
 from tutti.pipeline import graph, saga
 from tutti.pipeline.reading import read
 from tutti.pipeline.world_test import CALL, RECIPE, World
+from tutti.records.manifest import Kind, Manifest
 
 STAGES = ["ingest", "filter", "dedup", "tokenization", "train"]
 ENDING = ("index=true", "sample.prompts=The, A")

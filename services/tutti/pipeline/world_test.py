@@ -86,7 +86,6 @@ from tutti.contracts.tokenization.v1 import (
 from tutti.corpus.conversationset import ConversationsBody, Lines
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
@@ -94,6 +93,7 @@ from tutti.model.plan import Shape
 from tutti.model.training import Training
 from tutti.pipeline.service import build
 from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, content_digest, parse_json
+from tutti.records.manifest import Kind, Manifest
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 VOCABULARY = 300  # of what has been trained, whatever was asked for

@@ -18,7 +18,6 @@ from tutti.chassis.store import crud
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, Task, TaskContext, WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import publish
 from tutti.checkpoints.keys import experience_name
 from tutti.contracts.committer.v1 import CheckHolderRequest
@@ -41,11 +40,12 @@ from tutti.contracts.sampling.v1 import (
 from tutti.contracts.sampling.v1.experience_pb2 import DESCRIPTOR
 from tutti.corpus import experience as files
 from tutti.corpus.conversations import as_lines
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import CorpusError
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
 from tutti.sampling.settings import SamplingSettings
+from tutti.staging import fetching
 
 TASK = "prune"
 SHOWN, MOST = 10, 1000
@@ -190,7 +190,7 @@ class Experiences:
         """The key of the rollouts and the digest of their bytes. Raises Refused."""
         try:
             artefact = known.result
-            manifest = staging.manifest(
+            manifest = fetching.manifest(
                 self._host.blobs, artefact.manifest_key, artefact.content_digest, Kind.EXPERIENCE
             )
         except WorkFailed as error:

@@ -7,12 +7,12 @@ from tutti.chassis import version
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext
-from tutti.chassis.work.checkpoints import Checkpoints
 from tutti.chassis.work.work import Outcome, Work, publish, put_content
 from tutti.contracts.sampling.v1 import Export, ExportedFile
 from tutti.records.canonical import file_digest
 from tutti.sampling import exporting
 from tutti.sampling.results import File, export_manifest
+from tutti.staging.checkpoints import Checkpoints
 
 
 def work(host: Host) -> Work[Export]:

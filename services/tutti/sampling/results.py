@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.inference.sampling import Sampling
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written
 from tutti.sampling.continuing import Continued
 

@@ -9,7 +9,6 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work, require_done
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
@@ -31,13 +30,14 @@ from tutti.contracts.sampling.v1 import (
 )
 from tutti.corpus.conversations import Answer, from_lines
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.inference.errors import InvalidSampling
 from tutti.inference.sampling import Sampling
 from tutti.records.canonical import is_digest
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind, Manifest
 from tutti.sampling.prompts import Prompts
 from tutti.sampling.results import File, answer_lines, continuations
+from tutti.staging import fetching
 
 MAX_PROMPTS = 64
 MAX_PROMPT_BYTES = 64 << 10
@@ -118,7 +118,7 @@ class SamplingApi:
         require_done(sample)
         try:
             result = sample.result
-            manifest = staging.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.SAMPLE)
+            manifest = fetching.manifest(self._blobs, result.manifest_key, result.content_digest, Kind.SAMPLE)
         except WorkFailed as error:
             raise Refused("RESULT_GONE", f"{request.name}: {error.reason.partition(';')[0]}; sample again") from error
         lines = answer_lines(manifest)
@@ -130,7 +130,7 @@ class SamplingApi:
     def _answers(self, request: ReadSampleRequest, lines: Lines) -> Iterator[Continuation]:
         """Raises Refused."""
         try:
-            data = staging.small(self._blobs, lines.blob)
+            data = fetching.small(self._blobs, lines.blob)
             for each in from_lines(Answer, data):
                 yield Continuation(
                     text=each.text,
@@ -157,7 +157,7 @@ class SamplingApi:
             raise NotFound(f"{request.name}/{request.file}")
         key = File(found.name, found.bytes, found.bytes_digest).key
         gone = Refused("RESULT_GONE", f"{request.name}: the blob {key} is gone; export again")
-        return ReadExportResponse(data=staging.piece(self._blobs, key, found.bytes, request.offset, gone=gone))
+        return ReadExportResponse(data=fetching.piece(self._blobs, key, found.bytes, request.offset, gone=gone))
 
 
 def _continued(manifest: Manifest) -> Iterator[Continuation]:

@@ -7,21 +7,21 @@ from tutti.chassis import version
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext
-from tutti.chassis.work import staging
-from tutti.chassis.work.checkpoints import Checkpoints
 from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import ConversationsBody, Lines
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.inference.engines import version_of
 from tutti.records.canonical import file_digest
+from tutti.records.manifest import Kind, Manifest
 from tutti.sampling.answering import Answered, answer
 from tutti.sampling.continuing import LOGIC_VERSION, continue_texts
 from tutti.sampling.prompts import Prompts
 from tutti.sampling.results import answers_manifest, sample_manifest
 from tutti.sampling.rpc import sampling_of
 from tutti.sampling.settings import SamplingSettings
+from tutti.staging import fetching
+from tutti.staging.checkpoints import Checkpoints
 
 
 def work(host: Host, prompts: Prompts) -> Work[Sample]:
@@ -51,11 +51,11 @@ def work(host: Host, prompts: Prompts) -> Work[Sample]:
     def answered(context: TaskContext, sample: Sample) -> Outcome:
         spec, of, each, sampling = sample.spec, sample.spec.prompt_set, sample.spec.each or 1, sampling_of(sample.spec)
         body = ConversationsBody.read(
-            staging.manifest(host.blobs, of.manifest_key, of.content_digest, Kind.CONVERSATIONS)
+            fetching.manifest(host.blobs, of.manifest_key, of.content_digest, Kind.CONVERSATIONS)
         )
         found = checkpoints.find(spec.checkpoint)
         with tempfile.TemporaryDirectory(prefix="tutti-sampling-") as scratch:
-            lines = staging.blob(host.blobs, body.lines.blob, body.lines.bytes_digest, Path(scratch, "prompts.jsonl"))
+            lines = fetching.blob(host.blobs, body.lines.blob, body.lines.bytes_digest, Path(scratch, "prompts.jsonl"))
             context.check()
             to, tokenizer = Path(scratch, "answers.jsonl"), found.tokenizer
             counts: Answered = checkpoints.resident(

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from tutti.chassis import version
 from tutti.chassis.tasks import TaskContext, WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import IndexSpec
 from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.manifest import Kind
 from tutti.corpus.spans.building import IndexInfo, build
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 LOGIC_VERSION = "index-1"
 
@@ -43,12 +43,12 @@ def built(shards: Sequence[Path], target: Path) -> IndexInfo:
 def index(context: TaskContext, spec: IndexSpec) -> Indexed:
     """Fetch the token shards of the training split, sort them in the pool, store the index. Raises WorkFailed."""
     blobs = context.host.blobs
-    manifest = staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DATASET)
+    manifest = fetching.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DATASET)
     dataset = f"datasets/{manifest.content_digest.removeprefix('blake3:')}"
     with tempfile.TemporaryDirectory(prefix="tutti-index-") as scratch:
         folder = Path(scratch)
         shards = [
-            staging.blob(blobs, entry.blob, entry.bytes_digest, folder / f"{number}.tokens")
+            fetching.blob(blobs, entry.blob, entry.bytes_digest, folder / f"{number}.tokens")
             for number, entry in enumerate(DatasetBody.read(manifest).train.shards)
         ]
         context.check()

@@ -20,7 +20,6 @@ from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Outcome, Work, publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import (
@@ -35,9 +34,10 @@ from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
 from tutti.corpus import loader
 from tutti.corpus.bytepairs import LLAMA3_PATTERN, native
 from tutti.corpus.dataset import DatasetBody, Packing, tokenizer_key
-from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, IngestBody
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 from tutti.tokenization import indexing, making
 from tutti.tokenization.rpc import TokenizationApi
 
@@ -56,7 +56,7 @@ class Tokenized:
 def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
     """Read the kept documents, make tokenizer and token shards, store them. Raises WorkFailed."""
     blobs = context.host.blobs
-    kept = DedupBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+    kept = DedupBody.read(fetching.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
     if kept.documents < LEAST_DOCUMENTS:
         raise WorkFailed(too_few(kept))
     made = stored_shards(context, spec, kept)
@@ -96,8 +96,8 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
     try:
         with tempfile.TemporaryDirectory(prefix="tutti-tokenization-") as scratch:
             wanted = making.Making(
-                shards=tuple(path for path, _ in staging.shards(blobs, kept.shards, Path(scratch))),
-                dropped=staging.dropped(blobs, kept.clusters) | staging.rejected(blobs, kept.decisions),
+                shards=tuple(path for path, _ in fetching.shards(blobs, kept.shards, Path(scratch))),
+                dropped=fetching.dropped(blobs, kept.clusters) | fetching.rejected(blobs, kept.decisions),
                 vocabulary=spec.vocabulary,
                 pattern=spec.pattern,
                 context=spec.context,
@@ -109,7 +109,7 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
                 reserved=tuple(spec.reserved),
                 tokenizer=given_tokenizer(blobs, spec.tokenizer) if spec.tokenizer else None,
                 measures=measures(blobs, spec, Path(scratch)),
-                cuts=staging.named(blobs, kept.cuts, Path(scratch)) if kept.cuts else None,
+                cuts=fetching.named(blobs, kept.cuts, Path(scratch)) if kept.cuts else None,
                 workers=len(os.sched_getaffinity(0)) if isinstance(context.host.pool, CancellablePool) else 1,
             )
             made = context.pool(making.make, wanted)
@@ -137,8 +137,8 @@ def measures(blobs: Blobs, spec: TokenizationSpec, scratch: Path) -> tuple[Path,
     """The files with the languages of the documents, fetched; empty if the spec names none. Raises WorkFailed."""
     if not spec.measures_key:
         return ()
-    body = IngestBody.read(staging.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST))
-    return tuple(staging.named(blobs, key, scratch) for key in dict.fromkeys(body.measures))
+    body = IngestBody.read(fetching.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST))
+    return tuple(fetching.named(blobs, key, scratch) for key in dict.fromkeys(body.measures))
 
 
 def named_tokenizer(made: making.TokenizedDataset, pattern: str) -> Tokenizer:

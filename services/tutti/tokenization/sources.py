@@ -17,7 +17,6 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.tokenization.v1 import (
@@ -29,8 +28,9 @@ from tutti.contracts.tokenization.v1 import (
     Tokenizer,
 )
 from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.manifest import Kind
 from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.records.manifest import Kind
+from tutti.staging import fetching
 
 declare({"SOURCES_GONE": "a dataset or tokenizer cannot be read back: blobs of it are missing or damaged"})
 
@@ -55,20 +55,20 @@ class Sources:
         if found is None:
             raise NotFound(f"{name}/{key}")
         gone = Refused("SOURCES_GONE", f"{name}: the blob {key} is gone; run its recipe again")
-        return staging.piece(self._host.blobs, key, found.bytes, offset, gone=gone)
+        return fetching.piece(self._host.blobs, key, found.bytes, offset, gone=gone)
 
     def read_tokenizer(self, tokenizer: Tokenizer, offset: int) -> bytes:
         """A piece of its artefact from an offset on; nothing at its end. Raises InvalidField, Refused."""
         blobs, key = self._host.blobs, tokenizer.key
         gone = Refused("SOURCES_GONE", f"{tokenizer.name}: the blob {key} is gone; run the recipe again")
         try:
-            return staging.piece(blobs, key, size(blobs, key), offset, gone=gone)
+            return fetching.piece(blobs, key, size(blobs, key), offset, gone=gone)
         except WorkFailed as error:
             raise gone from error
 
     def _list(self, name: str) -> ListDatasetFilesResponse:
         blobs, (dataset, specs) = self._host.blobs, self._host.units.run(lambda unit: self._made(unit, name))
-        body = DatasetBody.read(staging.manifest(blobs, dataset.manifest_key, dataset.content_digest, Kind.DATASET))
+        body = DatasetBody.read(fetching.manifest(blobs, dataset.manifest_key, dataset.content_digest, Kind.DATASET))
         return ListDatasetFilesResponse(
             files=[*first_listed(blobs, body, specs), *first_measured(blobs, specs)],
             documents=body.train.documents,
@@ -89,7 +89,7 @@ def first_listed(blobs: Blobs, body: DatasetBody, specs: Iterable[TokenizationSp
     problems = list[WorkFailed]()
     for spec in specs:
         try:
-            kept = DedupBody.read(staging.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
+            kept = DedupBody.read(fetching.manifest(blobs, spec.manifest_key, spec.content_digest, Kind.DEDUP))
             return list(listed(blobs, body, kept))
         except WorkFailed as problem:
             problems.append(problem)
@@ -116,7 +116,7 @@ def first_measured(blobs: Blobs, specs: Iterable[TokenizationSpec]) -> list[Data
     for spec in specs:
         if spec.measures_key:
             with contextlib.suppress(WorkFailed):
-                ingested = staging.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST)
+                ingested = fetching.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST)
                 return [named(blobs, key, "measures") for key in dict.fromkeys(IngestBody.read(ingested).measures)]
     return []
 

@@ -9,7 +9,6 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.tasks_test import Bench
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import Work, publish, put_named
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
@@ -17,6 +16,7 @@ from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.documentshard import DocumentShardInfo
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
 from tutti.records.canonical import bytes_digest
+from tutti.staging import fetching
 from tutti.tokenization.sources import Sources
 
 NAME = "datasets/d"
@@ -76,7 +76,7 @@ def test_the_files_of_a_dataset_are_its_documents_what_was_left_out_and_what_is_
 
 
 def test_a_file_is_read_piece_by_piece_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "PIECE_BYTES", 5)
+    monkeypatch.setattr(fetching, "PIECE_BYTES", 5)
     read = b""
     while piece := world.sources.read(NAME, world.key, len(read)):
         assert len(piece) <= 5

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.conversations import END, Message, Preference, Role, from_lines, prompt_digest
-from tutti.corpus.manifest import Kind
 from tutti.corpus.template import Rendered
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 from tutti.trainer.samples import Reading, RowBatch, SampleData, lines_of, refused, renderer_of, stacked
 from tutti.trainer.staged import Staged
 

@@ -14,9 +14,9 @@ from tutti.corpus.batch import Leaf, PackedSequenceBatch
 from tutti.corpus.dataset import DatasetBody, Split
 from tutti.corpus.ledger import Ledger
 from tutti.corpus.loader import Loader
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.mixture import MixedLoader
 from tutti.model.training import Training
+from tutti.records.manifest import Kind, Manifest
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.staging import MANIFEST, shard_file
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.manifest import Kind
 from tutti.corpus.template import Rendered
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 from tutti.trainer.samples import (
     Reading,
     RowBatch,

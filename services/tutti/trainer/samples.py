@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.ledger import Ledger
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.sampler import DatasetShare, Span
 from tutti.corpus.template import Rendered, Renderer, of_digest
 from tutti.model.step import RankStep
@@ -23,6 +22,7 @@ from tutti.model.training import Training
 from tutti.records.canonical import keyed_bytes
 from tutti.records.errors import CorpusError
 from tutti.records.figures import LEFT_OUT, READ
+from tutti.records.manifest import Kind, Manifest
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.staged import Staged

@@ -13,9 +13,9 @@ from tutti.backbone.files import Files, make_folders
 from tutti.checkpoints.reader import stage
 from tutti.corpus.conversationset import Lines
 from tutti.corpus.dataset import DatasetBody, Split
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import file_digest, is_digest
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind, Manifest
 
 MANIFEST = "manifest.json"
 LINES = "lines.jsonl"

@@ -17,10 +17,10 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobError, BlobMissing, BlobsUnavailable, is_there
 from tutti.chassis.store.scrubs import Damage, Looked, Scrub
 from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.records.canonical import named
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Kind, Manifest
 
 BLOBS = "blobs"
 PIECE = 4 << 20

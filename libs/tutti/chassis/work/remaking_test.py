@@ -15,8 +15,8 @@ from tutti.chassis.tasks_test import TTL, Bench
 from tutti.chassis.work.remaking import remade
 from tutti.chassis.work.work import Outcome, Work, publish, put_named
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import bytes_digest
+from tutti.records.manifest import Kind, Manifest
 
 
 @dataclass

@@ -41,9 +41,9 @@ from tutti.contracts.common.v1 import (
     ListRequest,
     State,
 )
-from tutti.corpus.manifest import Manifest
 from tutti.records.canonical import bytes_digest, file_digest
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Manifest
 
 IN_VAIN = (STATE_FAILED, STATE_CANCELLED)
 ENDED = (STATE_DONE, *IN_VAIN)

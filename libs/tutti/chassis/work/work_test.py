@@ -21,8 +21,8 @@ from tutti.chassis.tasks_test import TTL, Bench
 from tutti.chassis.work.work import Outcome, Work, publish, put_content, put_named
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_PENDING, CancelRequest, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.records.canonical import bytes_digest
+from tutti.records.manifest import Kind, Manifest
 
 OPERATOR = Principal.of_role(Role.OPERATOR)
 REQUEST = CreateDedupRequest(name="dedups/a", request_id="a", spec=DedupSpec(manifest_key="private"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tutti.corpus.manifest import Kind, Manifest
 from tutti.corpus.spans.building import IndexInfo
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
+from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written
 
 

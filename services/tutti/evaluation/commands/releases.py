@@ -21,7 +21,7 @@ from tutti.contracts.evaluation.v1 import (
     RevokeReleaseRequest,
     Standing,
 )
-from tutti.corpus.manifest import Kind, Manifest
+from tutti.records.manifest import Kind, Manifest
 
 
 def extend(group: click.Group) -> None:

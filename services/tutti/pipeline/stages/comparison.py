@@ -12,13 +12,13 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Comparison, ComparisonSpec, JudgedSet
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.manifest import Manifest
 from tutti.judgements.intervals import Proportion
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.crowdpart import CrowdPart
 from tutti.pipeline.recipe import Positive, Recipe, Seed
 from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.values import Result
+from tutti.records.manifest import Manifest
 
 JUDGED = "judged"
 

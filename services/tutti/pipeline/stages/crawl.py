@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Place
-from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import CrawlBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import CrawlPart, InputPart, Recipe
 from tutti.pipeline.stages.definition import Flat, Question, StageContext, StageDef
 from tutti.pipeline.values import Resident
+from tutti.records.manifest import Manifest
 
 JUDGED = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect", "since")
 

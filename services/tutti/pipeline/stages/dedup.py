@@ -10,7 +10,6 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import Filter, Ingest
-from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import DedupBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import DedupKeys, DedupPart, Recipe
@@ -18,6 +17,7 @@ from tutti.pipeline.retracted import with_retracted
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.tokenized import documents_of
 from tutti.pipeline.values import Inputs, Measure, Resident, Result
+from tutti.records.manifest import Manifest
 
 
 class DedupSection(DedupKeys):

@@ -18,10 +18,10 @@ from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE
-from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.values import Inputs, Measure, Resident, Result, Source, WorkStatus
+from tutti.records.manifest import Manifest
 
 MAKE_RUN = "`make run` on two cores of an EPYC (README)"
 """The source of measurements for a stage that has not run on this platform yet: 649 pages, 800 steps."""

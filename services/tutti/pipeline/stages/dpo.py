@@ -5,11 +5,11 @@ from pydantic import Field
 from tutti.chassis.config.recipetext import Real
 from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
-from tutti.corpus.manifest import Kind
 from tutti.model.programs.dpo import DpoParameters
 from tutti.pipeline.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages.definition import Role
+from tutti.records.manifest import Kind
 
 
 class DpoSection(FinetuningSection):

@@ -8,13 +8,13 @@ from pydantic import Field
 from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.ingest.v1 import Filter, FilterSpec, Ingest, Threshold
-from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import FilterBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import Names, Recipe
 from tutti.pipeline.retracted import with_retracted
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Inputs, Measure
+from tutti.records.manifest import Manifest
 
 KEYS = {
     "rule_sets": "quality.rules",

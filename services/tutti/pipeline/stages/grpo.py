@@ -12,7 +12,6 @@ from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, JobSpec
-from tutti.corpus.manifest import Kind
 from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
 from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
@@ -22,6 +21,7 @@ from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhyt
 from tutti.pipeline.recipe import Count, Positive, Recipe
 from tutti.pipeline.stages.definition import Role, StageContext
 from tutti.pipeline.values import Inputs
+from tutti.records.manifest import Kind
 
 REFERENCE, REWARD = "reference", "reward"
 

@@ -7,7 +7,6 @@ from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.contracts.tokenization.v1 import Dataset, Index, IndexSpec
-from tutti.corpus.manifest import Manifest
 from tutti.corpus.spans.building import MOST_TOKENS
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.pipeline.blobchecks import Checked, Expected
@@ -15,6 +14,7 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Role, StageContext, StageDef
 from tutti.pipeline.tokenized import dataset_row
 from tutti.pipeline.values import Measure, Resident, Result
+from tutti.records.manifest import Manifest
 
 
 class IndexSection(Part):

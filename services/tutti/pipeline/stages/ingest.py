@@ -10,12 +10,12 @@ from pydantic import Field
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
-from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import IngestBody
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import MOST_REJECTED, FileKeys, InputPart, Names, QualityPart, Recipe
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Measure, Resident
+from tutti.records.manifest import Manifest
 from tutti.web.words import REMEDIES, remedy
 
 EVALUATION = "evaluation"

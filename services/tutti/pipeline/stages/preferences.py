@@ -8,10 +8,10 @@ from pydantic import Field
 from tutti.chassis.config.recipetext import Part
 from tutti.contracts.annotation.v1 import Campaign, JudgedCampaign, Preferences, PreferencesSpec
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.manifest import Manifest
 from tutti.pipeline.blobchecks import Checked, Expected
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
+from tutti.records.manifest import Manifest
 
 
 class PreferencesSection(Part):

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
-from tutti.corpus.manifest import Kind
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.spec import ModelSpec
 from tutti.pipeline.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages.definition import Role
+from tutti.records.manifest import Kind
 
 
 class RewardSection(FinetuningSection):

@@ -12,7 +12,6 @@ from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.manifest import Kind
 from tutti.corpus.template import TEMPLATES
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.model.programs.sft import SftParameters
@@ -20,6 +19,7 @@ from tutti.model.training import Conversion, Initial, Training
 from tutti.pipeline.finetuning import INITIAL, FinetuningSection, FinetuningStage
 from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.stages.definition import Role, StageContext
+from tutti.records.manifest import Kind
 
 
 class SftSection(FinetuningSection):

@@ -10,12 +10,12 @@ from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
 from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.manifest import Manifest
 from tutti.corpus.template import TEMPLATES
 from tutti.pipeline.blobchecks import Checked, Expected, ExpectedTokenizer
 from tutti.pipeline.recipe import DataPart, Recipe, TokenizerPart
 from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.values import Measure, Resident
+from tutti.records.manifest import Manifest
 
 BYTES = 256
 

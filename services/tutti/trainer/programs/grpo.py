@@ -9,7 +9,6 @@ from torch import Tensor
 from tutti.corpus.conversations import Conversation
 from tutti.corpus.conversationset import in_part
 from tutti.corpus.experience import Prompt
-from tutti.corpus.manifest import Kind
 from tutti.corpus.rewards import InvalidReward
 from tutti.corpus.template import Renderer
 from tutti.inference.parameters import parameters_of
@@ -17,6 +16,7 @@ from tutti.model.policy import ClippedPolicy
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.records.manifest import Kind
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.judging import Judge
 from tutti.trainer.metrics import Metrics

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from tutti.backbone import Blobs
 from tutti.chassis.tasks import WorkFailed
-from tutti.chassis.work import staging
 from tutti.chassis.work.work import put_named
 from tutti.corpus.conversations import Record, from_lines, to_lines
 from tutti.corpus.conversationset import Lines
-from tutti.corpus.manifest import Manifest
 from tutti.records.canonical import bytes_digest
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Manifest
+from tutti.staging import fetching
 
 R = TypeVar("R", bound=Record)
 
@@ -29,6 +29,6 @@ def write(blobs: Blobs, folder: str, records: Iterable[Record]) -> Lines:
 def read(blobs: Blobs, manifest: Manifest, kind: type[R], field: str = "lines") -> list[R]:
     """Return the records of the blob that a field of the manifest names. Raises WorkFailed where they do not hold."""
     try:
-        return list(from_lines(kind, staging.small(blobs, Lines.of(manifest, field).blob)))
+        return list(from_lines(kind, fetching.small(blobs, Lines.of(manifest, field).blob)))
     except CorpusError as error:
         raise WorkFailed(f"the {field} of a manifest of kind {manifest.kind} cannot be read: {error}") from error

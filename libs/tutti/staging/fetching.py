@@ -12,11 +12,11 @@ from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.tasks import WorkFailed
 from tutti.corpus import decisions as decisions_file
 from tutti.corpus import duplicates as duplicates_file
-from tutti.corpus.manifest import Manifest
 from tutti.corpus.stages import DocumentShardEntry
 from tutti.native.arrays import pa
 from tutti.records.canonical import bytes_digest, file_digest, parse_json
 from tutti.records.errors import CorpusError
+from tutti.records.manifest import Manifest
 
 PIECE_BYTES = 4 << 20
 """In one answer, at most."""

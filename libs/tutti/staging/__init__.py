@@ -1,0 +1,1 @@
+"""Artifacts of other services, fetched for a task: manifests, blobs and checkpoints."""
