@@ -11,8 +11,8 @@ from engine import TrialError
 from evidence import CONSOLE
 from project import CACHE, Project
 
-from tutti.chassis.backup.databases import installed
 from tutti.chassis.config.settings import installed_services
+from tutti.upkeep.backup.databases import installed
 
 SERVICE = "dedup"
 UNDO = r"""

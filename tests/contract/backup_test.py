@@ -14,8 +14,8 @@ from sqlalchemy import MetaData
 from tutti.backbone.database import DatabaseError
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.postgres.roles import ensure_roles
-from tutti.chassis.backup.databases import copy_server, fill, held, installed
 from tutti.chassis.store import stack
+from tutti.upkeep.backup.databases import copy_server, fill, held, installed
 
 SERVICES = ("annotation", "scheduler")
 VALUES = {"BOOLEAN": 1, "BLOB": b"\x00\xff\n", "FLOAT": 0.1}

@@ -19,8 +19,8 @@ from tools import migration
 from tutti.backbone import migrations
 from tutti.backbone.connect import open_database
 from tutti.backbone.migrations import History
-from tutti.chassis.backup.databases import fill, installed
 from tutti.chassis.store import stack
+from tutti.upkeep.backup.databases import fill, installed
 
 RELEASES = Path(__file__).parents[1] / "e2e" / "releases"
 FORMER = Path(__file__).with_name("former_chassis.sql")

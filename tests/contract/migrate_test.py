@@ -27,10 +27,10 @@ from tutti.backbone.direct import fetch
 from tutti.backbone.migrations import History
 from tutti.backbone.postgres.database import PostgresDatabase
 from tutti.backbone.postgres.roles import ensure_member, ensure_roles
-from tutti.chassis.backup.databases import installed
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.runtime.healthfile import awaits_upgrade
+from tutti.upkeep.backup.databases import installed
 
 SERVICES = ("ingest", "scheduler")
 NEWEST = {each: installed()[each][-1].newest() for each in SERVICES}

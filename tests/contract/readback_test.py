@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tutti.backbone import EventLog, Kind, NewRecord, Topic
-from tutti.chassis.delivery import readback
 from tutti.chassis.events.event import DIGEST, digest_of
-from tutti.chassis.store.scrubs import Scrub
+from tutti.upkeep import readback
+from tutti.upkeep.scrubs import Scrub
 
 
 @pytest.fixture

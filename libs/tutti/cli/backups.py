@@ -32,9 +32,9 @@ def backup(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
     """
     from tutti.backbone.connect import open_blobs
     from tutti.backbone.embedded.blobs import EmbeddedBlobs
-    from tutti.chassis.backup import taking
-    from tutti.chassis.backup.archive import Archive, BackupError
-    from tutti.chassis.store.scrub import scrub
+    from tutti.upkeep.backup import taking
+    from tutti.upkeep.backup.archive import Archive, BackupError
+    from tutti.upkeep.scrub import scrub
 
     with settled(data_dir) as (home, values), contextlib.ExitStack() as held:
         blobs = open_blobs(values.blobs.url or home.blobs_url)
@@ -77,9 +77,9 @@ def restore(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
     continue. A backup of an embedded platform can be restored to Kafka, Postgres and S3, and vice versa.
     """
     from tutti.backbone.connect import open_blobs, open_log
-    from tutti.chassis.backup import restoring
-    from tutti.chassis.backup.archive import Archive, BackupError
     from tutti.chassis.config.datadir import DataDir
+    from tutti.upkeep.backup import restoring
+    from tutti.upkeep.backup.archive import Archive, BackupError
 
     archive = Archive(folder)
     try:
@@ -116,8 +116,8 @@ def restore(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
 @contextlib.contextmanager
 def _databases(home: Any, values: Any, data_dir: Path) -> Iterator[Callable[[Path], None]]:
     """Yield what copies the databases: on a server, in a platform that runs, or in files that nobody serves."""
-    from tutti.chassis.backup import databases
     from tutti.chassis.config.datadir import InUse
+    from tutti.upkeep.backup import databases
 
     url = values.database.url or home.database_url
     if databases.on_server(url):

@@ -13,7 +13,7 @@ from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.stack import settled
 
 if TYPE_CHECKING:
-    from tutti.chassis.runtime.upgrades import Step, Upgrade
+    from tutti.upkeep.upgrades import Step, Upgrade
 
 
 @click.command("migrate", short_help="Upgrade the tables of the services to this version.")
@@ -29,9 +29,9 @@ def migrate(services: Sequence[str], check: bool, dry_run: bool, output: str, da
     command again. A service without tables is skipped, because it creates them when it starts. Tables of a newer
     version are refused. An embedded platform must not run.
     """
-    from tutti.chassis.backup.databases import on_server
     from tutti.chassis.config.settings import installed_services
-    from tutti.chassis.runtime import upgrades
+    from tutti.upkeep import upgrades
+    from tutti.upkeep.backup.databases import on_server
 
     known = installed_services()
     if unknown := sorted(set(services) - set(known)):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeVar
 from tutti.backbone import Blobs
 from tutti.chassis import version
 from tutti.chassis.rpc import standard
-from tutti.chassis.runtime import kernels
 from tutti.chassis.runtime.cluster import RAY
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.unit import Unit
@@ -36,6 +35,7 @@ from tutti.dedup.version import LOGIC_VERSION
 from tutti.native.deferred import deferred
 from tutti.records.manifest import Kind
 from tutti.staging import fetching
+from tutti.upkeep import kernels
 
 if TYPE_CHECKING:
     from tutti.dedup import clusters, contamination, exact, kernel, lines, onray, reading, units

@@ -14,7 +14,6 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import version
 from tutti.chassis.rpc import standard
-from tutti.chassis.runtime import kernels
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource
@@ -40,6 +39,7 @@ from tutti.records.manifest import Kind
 from tutti.staging import fetching
 from tutti.tokenization import indexing, making
 from tutti.tokenization.rpc import TokenizationApi
+from tutti.upkeep import kernels
 
 LEAST_DOCUMENTS = 2
 

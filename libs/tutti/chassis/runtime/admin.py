@@ -30,12 +30,10 @@ from tutti.chassis.rpc.kinds import may_read
 from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.rpc.verdict import examined
 from tutti.chassis.rpc.watch import snapshots
-from tutti.chassis.runtime import scrubber as scrubbing
-from tutti.chassis.runtime.examination import Administered, Examination
 from tutti.chassis.runtime.looks import dependency
 from tutti.chassis.runtime.machinery import process_name
 from tutti.chassis.service import Finding, PagesAt, Service
-from tutti.chassis.store import audit, auditseals, scrubs
+from tutti.chassis.store import audit, auditseals
 from tutti.chassis.store.canonical import render
 from tutti.chassis.store.chains import Difference
 from tutti.chassis.store.resources import Resource
@@ -82,6 +80,9 @@ from tutti.contracts.admin.v1 import (
     WatchResponse,
 )
 from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR
+from tutti.upkeep import scrubber as scrubbing
+from tutti.upkeep import scrubs
+from tutti.upkeep.examination import Administered, Examination
 
 admin_descriptor = DESCRIPTOR.services_by_name["Admin"]
 TAIL_LIMIT, TAIL_MOST = 100, 10_000

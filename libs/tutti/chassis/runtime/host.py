@@ -27,7 +27,6 @@ from tutti.backbone.connect import open_blobs, open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.owned import OwnedBlobs, service_rights
-from tutti.chassis.backup.databases import is_paired, on_server
 from tutti.chassis.config.datadir import DataDir, part_of, tokens_at
 from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings, SettingsError
 from tutti.chassis.delivery.compactor import Compactor
@@ -44,25 +43,26 @@ from tutti.chassis.rpc.usertokens import UserTokens
 from tutti.chassis.runtime.admin import AdminApi, admin_descriptor
 from tutti.chassis.runtime.blocked import BlockedWatch
 from tutti.chassis.runtime.disk import Disk
-from tutti.chassis.runtime.examination import Administered, Examination
 from tutti.chassis.runtime.gauges import Cached, Waiting
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.runtime.loops import LoopThread, drain
 from tutti.chassis.runtime.machinery import assemble, process_name
 from tutti.chassis.runtime.pool import ProcessPool
-from tutti.chassis.runtime.preflight import Preflight
 from tutti.chassis.runtime.probe import Probe, look_at_log
 from tutti.chassis.runtime.resident import Resident
-from tutti.chassis.runtime.scrubber import Scrubber
 from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.runtime.signals import Stop
-from tutti.chassis.runtime.upgrades import StoppedWaiting, await_upgrade, older
 from tutti.chassis.service import Build, Front, FrontHost, PagesAt, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
 from tutti.chassis.store.unit import Units
 from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.chassis.work.leadership import AT
+from tutti.upkeep.backup.databases import is_paired, on_server
+from tutti.upkeep.examination import Administered, Examination
+from tutti.upkeep.preflight import Preflight
+from tutti.upkeep.scrubber import Scrubber
+from tutti.upkeep.upgrades import StoppedWaiting, await_upgrade, older
 
 log = logging.getLogger(__name__)
 REPAIR_SECONDS = 5.0

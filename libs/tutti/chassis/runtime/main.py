@@ -25,8 +25,8 @@ from tutti.chassis.runtime.garbage import collect_seldom, kept
 from tutti.chassis.runtime.host import HostProcess, NotReady
 from tutti.chassis.runtime.installed import find
 from tutti.chassis.runtime.signals import Signals, Stop
-from tutti.chassis.runtime.upgrades import StoppedWaiting
 from tutti.chassis.store.stack import ForeignStore
+from tutti.upkeep.upgrades import StoppedWaiting
 
 log = logging.getLogger(__name__)
 

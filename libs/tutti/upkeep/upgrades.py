@@ -16,12 +16,12 @@ from sqlalchemy import MetaData
 from tutti.backbone import Database, Isolation, migrations
 from tutti.backbone.connect import open_database
 from tutti.backbone.migrations import History
-from tutti.chassis.backup.databases import held, installed, on_server
 from tutti.chassis.runtime.healthfile import UPGRADE
 from tutti.chassis.runtime.signals import Stop
 from tutti.chassis.service import Service
 from tutti.chassis.store import stack
 from tutti.chassis.store.histories import histories
+from tutti.upkeep.backup.databases import held, installed, on_server
 
 LOOK_SECONDS = 1.0
 log = logging.getLogger(__name__)

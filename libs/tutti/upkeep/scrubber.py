@@ -15,19 +15,20 @@ from sqlalchemy import func, select
 
 from tutti.backbone import EventLog, Isolation
 from tutti.chassis.config.settings import AGENT, ScrubSettings
-from tutti.chassis.delivery import outbox, readback
+from tutti.chassis.delivery import outbox
 from tutti.chassis.errors import CorruptRow, FencedOff, is_transient
 from tutti.chassis.events.catalog import topics_of
-from tutti.chassis.runtime.examination import Administered
 from tutti.chassis.runtime.parts import emitted
 from tutti.chassis.service import Finding
-from tutti.chassis.store import auditseals, scrub, scrubs
+from tutti.chassis.store import auditseals
 from tutti.chassis.store.leases import Lease, Leases
 from tutti.chassis.store.resources import Resource
-from tutti.chassis.store.scrubs import LEASE, Damage, Kept, Looked, Scrub
 from tutti.chassis.store.tables import from_micros, micros
 from tutti.chassis.store.unit import Unit, Units
-from tutti.chassis.work.remaking import remade
+from tutti.upkeep import readback, scrub, scrubs
+from tutti.upkeep.examination import Administered
+from tutti.upkeep.remaking import remade
+from tutti.upkeep.scrubs import LEASE, Damage, Kept, Looked, Scrub
 
 LOOK_SECONDS = 30.0
 SAVE_SECONDS = 1.0

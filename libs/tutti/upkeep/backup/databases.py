@@ -20,9 +20,9 @@ from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.files import RealFiles, chunks, publish
 from tutti.backbone.migrations import History
-from tutti.chassis.backup.archive import BackupError
 from tutti.chassis.store import stack
 from tutti.chassis.store.histories import histories
+from tutti.upkeep.backup.archive import BackupError
 
 SERVER = "postgresql://"
 

@@ -3,8 +3,8 @@
 import ctypes
 from dataclasses import replace
 
-from tutti.chassis.runtime.kernels import check
 from tutti.native.native import Kernel
+from tutti.upkeep.kernels import check
 
 THERE, AWAY = Kernel("minhash", ctypes.CDLL(None), ""), Kernel("bpe", None, "no C compiler on the PATH")
 

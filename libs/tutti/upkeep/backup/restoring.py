@@ -16,10 +16,10 @@ from pathlib import Path
 from tutti.backbone import Blobs, EventLog
 from tutti.backbone.blobs import BlobMissing
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.backup import databases
-from tutti.chassis.backup.archive import Archive, BackupError, Manifest
 from tutti.chassis.store import stack
 from tutti.chassis.store.stack import BLOB
+from tutti.upkeep.backup import databases
+from tutti.upkeep.backup.archive import Archive, BackupError, Manifest
 
 MARK = "stack/restoring/backup"
 Progress = Callable[[int, int], None]

@@ -13,12 +13,12 @@ from tutti.chassis.config.settings import ScrubSettings
 from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import Demo, eventually, running
 from tutti.chassis.runtime.host_test import process
-from tutti.chassis.runtime.scrubber import DAY, Scrubber
-from tutti.chassis.store import scrubs
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.work import put_named
 from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DoctorRequest, DoctorResponse, GetScrubRequest, Scrub, StartScrubRequest
+from tutti.upkeep import scrubs
+from tutti.upkeep.scrubber import DAY, Scrubber
 
 KIBI = 1 << 10
 ANYTHING = "ingest/anything"

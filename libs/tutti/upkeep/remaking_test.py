@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.store import scrub
-from tutti.chassis.store.scrubs import Scrub
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, TaskWorker, WorkFailed
 from tutti.chassis.tasks_test import TTL, Bench
-from tutti.chassis.work.remaking import remade
 from tutti.chassis.work.work import Outcome, Work, publish, put_named
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec
 from tutti.records.canonical import bytes_digest
 from tutti.records.manifest import Kind, Manifest
+from tutti.upkeep import scrub
+from tutti.upkeep.remaking import remade
+from tutti.upkeep.scrubs import Scrub
 
 
 @dataclass

@@ -14,10 +14,10 @@ from tutti.backbone import Blobs, Database, ManualClock
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.files import RealFiles
-from tutti.chassis.runtime import preflight as module
 from tutti.chassis.runtime.looks import Looks
-from tutti.chassis.runtime.preflight import Preflight
 from tutti.chassis.service import Finding
+from tutti.upkeep import preflight as module
+from tutti.upkeep.preflight import Preflight
 
 
 @pytest.fixture

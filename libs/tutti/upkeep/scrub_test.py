@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.store.scrub import look, scrub
 from tutti.chassis.work.work import put_named
 from tutti.records.canonical import bytes_digest
 from tutti.records.manifest import Kind, Manifest
+from tutti.upkeep.scrub import look, scrub
 
 SHARD = "trainer/shards/j.0.1.1.0.bin"
 MANIFEST = "committer/manifests/j.0.1.json"

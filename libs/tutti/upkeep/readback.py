@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tutti.backbone import EventLog, Kind, Topic
 from tutti.backbone.eventlog import LogUnavailable, Record, TopicPartition
 from tutti.chassis.events.event import DIGEST, digest_of
-from tutti.chassis.store.scrubs import Damage, Looked
+from tutti.upkeep.scrubs import Damage, Looked
 
 RECORDS = "records"
 MANY = 500

@@ -15,10 +15,6 @@ from tutti.backbone import Blobs, SystemClock, SystemRandomness
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
-from tutti.chassis.backup import databases
-from tutti.chassis.backup.archive import Archive, BackupError
-from tutti.chassis.backup.restoring import Target, check, restore
-from tutti.chassis.backup.taking import take
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import Settings
 from tutti.chassis.identity.auth import Role
@@ -28,6 +24,10 @@ from tutti.chassis.store.auditseals import Sealer, Verdict, verify
 from tutti.chassis.store.stack import ForeignStore
 from tutti.chassis.store.tables import tables_of
 from tutti.chassis.store.unit import Units
+from tutti.upkeep.backup import databases
+from tutti.upkeep.backup.archive import Archive, BackupError
+from tutti.upkeep.backup.restoring import Target, check, restore
+from tutti.upkeep.backup.taking import take
 
 SERVICES = ("dedup", "scheduler")
 EVENT = (

@@ -12,10 +12,10 @@ from sqlalchemy import select
 from tutti.backbone import Blobs, Isolation
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.service import Remakes
-from tutti.chassis.store.scrub import BLOBS, digest_in, is_manifest, wrong
-from tutti.chassis.store.scrubs import Damage, Looked, Scrub
 from tutti.chassis.store.taskrows import TaskState
 from tutti.chassis.store.unit import Unit, Units
+from tutti.upkeep.scrub import BLOBS, digest_in, is_manifest, wrong
+from tutti.upkeep.scrubs import Damage, Looked, Scrub
 
 ROUNDS = 2
 """A result may be made of another one that is damaged too."""

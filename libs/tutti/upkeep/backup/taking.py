@@ -26,9 +26,9 @@ from tutti.backbone.blobs import BlobMissing, Stat
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import RealFiles, publish
 from tutti.backbone.owned import AUDIT
-from tutti.chassis.backup.archive import CHECKSUMS, FORMAT, MANIFEST, Archive, BackupError, Manifest, digest_of
 from tutti.chassis.store import auditseals, stack
 from tutti.chassis.version import VERSION
+from tutti.upkeep.backup.archive import CHECKSUMS, FORMAT, MANIFEST, Archive, BackupError, Manifest, digest_of
 
 COPIERS = 8
 Progress = Callable[[int, int], None]

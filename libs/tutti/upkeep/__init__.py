@@ -1,0 +1,1 @@
+"""Upkeep of a platform: backups, scrubs, checks and upgrades."""
