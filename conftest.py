@@ -17,7 +17,7 @@ from tests.spreading import ByModule, unit
 from tests.summary import adapters, adapters_table, longest_table, scales, scales_table
 from tests.training import mark
 
-from tutti.chassis.runtime.garbage import kept
+from tutti.platform.garbage import kept
 
 # Threads of OpenMP spin while they wait, and take the processors from those that they wait for when several processes
 # share few of them. This changes no result; processes that tests start inherit it.

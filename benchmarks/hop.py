@@ -18,12 +18,12 @@ from benchmarks.table import Row, at_most
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import load
 from tutti.chassis.events.event import Event
-from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Consumed, Host, Service
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import STATE_PENDING
 from tutti.contracts.ingest.v1 import Ingest, IngestSpec
+from tutti.platform.host import HostProcess
 
 GOAL_MS = 25.0
 REST_SECONDS = 0.02

@@ -18,7 +18,6 @@ from benchmarks.platforms import pss
 from benchmarks.program import WentWrong, main, scratch
 from benchmarks.table import Row, ratio_at_most
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.runtime.resident import Resident
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import build_manifest
 from tutti.checkpoints.reader import stage
@@ -33,6 +32,7 @@ from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.platform.resident import Resident
 from tutti.sampling.continuing import Continued, continue_texts
 from tutti.tokenization.bpe import train_bpe
 

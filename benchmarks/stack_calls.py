@@ -56,7 +56,7 @@ def bare(host: Host) -> Service:
 @contextlib.contextmanager
 def served(folder: Path, build: str, environment: dict[str, str]) -> Iterator[tuple[psutil.Process, Any]]:
     """A process that serves, and a stub that calls it."""
-    command = [sys.executable, "-m", "tutti.chassis.runtime.main", "--data-dir", str(folder), build]
+    command = [sys.executable, "-m", "tutti.platform.main", "--data-dir", str(folder), build]
     process = subprocess.Popen(command, env={**os.environ, **environment})
     try:
         deadline = time.monotonic() + START_SECONDS

@@ -105,7 +105,7 @@ def hosts(folder: Path, urls: Mapping[str, str]) -> Iterator[list[psutil.Process
             sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
             where = ["--data-dir", str(folder / name), *sets, f"{name}=benchmarks.stack_events:{build}"]
             with (folder / f"{name}.log").open("wb") as output:
-                command = [sys.executable, "-m", "tutti.chassis.runtime.main", *where]
+                command = [sys.executable, "-m", "tutti.platform.main", *where]
                 made.append(subprocess.Popen(command, stderr=output))
         yield [psutil.Process(each.pid) for each in made]
     finally:

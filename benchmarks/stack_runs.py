@@ -63,7 +63,7 @@ def _run(platform: Platform, pages: Path, number: int) -> None:
 
 
 def _host_mib(platform: Platform) -> float:
-    (host,) = (each for each in platform.processes() if "tutti.chassis.runtime.entry" in each.cmdline())
+    (host,) = (each for each in platform.processes() if "tutti.platform.entry" in each.cmdline())
     return float(psutil.Process(host.pid).memory_full_info().uss) / 2**20
 
 

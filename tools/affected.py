@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("libs", "services", "tests", "tools", "benchmarks", "deploy", "examples")
 PREFIXES = ("libs/", "services/", "deploy/local/", "deploy/docker/")
 """Folders below which a path is the name of a module; elsewhere it is one from the root."""
-PROGRAMS = {"tests/e2e/command.py": ("tutti.cli.app", "tutti.chassis.runtime.main")}
+PROGRAMS = {"tests/e2e/command.py": ("tutti.cli.app", "tutti.platform.main")}
 """Modules that a file starts as programs without naming them."""
 WORKERS = 2
 
@@ -58,7 +58,7 @@ def graph(texts: Mapping[str, str], services: Collection[str] = ()) -> Graph:
     dependents: dict[str, set[str]] = defaultdict(set)
     for path, text in texts.items():
         names = names_in(text) | set(PROGRAMS.get(path, ()))
-        if module_of(path) == "tutti.chassis.runtime.main":
+        if module_of(path) == "tutti.platform.main":
             names |= set(services)
         for name in names & paths.keys():
             dependents[paths[name]].add(path)

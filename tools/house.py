@@ -41,7 +41,7 @@ STARTS = re.compile(
 )
 """Calls that start another process."""
 STARTERS = {
-    "libs/tutti/chassis/runtime/interpreter.py": "processes of Python",
+    "libs/tutti/platform/interpreter.py": "processes of Python",
     "libs/tutti/native/native.py": "the C compiler",
     "libs/tutti/native/wheelkernels.py": "the C compiler, while a wheel is built",
     "libs/tutti/cli/loginfiles.py": "a browser",
@@ -167,7 +167,7 @@ def check_children() -> int:
     ]
     forbidden = [each for each in found if each[0] not in STARTERS]
     for path, line, name in forbidden:
-        print(f"{path}:{line}: {name}: use tutti.chassis.runtime.interpreter, or name the module in STARTERS")
+        print(f"{path}:{line}: {name}: use tutti.platform.interpreter, or name the module in STARTERS")
     unused = STARTERS.keys() - {path for path, _, _ in found}
     for path in sorted(unused):
         print(f"tools/house.py: STARTERS names {path}, which starts no process: remove it")

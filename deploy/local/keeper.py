@@ -25,8 +25,8 @@ from tutti.backbone.s3.users import agent
 from tutti.chassis.config.datadir import DataDir, DataDirError, part_of
 from tutti.chassis.config.exits import FAILED, KILLED, MISUSE, say
 from tutti.chassis.config.settings import SettingsError, installed_services, load
-from tutti.chassis.runtime import interpreter, logs
-from tutti.chassis.runtime.supervisor import ChildSpec, Supervisor
+from tutti.platform import interpreter, logs
+from tutti.platform.supervisor import ChildSpec, Supervisor
 
 LOOK_SECONDS, AGAIN_SECONDS = 0.2, 1.0
 MOST_CONNECTIONS = 80

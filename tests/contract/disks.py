@@ -8,11 +8,11 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import Files, RealFiles, make_folders
 from tutti.backbone.recording import Operation, RecordingFiles
 from tutti.chassis.config.datadir import FOLDERS, DataDir, DataDirError
-from tutti.chassis.runtime.processes import ProcessId
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.writer import describe
 from tutti.model.plan import Shape
+from tutti.platform.processes import ProcessId
 from tutti.trainer.journal import Journal
 from tutti.trainer.spool import Spool
 

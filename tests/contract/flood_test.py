@@ -73,7 +73,7 @@ class Host:
         program = (
             f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({DESCRIPTORS}, {DESCRIPTORS})); "
             "sys.argv = ['host', '--data-dir', sys.argv[1], 'access', 'pipeline']; "
-            "runpy.run_module('tutti.chassis.runtime.main', run_name='__main__')"
+            "runpy.run_module('tutti.platform.main', run_name='__main__')"
         )
         with (folder / "logs" / "host.log").open("wb") as log:
             self.process = subprocess.Popen([sys.executable, "-P", "-c", program, str(folder)], stdout=log, stderr=log)

@@ -218,7 +218,7 @@ def host(place: Place, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A process with the services whose tables are older, and one that has pages and no tables yet."""
     overrides = ["--set", "database.migrate=wait", "--set", f"web.listen=127.0.0.1:{port}"]
     names = ["access", "pipeline", *SERVICES]
-    command = [sys.executable, "-m", "tutti.chassis.runtime.main", "--data-dir", str(place.folder), *overrides, *names]
+    command = [sys.executable, "-m", "tutti.platform.main", "--data-dir", str(place.folder), *overrides, *names]
     child = subprocess.Popen(command, env=place.environment(), stderr=subprocess.DEVNULL)
     try:
         yield child

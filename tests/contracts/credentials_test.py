@@ -8,7 +8,7 @@ from tools.pages import services
 
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.methods import methods_of
-from tutti.chassis.runtime.admin import admin_descriptor
+from tutti.platform.admin import admin_descriptor
 from tutti.web.pages import Get, Site
 
 PAGE = Path(__file__).resolve().parents[2] / "SECURITY.md"

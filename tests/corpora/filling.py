@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.corpora.stages import Stage, Stages, stages
-from tutti.chassis.runtime.pool import ProcessPool
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, State
 from tutti.contracts.dedup.v1 import Lines
 from tutti.contracts.ingest.v1 import CrawlSpec, CreateCrawlRequest
+from tutti.platform.pool import ProcessPool
 from tutti.records.canonical import file_digest
 
 BLOCK = 1 << 12

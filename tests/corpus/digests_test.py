@@ -12,7 +12,6 @@ import pytest
 from tests.raynodes import two_nodes
 from tests.scale import scale
 
-from tutti.chassis.runtime.pool import ProcessPool
 from tutti.corpus import bytepairs, duplicates
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.documents import Document
@@ -31,6 +30,7 @@ from tutti.ingest.reading import onray as ingest
 from tutti.ingest.reading.batches_test import filled, written
 from tutti.ingest.reading.onray import UnfitNode
 from tutti.native import native
+from tutti.platform.pool import ProcessPool
 from tutti.tokenization.making import Making, make
 
 FILES, WORKERS = (1, 2, 8), (1, 2, 4)

@@ -68,7 +68,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         address = (data_dir / "endpoint").read_text().strip()
         at = {f"TUTTI_SERVICES__{name.upper()}": address for name in installed_services()}
         door = subprocess.Popen(
-            [sys.executable, "-m", "tutti.chassis.runtime.door", "--data-dir", str(folder / "door")],
+            [sys.executable, "-m", "tutti.platform.door", "--data-dir", str(folder / "door")],
             stderr=subprocess.PIPE,
             text=True,
             env=environment(written(folder / "files of the door", authority, issue(authority, HOSTS, NOW)) | at),

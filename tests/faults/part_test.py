@@ -21,7 +21,7 @@ from tests.e2e.command import checkpoints, platform, start, tiny, tutti
 from tests.e2e.flips import flip_file
 from tests.faults.processes import blobs, family, named, until
 from tests.scale import SOAK, rotated
-from tutti.chassis.runtime.processes import process_id
+from tutti.platform.processes import process_id
 
 pytestmark = pytest.mark.timeout(900)
 LAST, EVERY, SELDOM = 120, 10, 60
@@ -52,7 +52,7 @@ def agent(data_dir: Path) -> psutil.Process:
 
 
 def host(data_dir: Path) -> psutil.Process:
-    return named(data_dir, "tutti.chassis.runtime.entry")[0]
+    return named(data_dir, "tutti.platform.entry")[0]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ TEXTS = {
     "services/tutti/joinery/service.py": "import tutti.wood.plank",
     "services/tutti/joinery/service_test.py": "from tutti.joinery.service import build",
     "services/tutti/joinery/chair_test.py": "PAGE = 'chair.html'",
-    "libs/tutti/chassis/runtime/main.py": "",
-    "libs/tutti/chassis/runtime/main_test.py": "COMMAND = ('python', '-m', 'tutti.chassis.runtime.main')",
+    "libs/tutti/platform/main.py": "",
+    "libs/tutti/platform/main_test.py": "COMMAND = ('python', '-m', 'tutti.platform.main')",
     "tests/e2e/conftest.py": "",
     "tests/e2e/chair_test.py": "",
     "libs/tutti/glue/glue_test.py": "",
@@ -28,7 +28,7 @@ def test_a_change_reaches_the_tests_of_what_imports_it_and_of_programs_that_load
     assert reached("libs/tutti/wood/grain.py") == {
         "libs/tutti/wood/grain_test.py": 1,
         "services/tutti/joinery/service_test.py": 3,
-        "libs/tutti/chassis/runtime/main_test.py": 4,
+        "libs/tutti/platform/main_test.py": 4,
     }
 
 
@@ -41,7 +41,7 @@ def test_another_file_reaches_who_names_it_and_the_service_that_holds_it() -> No
     assert reached("services/tutti/joinery/templates/chair.html") == {
         "services/tutti/joinery/chair_test.py": 1,
         "services/tutti/joinery/service_test.py": 2,
-        "libs/tutti/chassis/runtime/main_test.py": 3,
+        "libs/tutti/platform/main_test.py": 3,
     }
     assert reached("LICENSE") == {}
 
@@ -57,4 +57,4 @@ def test_every_python_file_of_the_tree_can_be_read_and_this_test_depends_on_what
     texts, this = affected.sources(), Path(__file__).relative_to(affected.ROOT).as_posix()
     two = {path: texts[path] for path in (this, "tools/affected.py")}
     assert affected.distances({"tools/affected.py": 0}, affected.graph(two, affected.entry_points())) == {this: 1}
-    assert {"tutti.chassis.runtime.main", "tutti.scheduler.service"} <= {affected.module_of(path) for path in texts}
+    assert {"tutti.platform.main", "tutti.scheduler.service"} <= {affected.module_of(path) for path in texts}

@@ -28,7 +28,7 @@ from tutti.backbone.database import Conflict, DatabaseDamaged, DatabaseUnavailab
 from tutti.backbone.eventlog import LogUnavailable
 from tutti.backbone.kafka.brokers import Brokers
 from tutti.backbone.postgres.database import PostgresDatabase
-from tutti.chassis.runtime.gauges import waits_for_standby
+from tutti.platform.gauges import waits_for_standby
 
 TOPIC = Topic("written", Kind.FACT, 1)
 BROKERS = ("kafka", "kafka-2", "kafka-3")

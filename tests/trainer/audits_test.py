@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.trainer.planted import BEGUN, GUILTY, OTHER, Plant
 
-from tutti.chassis.runtime.interpreter import PATH
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, AuditFailure
+from tutti.platform.interpreter import PATH
 from tutti.trainer.forkclient import ForkClient
 
 Wait = Callable[..., None]

@@ -16,13 +16,13 @@ import psutil
 import pytest
 from tests.trainer.agent_test import in_process
 
-from tutti.chassis.runtime.processes import process_id
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_DISTURBED,
     RANK_EVENT_FINISHED,
     RANK_EVENT_LISTENING,
     RANK_EVENT_READY,
 )
+from tutti.platform.processes import process_id
 from tutti.trainer.buffers import buffer_folder, remove
 from tutti.trainer.forkclient import ForkClient
 

@@ -21,7 +21,6 @@ from tutti.backbone.connect import open_blobs
 from tutti.chassis.config.datadir import DataDir, pages_in
 from tutti.chassis.config.settings import load
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Build
 from tutti.checkpoints.curve import Recorder
 from tutti.client import Client, connect
@@ -45,6 +44,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization
 from tutti.corpus.experience import Experience
 from tutti.pipeline.service import build as build_pipeline
+from tutti.platform.host import HostProcess
 from tutti.records.canonical import bytes_digest
 from tutti.scheduler.service import build as build_scheduler
 from tutti.tokenization.service import build as build_tokenization

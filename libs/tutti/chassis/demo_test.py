@@ -21,7 +21,6 @@ from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.channel import RpcChannel
-from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.service import Finding, Host, Served, Service
 from tutti.chassis.store import crud
 from tutti.chassis.store.canonical import CanonicalLine
@@ -62,6 +61,7 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.platform.host import HostProcess
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ Promises: exit codes 0 done, 1 failed, 2 misuse, 3 not reachable, 130 interrupte
 
 import sys
 
-from tutti.chassis.runtime.garbage import kept
+from tutti.platform.garbage import kept
 
 INTERRUPTED = 130
 

@@ -98,7 +98,7 @@ def consulted_soon(data_dir: Path, address: str | None, ask: Callable[[Platform]
         # It brings the services, for which few commands wait.
         from tutti.chassis.config.datadir import config_in
         from tutti.chassis.config.settings import SettingsError, load
-        from tutti.chassis.runtime.together import Together
+        from tutti.platform.together import Together
 
         try:
             settings = load(config_in(data_dir))

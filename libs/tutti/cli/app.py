@@ -4,7 +4,6 @@ from importlib.metadata import entry_points
 
 import click
 
-from tutti.chassis.runtime.garbage import kept
 from tutti.chassis.version import VERSION
 from tutti.cli import (
     administration,
@@ -28,6 +27,7 @@ from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json
 from tutti.cli.report.command import report
 from tutti.cli.words import Words
+from tutti.platform.garbage import kept
 
 COMMANDS = "tutti.commands"
 """The group of entry points by which services add commands: `extend(tree)`, called once."""

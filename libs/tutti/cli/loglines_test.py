@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.chassis.runtime.logfiles import rotate
-from tutti.chassis.runtime.logs import JsonLines
 from tutti.cli.loglines import Choice, Followed, Tail, read, since, written
+from tutti.platform.logfiles import rotate
+from tutti.platform.logs import JsonLines
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

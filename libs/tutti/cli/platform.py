@@ -15,9 +15,6 @@ from tutti.chassis.config.datadir import is_found
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
-from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.leash import Leash
-from tutti.chassis.runtime.processes import gone
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option, trusted, typed
 from tutti.cli.failures import FAILED, Failure
@@ -30,6 +27,9 @@ from tutti.cli.record import owner_of, restarts, stopping
 from tutti.cli.turns import turn
 from tutti.client import Client, Unreachable, connect
 from tutti.contracts.admin.v1 import DescribeRequest
+from tutti.platform import interpreter
+from tutti.platform.leash import Leash
+from tutti.platform.processes import gone
 
 STOP_SECONDS = 45.0
 LOOK_SECONDS = 0.2
@@ -75,7 +75,7 @@ class Platform:
 def supervise(data_dir: Path, *arguments: str) -> list[str]:
     """The command that runs the platform in the foreground."""
     place = [] if is_found(data_dir) else ["--data-dir", str(data_dir)]
-    return interpreter.module("tutti.chassis.runtime.supervisor", *place, *arguments)
+    return interpreter.module("tutti.platform.supervisor", *place, *arguments)
 
 
 @click.command()

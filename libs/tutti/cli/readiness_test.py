@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis.config.datadir import PROCESSES
-from tutti.chassis.runtime.processes import Recorded, process_id
 from tutti.cli.readiness import LONGEST_SECONDS, READY_SECONDS, Wait
+from tutti.platform.processes import Recorded, process_id
 
 
 class Case:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.chassis.config.datadir import PROCESSES
-from tutti.chassis.runtime.processes import ProcessId, Recorded
+from tutti.platform.processes import ProcessId, Recorded
 
 
 def owner_of(data_dir: Path) -> ProcessId | None:

@@ -72,7 +72,7 @@ def settled(data_dir: Path) -> Iterator[tuple[Any, Any]]:
     """Yield the data directory and its settings, for commands that open stores themselves. Raises Failure."""
     from tutti.chassis.config.datadir import DataDir, is_data_dir
     from tutti.chassis.config.settings import SettingsError, load
-    from tutti.chassis.runtime.failures import TROUBLES
+    from tutti.platform.failures import TROUBLES
 
     config = os.environ.get("TUTTI_CONFIG")
     if not is_data_dir(data_dir) and config is None:

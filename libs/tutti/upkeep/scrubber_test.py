@@ -12,11 +12,11 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.config.settings import ScrubSettings
 from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import Demo, eventually, running
-from tutti.chassis.runtime.host_test import process
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.work import put_named
 from tutti.client import Client, connect
 from tutti.contracts.admin.v1 import DoctorRequest, DoctorResponse, GetScrubRequest, Scrub, StartScrubRequest
+from tutti.platform.host_test import process
 from tutti.upkeep import scrubs
 from tutti.upkeep.scrubber import DAY, Scrubber
 

@@ -1,5 +1,5 @@
 """The annotation service as a process of its own."""
 
-from tutti.chassis.runtime.entry import run
+from tutti.platform.entry import run
 
 run("annotation")

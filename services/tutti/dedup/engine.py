@@ -19,8 +19,8 @@ import daft
 import ray
 from daft import col
 
-from tutti.chassis.runtime import cluster
 from tutti.dedup.steps import Step
+from tutti.platform import cluster
 
 
 def join(address: str) -> int:

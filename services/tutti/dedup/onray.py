@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tutti.chassis.runtime import cluster
 from tutti.dedup.clusters import ClusterResult, Compared, written
 from tutti.dedup.components import Documents
 from tutti.dedup.contamination import Contaminated
@@ -30,6 +29,7 @@ from tutti.dedup.ranges import Ranges
 from tutti.dedup.reading import SHARDS, Placed, Reading, named
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing
+from tutti.platform import cluster
 
 if TYPE_CHECKING:
     from tutti.dedup.engine import Engine

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 
 from tutti.backbone.connect import open_blobs
-from tutti.chassis.runtime.cluster import ClusterUnreachable
 from tutti.corpus import duplicates
 from tutti.corpus.documents import Document
 from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
@@ -39,6 +38,7 @@ from tutti.dedup.standing import OWN
 from tutti.dedup.units import Unit
 from tutti.dedup.version import LOGIC_VERSION
 from tutti.native.native import Kernel
+from tutti.platform.cluster import ClusterUnreachable
 
 NEAR = 0.8
 NONE = frozenset[str]()

@@ -8,7 +8,6 @@ from tutti.backbone.blobs import BadKey, check_key
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
-from tutti.chassis.runtime.cluster import require_engine
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work.work import Work
@@ -27,6 +26,7 @@ from tutti.corpus.conversations import Conversation, from_lines
 from tutti.corpus.duplicates import LEAST_SIMILARITY, THRESHOLDS, is_threshold
 from tutti.dedup.settings import DedupSettings
 from tutti.native.deferred import deferred
+from tutti.platform.cluster import require_engine
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind
 from tutti.staging import fetching, linefiles

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeVar
 from tutti.backbone import Blobs
 from tutti.chassis import version
 from tutti.chassis.rpc import standard
-from tutti.chassis.runtime.cluster import RAY
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
@@ -33,6 +32,7 @@ from tutti.dedup.rpc import DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.version import LOGIC_VERSION
 from tutti.native.deferred import deferred
+from tutti.platform.cluster import RAY
 from tutti.records.manifest import Kind
 from tutti.staging import fetching
 from tutti.upkeep import kernels

@@ -11,7 +11,6 @@ from pathlib import Path
 from tutti.backbone import Blobs
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.runtime.cluster import RAY
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
@@ -30,6 +29,7 @@ from tutti.ingest.reading.onray import UnfitNode
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.reading.rejections import Dropped, Reason
 from tutti.ingest.settings import IngestSettings
+from tutti.platform.cluster import RAY
 from tutti.records.manifest import Kind
 from tutti.staging import fetching
 

@@ -7,7 +7,6 @@ from tutti.chassis.errors import DeadlineExceeded, InvalidField
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
-from tutti.chassis.runtime.pool import PoolCancelled
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import CancellablePool
 from tutti.chassis.work.work import Work
@@ -44,6 +43,7 @@ from tutti.ingest.quality.rules import UnknownRule
 from tutti.ingest.reading import sampled, shards
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.retractions import Retractions
+from tutti.platform.pool import PoolCancelled
 
 
 def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import standard
-from tutti.chassis.runtime.cluster import require_engine
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
@@ -27,6 +26,7 @@ from tutti.ingest.reading.onray import lacking
 from tutti.ingest.retractions import Retractions
 from tutti.ingest.rpc import IngestApi
 from tutti.ingest.settings import IngestSettings
+from tutti.platform.cluster import require_engine
 from tutti.upkeep import kernels
 
 NATIVES = tuple(each.native for each in (census, markup, normalisation, pii, statistics, features, languagemodel))

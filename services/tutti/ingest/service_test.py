@@ -15,13 +15,13 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.errors import AlreadyExists, DeadlineExceeded, InvalidField
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.call import Call
-from tutti.chassis.runtime.pool import ProcessPool
 from tutti.chassis.service import Service
 from tutti.chassis.tasks import TaskWorker
 from tutti.chassis.tasks_test import Bench
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.ingest.v1 import CreateIngestRequest, DigestInputRequest, Ingest, IngestSpec
 from tutti.ingest.service import build
+from tutti.platform.pool import ProcessPool
 
 CALL = Call(role=Role.OPERATOR, request_id="", peer="test", deadline_seconds=10)
 DIGEST = "blake3:" + "0" * 64

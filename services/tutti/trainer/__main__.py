@@ -6,8 +6,8 @@ SIGTERM and SIGINT end the ranks at a step boundary and release them; a second s
 import os
 import sys
 
-from tutti.chassis.runtime.garbage import kept
-from tutti.chassis.runtime.leash import first_word
+from tutti.platform.garbage import kept
+from tutti.platform.leash import first_word
 
 if __name__ == "__main__":
     first_word()

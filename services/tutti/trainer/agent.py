@@ -22,7 +22,6 @@ from tutti.chassis.errors import (
     Unauthenticated,
     is_transient,
 )
-from tutti.chassis.runtime.patience import Doubling
 from tutti.chassis.telemetry import span_before, span_from
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
@@ -54,6 +53,7 @@ from tutti.contracts.trainer.v1 import (
     Stored,
     VerifyRequest,
 )
+from tutti.platform.patience import Doubling
 from tutti.trainer import measures
 from tutti.trainer.attempt import Attempt, Phase
 from tutti.trainer.journal import Journal

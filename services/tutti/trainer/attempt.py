@@ -11,7 +11,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tutti.backbone.clock import Clock
-from tutti.chassis.runtime.patience import Doubling
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import checkpoint_name, manifest_of
 from tutti.checkpoints.writer import plan_of
@@ -55,6 +54,7 @@ from tutti.model.spec import SpecError
 from tutti.model.stall import Gang, Standing, examine
 from tutti.model.training import Training
 from tutti.native.deferred import deferred
+from tutti.platform.patience import Doubling
 from tutti.trainer import autopsy, measures
 from tutti.trainer.crossings import Crossings
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, WAITING_FOR_WEIGHTS

@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.patience import Doubling, Patience
-from tutti.chassis.runtime.processes import ProcessId, process_id
+from tutti.platform import interpreter
+from tutti.platform.patience import Doubling, Patience
+from tutti.platform.processes import ProcessId, process_id
 from tutti.trainer.forkserver import FORK, NOTICE, PURE_THREADS, Notice
 
 START_SECONDS = 120.0  # for a server to import what its ranks need

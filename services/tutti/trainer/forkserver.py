@@ -16,8 +16,8 @@ import traceback
 from collections.abc import Callable
 from enum import IntEnum
 
-from tutti.chassis.runtime.garbage import kept
-from tutti.chassis.runtime.processes import process_id
+from tutti.platform.garbage import kept
+from tutti.platform.processes import process_id
 
 NOTICE = struct.Struct("<Bqq")
 FORK = b"F"

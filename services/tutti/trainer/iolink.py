@@ -11,10 +11,10 @@ import subprocess
 from collections.abc import Sequence
 
 from tutti.backbone.clock import Clock
-from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.patience import Doubling, Patience
-from tutti.chassis.runtime.processes import ProcessId, process_id
 from tutti.contracts.trainer.v1 import IoMessage, StageRequest
+from tutti.platform import interpreter
+from tutti.platform.patience import Doubling, Patience
+from tutti.platform.processes import ProcessId, process_id
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.iosettings import IoSettings
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.backbone.files import Files, overwrite
-from tutti.chassis.runtime.processes import ProcessId, gone
+from tutti.platform.processes import ProcessId, gone
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tutti.backbone.files import RealFiles
-from tutti.chassis.runtime.processes import ProcessId, process_id
+from tutti.platform.processes import ProcessId, process_id
 from tutti.trainer.journal import Journal
 
 

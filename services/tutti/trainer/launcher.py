@@ -8,10 +8,10 @@ import socket
 import subprocess
 from collections.abc import Sequence
 
-from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.processes import ProcessId, gone, process_id
 from tutti.contracts.trainer.v1 import RankMessage
 from tutti.model.device import is_gpu
+from tutti.platform import interpreter
+from tutti.platform.processes import ProcessId, gone, process_id
 from tutti.trainer.forkclient import ForkClient
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.ports import LaunchError

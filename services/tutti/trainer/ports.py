@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from tutti.chassis.runtime.processes import ProcessId
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
     ClaimVerificationResponse,
@@ -33,6 +32,7 @@ from tutti.contracts.scheduler.v1 import (
     ReportStallResponse,
 )
 from tutti.contracts.trainer.v1 import IoMessage, RankMessage
+from tutti.platform.processes import ProcessId
 
 T = TypeVar("T")
 

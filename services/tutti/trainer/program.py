@@ -29,9 +29,7 @@ from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.rpc.locator import locate
 from tutti.chassis.rpc.tls import tls_of
 from tutti.chassis.rpc.watch import Watch
-from tutti.chassis.runtime import leash, logs, sharedmemory
-from tutti.chassis.runtime.disk import Disk
-from tutti.chassis.runtime.failures import guarded
+from tutti.chassis.runtime import sharedmemory
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -40,6 +38,9 @@ from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.model.device import NAMES, is_device
 from tutti.model.machine import machine_signature
+from tutti.platform import leash, logs
+from tutti.platform.disk import Disk
+from tutti.platform.failures import guarded
 from tutti.trainer.addresses import moved, of_this_machine, resolved
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.buffers import buffer_folder, own, remove, sweep

@@ -14,7 +14,6 @@ import numpy as np
 
 from tutti.backbone import Blobs, Clock
 from tutti.backbone.files import Files
-from tutti.chassis.runtime.processes import ProcessId
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.staged import open_staged
 from tutti.checkpoints.writer import plan_of
@@ -44,6 +43,7 @@ from tutti.model.programs.sft import SftParameters
 from tutti.model.results import Finding, Outcome, Scalars
 from tutti.model.shapes import to_shape
 from tutti.model.training import Training
+from tutti.platform.processes import ProcessId
 from tutti.trainer.autopsy import GROUPS
 from tutti.trainer.buffers import SharedBuffer
 from tutti.trainer.comparisons import Comparisons

@@ -24,7 +24,6 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.references import check_blob
-from tutti.chassis.runtime.admin import admin_descriptor, changes
 from tutti.chassis.runtime.parts import Parts, assemble
 from tutti.chassis.service import Build, Loop, Service
 from tutti.chassis.simulation import effects
@@ -42,6 +41,7 @@ from tutti.contracts.admin.v1 import (
     ListChangesResponse,
     WatchResponse,
 )
+from tutti.platform.admin import admin_descriptor, changes
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.3, 3.0
 S = TypeVar("S", bound=BaseModel)

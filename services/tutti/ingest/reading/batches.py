@@ -82,7 +82,7 @@ def _spread(
     # A thread for each other process waits for it; the next batch of each is there before it asks.  What they have no
     # hands for, while they start too, is made here, and so at the end is what they have not begun.
     # Slow to import, and the other processes, which import this too, start none.
-    from tutti.chassis.runtime.pool import ProcessPool
+    from tutti.platform.pool import ProcessPool
 
     others = workers - 1
     with closing(ProcessPool(others, scratch=scratch)) as pool, ThreadPoolExecutor(others) as threads:

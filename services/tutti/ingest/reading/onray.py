@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from tutti.chassis.runtime import cluster
 from tutti.ingest.quality import measures
 from tutti.ingest.quality.findings import Kind
 from tutti.ingest.reading.batches import Batch, BatchResult, make
 from tutti.ingest.reading.shards import LOGIC_VERSION
 from tutti.ingest.settings import IngestSettings
+from tutti.platform import cluster
 
 if TYPE_CHECKING:
     import ray

@@ -6,12 +6,12 @@ import pytest
 
 from tutti.chassis.config.settings import load
 from tutti.chassis.errors import InvalidField, NotFound, Unimplemented
-from tutti.chassis.runtime.together import Together
 from tutti.client import Client
 from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.admin.v1.stubs import AdminStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest
+from tutti.platform.together import Together
 
 DEFAULTS = load(environment={})
 

@@ -17,12 +17,12 @@ from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import load
 from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import build, eventually
-from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.runtime.parts import topics
 from tutti.chassis.service import Consumed, Host, Service
 from tutti.chassis.store.stack import Stores, compare
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.ingest.v1 import Ingest
+from tutti.platform.host import HostProcess
 from tutti.upkeep.examination import Examination
 
 UNSENT, BEHIND = 'outbox_unsent_events{service="ingest"}', 'consumer_lag_records{service="ingest"'

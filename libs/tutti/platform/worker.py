@@ -14,7 +14,7 @@ import time
 from multiprocessing.connection import Connection
 
 from tutti.chassis import progress
-from tutti.chassis.runtime.garbage import collect_seldom
+from tutti.platform.garbage import collect_seldom
 
 ABANDON = b"abandon"
 """The message of a parent that does not want the result any more."""

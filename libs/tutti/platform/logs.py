@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from tutti.chassis.runtime.logfiles import LOG_BYTES
+from tutti.platform.logfiles import LOG_BYTES
 
 # They log every attempt to reach a server that is away; their adapters raise what is worth telling.
 LOUD = ("kafka", "urllib3")

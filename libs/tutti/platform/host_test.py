@@ -31,8 +31,6 @@ from tutti.chassis.connections import connection
 from tutti.chassis.demo_test import Beat, Demo, build, eventually, running, temporary_folder
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.runtime import host as host_module
-from tutti.chassis.runtime.host import HostProcess
 from tutti.chassis.runtime.pruner import Pruner
 from tutti.chassis.store import stack
 from tutti.chassis.store.tables import micros
@@ -48,6 +46,8 @@ from tutti.contracts.admin.v1 import (
     TailEventsRequest,
 )
 from tutti.contracts.ingest.v1 import DigestInputRequest
+from tutti.platform import host as host_module
+from tutti.platform.host import HostProcess
 
 DEMO = "ingest=tutti.chassis.demo_test:build"
 
@@ -309,7 +309,7 @@ def records(demo: Demo) -> int:
 
 def command(path: Path, *arguments: str) -> list[str]:
     services = [] if arguments == ("nobody",) else [DEMO]
-    return [sys.executable, "-m", "tutti.chassis.runtime.main", "--data-dir", str(path), *arguments, *services]
+    return [sys.executable, "-m", "tutti.platform.main", "--data-dir", str(path), *arguments, *services]
 
 
 @contextmanager

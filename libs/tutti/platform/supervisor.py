@@ -30,11 +30,11 @@ from tutti.chassis.config.arguments import add_overrides, add_places
 from tutti.chassis.config.datadir import PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
 from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
 from tutti.chassis.config.settings import SettingsError, SupervisorSettings, load
-from tutti.chassis.runtime import interpreter, logs
-from tutti.chassis.runtime.leash import BEAT, EXAMINE, Leash, hold
-from tutti.chassis.runtime.logfiles import LOG_BYTES, rotate
-from tutti.chassis.runtime.patience import Doubling, Patience
-from tutti.chassis.runtime.processes import ProcessId, Recorded, end, gone, process_id, signal_group
+from tutti.platform import interpreter, logs
+from tutti.platform.leash import BEAT, EXAMINE, Leash, hold
+from tutti.platform.logfiles import LOG_BYTES, rotate
+from tutti.platform.patience import Doubling, Patience
+from tutti.platform.processes import ProcessId, Recorded, end, gone, process_id, signal_group
 
 log = logging.getLogger(__name__)
 HOST = "host"
@@ -320,7 +320,7 @@ class Supervisor:
 
 def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: Sequence[str]) -> list[ChildSpec]:
     """A host with all services, and agents `a`, `b`, … that start once it is ready."""
-    host = interpreter.module("tutti.chassis.runtime.entry", "--data-dir", str(data_dir.path), *arguments)
+    host = interpreter.module("tutti.platform.entry", "--data-dir", str(data_dir.path), *arguments)
     specs = [ChildSpec(HOST, tuple(host))]
     for index in range(agents):
         node = chr(ord("a") + index) if index < 26 else f"n{index}"
@@ -330,7 +330,7 @@ def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -P -m tutti.chassis.runtime.supervisor", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -P -m tutti.platform.supervisor", description=__doc__)
     add_places(parser)
     add_overrides(parser)
     parser.add_argument("--agents", type=int, help="agents to run; the setting supervisor.agents")

@@ -14,10 +14,10 @@ import pytest
 from tutti.chassis import progress
 from tutti.chassis.config.memory import KILLED
 from tutti.chassis.progress import Progress
-from tutti.chassis.runtime import workers
-from tutti.chassis.runtime.pool import PoolCancelled, ProcessPool, WorkerDied
-from tutti.chassis.runtime.processes import gone, process_id
-from tutti.chassis.runtime.resident import Resident
+from tutti.platform import workers
+from tutti.platform.pool import PoolCancelled, ProcessPool, WorkerDied
+from tutti.platform.processes import gone, process_id
+from tutti.platform.resident import Resident
 
 _seen: list[str] = []
 
@@ -133,7 +133,7 @@ def test_a_cancelled_call_ends_at_its_next_word_and_the_memory_stays(resident: R
 def test_a_cancelled_call_that_does_not_end_is_killed(
     resident: Resident, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tutti.chassis.runtime.resident.ABANDON_SECONDS", 0.2)
+    monkeypatch.setattr("tutti.platform.resident.ABANDON_SECONDS", 0.2)
     first, _ = resident.run(remember, "one")
     with pytest.raises(PoolCancelled):
         resident.run_until((tmp_path / "begun").exists, say_nothing, str(tmp_path / "begun"))
@@ -155,8 +155,8 @@ def test_a_pool_without_a_resident_process_serves_such_calls_itself() -> None:
 
 PARENT = """
 import sys, time
-from tutti.chassis.runtime.resident import Resident
-from tutti.chassis.runtime.resident_test import remember, say_nothing
+from tutti.platform.resident import Resident
+from tutti.platform.resident_test import remember, say_nothing
 resident = Resident("models", idle_seconds=600, silence_seconds=600)
 print(resident.run(remember, "one")[0], flush=True)
 if sys.argv[1] == "busy":

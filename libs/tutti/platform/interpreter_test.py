@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.runtime import interpreter
+from tutti.platform import interpreter
 
 PROBE = "import queue\nprint(queue.__file__)\n"
 

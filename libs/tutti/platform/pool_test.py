@@ -18,8 +18,8 @@ from tutti.chassis.config.memory import TOO_LITTLE, named
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.errors import is_transient
 from tutti.chassis.progress import SAY_SECONDS, Progress, Speaker
-from tutti.chassis.runtime.pool import PoolCancelled, PoolClosed, ProcessPool, WorkerDied
-from tutti.chassis.runtime.processes import process_id
+from tutti.platform.pool import PoolCancelled, PoolClosed, ProcessPool, WorkerDied
+from tutti.platform.processes import process_id
 
 
 def add(left: int, right: int) -> int:

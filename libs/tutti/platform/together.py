@@ -22,10 +22,10 @@ from tutti.chassis.errors import NotFound, Unimplemented, from_status, problem_o
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.local import LocalChannel, method_of
-from tutti.chassis.runtime.installed import find
-from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.service import Service
 from tutti.chassis.store.unit import Units
+from tutti.platform.installed import find
+from tutti.platform.servicehost import ServiceHost
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar, cast
 
 from tutti.chassis.errors import Unavailable
 from tutti.chassis.progress import Progress
-from tutti.chassis.runtime.workers import LOOK_SECONDS, Check, Lost, Worker
+from tutti.platform.workers import LOOK_SECONDS, Check, Lost, Worker
 
 P = ParamSpec("P")
 T = TypeVar("T")

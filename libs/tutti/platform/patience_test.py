@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.chassis.runtime.patience import Doubling, Patience
+from tutti.platform.patience import Doubling, Patience
 
 SECONDS = 8.0
 

@@ -8,8 +8,8 @@ error, killed, and replaced at the next call. It ends with its parent, and after
 import logging
 from pathlib import Path
 
-from tutti.chassis.runtime.pool import ProcessPool, WorkerDied
-from tutti.chassis.runtime.workers import Lost, Worker
+from tutti.platform.pool import ProcessPool, WorkerDied
+from tutti.platform.workers import Lost, Worker
 
 ABANDON_SECONDS = 3.0
 """The time that a cancelled function has to end before its process is killed."""

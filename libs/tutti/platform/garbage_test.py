@@ -13,7 +13,7 @@ def run(program: str) -> str:
 
 COUNTED = """
 import gc
-from tutti.chassis.runtime.garbage import kept
+from tutti.platform.garbage import kept
 collections = []
 gc.callbacks.append(lambda phase, information: collections.append(phase))
 with kept():
@@ -30,7 +30,7 @@ def test_nothing_is_collected_while_objects_are_made_that_are_kept() -> None:
 
 CYCLES = """
 import gc, weakref
-from tutti.chassis.runtime.garbage import kept
+from tutti.platform.garbage import kept
 
 class Node:
     def __init__(self):
@@ -49,11 +49,11 @@ def test_only_what_was_made_later_is_looked_at() -> None:
 
 
 def test_a_process_that_does_not_collect_is_left_so() -> None:
-    program = "import gc; from tutti.chassis.runtime.garbage import kept; gc.disable()\nwith kept(): pass"
+    program = "import gc; from tutti.platform.garbage import kept; gc.disable()\nwith kept(): pass"
     assert run(f"{program}\nprint(gc.isenabled())") == "False"
 
 
-@pytest.mark.parametrize("module", ["tutti.chassis.runtime.garbage", "tutti.cli"])
+@pytest.mark.parametrize("module", ["tutti.platform.garbage", "tutti.cli"])
 def test_it_is_there_before_anything_heavy_is(module: str) -> None:
     heavy = {"click", "grpc", "logging", "google.protobuf", "opentelemetry"}
     assert run(f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))") == "[]"

@@ -1,4 +1,4 @@
-"""The front door: one gRPC address for every service, wherever each runs. `python -P -m tutti.chassis.runtime.door`.
+"""The front door: one gRPC address for every service, wherever each runs. `python -P -m tutti.platform.door`.
 
 Promises: a call goes unchanged, with its token and deadline, to the service that owns its method, once access knows the
 token; before that, no message is received and no other service is asked. The door has no secret but the one with which
@@ -45,8 +45,6 @@ from tutti.chassis.rpc.methods import Method, find_method
 from tutti.chassis.rpc.reflected import reflect
 from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.rpc.tls import Stamp, Tls, explained, tls_of
-from tutti.chassis.runtime import leash, logs
-from tutti.chassis.runtime.failures import guarded
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.version import VERSION
 from tutti.contracts.admin.v1 import (
@@ -56,6 +54,8 @@ from tutti.contracts.admin.v1 import (
     ListDeadLettersResponse,
 )
 from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR as ADMIN_FILE
+from tutti.platform import leash, logs
+from tutti.platform.failures import guarded
 
 Context = grpc.aio.ServicerContext[Any, Any]
 log = logging.getLogger(__name__)
@@ -362,9 +362,7 @@ def _served() -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -P -m tutti.chassis.runtime.door", description="One gRPC address for all."
-    )
+    parser = argparse.ArgumentParser(prog="python -P -m tutti.platform.door", description="One gRPC address for all.")
     add_places(parser)
     add_overrides(parser)
     given = parser.parse_args()

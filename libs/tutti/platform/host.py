@@ -40,17 +40,11 @@ from tutti.chassis.rpc.locator import locate
 from tutti.chassis.rpc.server import Refusal, RpcServer
 from tutti.chassis.rpc.tls import expiries, tls_of
 from tutti.chassis.rpc.usertokens import UserTokens
-from tutti.chassis.runtime.admin import AdminApi, admin_descriptor
 from tutti.chassis.runtime.blocked import BlockedWatch
-from tutti.chassis.runtime.disk import Disk
-from tutti.chassis.runtime.gauges import Cached, Waiting
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.runtime.loops import LoopThread, drain
 from tutti.chassis.runtime.machinery import assemble, process_name
-from tutti.chassis.runtime.pool import ProcessPool
 from tutti.chassis.runtime.probe import Probe, look_at_log
-from tutti.chassis.runtime.resident import Resident
-from tutti.chassis.runtime.servicehost import ServiceHost
 from tutti.chassis.runtime.signals import Stop
 from tutti.chassis.service import Build, Front, FrontHost, PagesAt, Served
 from tutti.chassis.store import audit, stack
@@ -58,6 +52,12 @@ from tutti.chassis.store.stack import Stores
 from tutti.chassis.store.unit import Units
 from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.chassis.work.leadership import AT
+from tutti.platform.admin import AdminApi, admin_descriptor
+from tutti.platform.disk import Disk
+from tutti.platform.gauges import Cached, Waiting
+from tutti.platform.pool import ProcessPool
+from tutti.platform.resident import Resident
+from tutti.platform.servicehost import ServiceHost
 from tutti.upkeep.backup.databases import is_paired, on_server
 from tutti.upkeep.examination import Administered, Examination
 from tutti.upkeep.preflight import Preflight

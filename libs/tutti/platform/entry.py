@@ -5,13 +5,13 @@ Promises: on a slow host, imports that take minutes do not look like a process t
 
 from typing import NoReturn
 
-from tutti.chassis.runtime.leash import first_word
+from tutti.platform.leash import first_word
 
 
 def run(service: str | None = None) -> NoReturn:
     """Be the host of one service, or of those that the command line names; exits."""
     first_word()
-    from tutti.chassis.runtime.main import main
+    from tutti.platform.main import main
 
     main(service)
 

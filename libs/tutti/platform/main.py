@@ -1,4 +1,4 @@
-"""The program of a host: `python -P -m tutti.<service>`; `tutti.chassis.runtime.main` runs several services.
+"""The program of a host: `python -P -m tutti.<service>`; `tutti.platform.main` runs several services.
 
 Promises: SIGTERM, SIGINT and the end of its supervisor drain it; what keeps it from starting is one line on stderr and
 an exit code.
@@ -19,13 +19,13 @@ from tutti.chassis.config.settings import SettingsError, installed_services, loa
 from tutti.chassis.rpc.eventloop import event_loop
 from tutti.chassis.rpc.methods import BadService
 from tutti.chassis.rpc.server import CannotListen
-from tutti.chassis.runtime import leash, logs
-from tutti.chassis.runtime.failures import guarded
-from tutti.chassis.runtime.garbage import collect_seldom, kept
-from tutti.chassis.runtime.host import HostProcess, NotReady
-from tutti.chassis.runtime.installed import find
 from tutti.chassis.runtime.signals import Signals, Stop
 from tutti.chassis.store.stack import ForeignStore
+from tutti.platform import leash, logs
+from tutti.platform.failures import guarded
+from tutti.platform.garbage import collect_seldom, kept
+from tutti.platform.host import HostProcess, NotReady
+from tutti.platform.installed import find
 from tutti.upkeep.upgrades import StoppedWaiting
 
 log = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from typing import cast
 from tutti.chassis.config import memory
 from tutti.chassis.config.settings import ENVIRONMENT_PREFIX
 from tutti.chassis.progress import Progress
-from tutti.chassis.runtime import interpreter
-from tutti.chassis.runtime.patience import Patience
-from tutti.chassis.runtime.processes import process_id
-from tutti.chassis.runtime.worker import ABANDON
+from tutti.platform import interpreter
+from tutti.platform.patience import Patience
+from tutti.platform.processes import process_id
+from tutti.platform.worker import ABANDON
 
 LOOK_SECONDS = 0.1  # between two looks at whether the caller still wants the result
 STOPPED_SECONDS = 5.0
@@ -53,7 +53,7 @@ class Worker:
             # close_fds leaves the worker nothing but its end of the pair; its own session keeps signals of a terminal
             # away, so that the host decides when it ends.
             self._process = interpreter.start(
-                interpreter.module("tutti.chassis.runtime.worker", str(theirs.fileno()), str(idle_seconds), name),
+                interpreter.module("tutti.platform.worker", str(theirs.fileno()), str(idle_seconds), name),
                 harmless(os.environ) | ({"TMPDIR": str(scratch)} if scratch else {}),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

@@ -24,7 +24,6 @@ from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavai
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.rpc.addresses import FORWARDED, signed
-from tutti.chassis.runtime.door import DoorServer, health_of_door
 from tutti.chassis.runtime.healthfile import health_path
 from tutti.chassis.store import audit
 from tutti.client import Client, connect
@@ -32,6 +31,7 @@ from tutti.contracts.admin.v1 import DescribeRequest, DoctorRequest, ExportReque
 from tutti.contracts.common.v1 import CancelRequest, GetRequest
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.platform.door import DoorServer, health_of_door
 
 NOWHERE = "127.0.0.1:1"
 LIMIT = RpcSettings().max_message_bytes
@@ -194,7 +194,7 @@ def test_a_service_records_the_address_of_the_door_s_caller_and_not_one_that_a_c
 
 def test_the_process_of_a_door_that_reaches_no_service_is_unhealthy_and_measured(tmp_path: Path) -> None:
     addresses = [word for name in installed_services() for word in ("--set", f"services.{name}={NOWHERE}")]
-    command = [sys.executable, "-m", "tutti.chassis.runtime.door", "--data-dir", str(tmp_path), *addresses]
+    command = [sys.executable, "-m", "tutti.platform.door", "--data-dir", str(tmp_path), *addresses]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
         try:
             assert child.stderr is not None

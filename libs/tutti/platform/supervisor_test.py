@@ -17,17 +17,17 @@ from tutti.chassis.config.datadir import DataDir, endpoint_in
 from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.settings import SupervisorSettings
 from tutti.chassis.demo_test import eventually
-from tutti.chassis.runtime.leash import STARTS, Leash
-from tutti.chassis.runtime.processes import ProcessId, process_id
-from tutti.chassis.runtime.supervisor import LAST_WORDS_BYTES, ChildSpec, Supervisor
 from tutti.client import connect
 from tutti.contracts.admin.v1 import DescribeRequest
+from tutti.platform.leash import STARTS, Leash
+from tutti.platform.processes import ProcessId, process_id
+from tutti.platform.supervisor import LAST_WORDS_BYTES, ChildSpec, Supervisor
 
 DEMO = "ingest=tutti.chassis.demo_test:build"
 # Waits for SIGTERM or the end of its leash; a child of its own in its group must not outlive it.
 AGENT = """
 import os, signal, subprocess, sys, time
-from tutti.chassis.runtime import leash
+from tutti.platform import leash
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 pulse = leash.hold(lambda: os._exit(0))
 pulse.beat()
@@ -38,7 +38,7 @@ while True:
 """
 HANGS = """
 import os, time
-from tutti.chassis.runtime import leash
+from tutti.platform import leash
 leash.hold(lambda: os._exit(0)).beat()
 def waits_for_nobody():
     time.sleep(600)
@@ -46,7 +46,7 @@ waits_for_nobody()
 """
 TALKS = r"""
 import os, signal, time
-from tutti.chassis.runtime import leash
+from tutti.platform import leash
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 pulse = leash.hold(lambda: os._exit(0))
 for number in range(10**9):
@@ -57,7 +57,7 @@ for number in range(10**9):
 # Imports for so many seconds, and works from then on.
 SLOW = """
 import os, signal, sys, time
-from tutti.chassis.runtime import leash
+from tutti.platform import leash
 leash.first_word()
 time.sleep(float(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
@@ -118,7 +118,7 @@ def platform(path: Path, *overrides: str, agent: str = AGENT, agents: int = 1) -
             *(
                 sys.executable,
                 "-m",
-                "tutti.chassis.runtime.supervisor",
+                "tutti.platform.supervisor",
                 "--data-dir",
                 str(path),
                 "--agents",
@@ -229,7 +229,7 @@ def test_a_child_that_starts_more_slowly_than_its_limit_gets_twice_the_time_and_
 def test_a_first_word_before_long_imports_is_heard_and_is_no_heartbeat() -> None:
     """A process whose first line is that of every program of Tutti."""
     leash = Leash()
-    program = "from tutti.chassis.runtime.leash import first_word; first_word(); import sys; sys.stdin.read()"
+    program = "from tutti.platform.leash import first_word; first_word(); import sys; sys.stdin.read()"
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
@@ -243,7 +243,7 @@ def test_a_first_word_before_long_imports_is_heard_and_is_no_heartbeat() -> None
         leash.close()
 
 
-@pytest.mark.parametrize("module", ["tutti.scheduler", "tutti.trainer", "tutti.chassis.runtime.entry"])
+@pytest.mark.parametrize("module", ["tutti.scheduler", "tutti.trainer", "tutti.platform.entry"])
 def test_a_program_gives_its_first_word_before_it_imports_what_takes_long(module: str) -> None:
     """Such as gRPC and SQLAlchemy; here none of them can be imported."""
     leash = Leash()
@@ -355,15 +355,14 @@ def test_the_log_of_a_child_that_goes_on_is_rotated(tmp_path: Path) -> None:
 
 def test_the_supervisor_imports_no_grpc() -> None:
     program = (
-        "import sys, tutti.chassis.runtime.supervisor; "
-        "sys.exit(sum(name in sys.modules for name in ('grpc', 'sqlalchemy')))"
+        "import sys, tutti.platform.supervisor; sys.exit(sum(name in sys.modules for name in ('grpc', 'sqlalchemy')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_log_is_json_lines_with_trace_ids(tmp_path: Path) -> None:
     program = (
-        "import logging\nfrom tutti.chassis import telemetry\nfrom tutti.chassis.runtime import logs\n"
+        "import logging\nfrom tutti.chassis import telemetry\nfrom tutti.platform import logs\n"
         "logs.configure('demo')\n"
         "with telemetry.span('work') as span: logging.warning('hello')\n"
         "print(format(span.get_span_context().trace_id, '032x'))"

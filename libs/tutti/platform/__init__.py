@@ -1,0 +1,1 @@
+"""Processes of a platform: hosts, the front door, the supervisor and worker pools."""
