@@ -26,9 +26,9 @@ from tools.pages import ROOT, builds
 
 from tutti.backbone import migrations
 from tutti.backbone.migrations import History
-from tutti.chassis.simulation import Simulation
-from tutti.chassis.simulation.effects import EFFECTS
 from tutti.chassis.store.tables import tables_of
+from tutti.simulation import Simulation
+from tutti.simulation.effects import EFFECTS
 
 TEMPLATE = '''"""{message}."""
 

@@ -32,7 +32,6 @@ from tutti.chassis.errors import CATALOGUE, code_of
 from tutti.chassis.events.catalog import EventType, event_type, every_event, markdown
 from tutti.chassis.runtime.parts import emitted
 from tutti.chassis.service import Build, Service
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.store import stack
 from tutti.cli.classifierrecipe import ClassifierRecipe
 from tutti.contracts.options.v1 import Role, access
@@ -42,6 +41,7 @@ from tutti.pipeline.recipe import Recipe
 from tutti.pipeline.registry import definitions
 from tutti.pipeline.sizes import SIZES
 from tutti.pipeline.stages.definition import Role as InputRole
+from tutti.simulation import Simulation
 from tutti.trainer.iosettings import OWNER, READS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tutti.backbone import Blobs
-from tutti.chassis.simulation import Fault, Simulation
 from tutti.chassis.work.work import put_named
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Lines
@@ -22,6 +21,7 @@ from tutti.corpus.documentshard import encode_document_shard
 from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody
 from tutti.dedup.service import build as build_dedup
 from tutti.records.manifest import Kind, Manifest
+from tutti.simulation import Fault, Simulation
 from tutti.tokenization.service import build as build_tokenization
 
 NAVIGATION, NOTICE = "Home | About us | Sign in", "版权所有 翻印必究"

@@ -9,7 +9,6 @@ import pytest
 from tests.scale import SOAK, rotation
 from tests.simulation.platform import NodeFault, Platform
 from tests.simulation.story import CALM, CALM_NODES, write_pages
-from tutti.chassis.simulation import Fault
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
@@ -21,6 +20,7 @@ from tutti.contracts.trainer.v1 import Start
 from tutti.pipeline.graph import node_of
 from tutti.pipeline.reading import read
 from tutti.scheduler import jobs
+from tutti.simulation import Fault
 
 RUN, STEPS, BEGUN = "runs/main", 23, 12
 """An audit is due after steps 10, 20 and 23; the fault begins between two of them."""

@@ -4,13 +4,13 @@ import pytest
 
 from tutti.access.service import build as build_access
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.options.v1 import ROLE_ENGINEER
 from tutti.ingest.bounds import private_ranges
 from tutti.ingest.ranges import EVERY
 from tutti.ingest.service import build as build_ingest
+from tutti.simulation import Simulation
 
 BUILDS = {"access": build_access, "ingest": build_ingest}
 

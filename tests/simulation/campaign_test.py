@@ -20,9 +20,9 @@ from tests.simulation.stage import Stage
 from tests.simulation.story import Script, write_pages
 from tests.simulation.tally import FAULTS, Tally
 from tutti.chassis.events.catalog import every_event
-from tutti.chassis.simulation import Control, Fault, SimulationFailed
 from tutti.contracts.annotation.v1 import AnnotatorRetracted, PreferencesPublished
 from tutti.contracts.scheduler.v1 import PolicyStopped
+from tutti.simulation import Control, Fault, SimulationFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = 48 if SOAK else 6

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.ingest.v1.stubs import ConversationsServiceStub
@@ -15,6 +14,7 @@ from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.dedup.service import build as build_dedup
 from tutti.ingest.service import build as build_ingest
 from tutti.pipeline.service import build as build_pipeline
+from tutti.simulation import Simulation
 
 BUILDS = {"ingest": build_ingest, "dedup": build_dedup, "pipeline": build_pipeline}
 LONG = " ".join(f"w{number}" for number in range(80))

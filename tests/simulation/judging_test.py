@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from tutti.annotation.service import build as build_annotation
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.work import publish
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
@@ -20,6 +19,7 @@ from tutti.judgements import letters
 from tutti.pipeline.service import build as build_pipeline
 from tutti.records.manifest import Kind, Manifest
 from tutti.sampling.service import build as build_sampling
+from tutti.simulation import Simulation
 from tutti.staging import linefiles
 
 BUILDS = {

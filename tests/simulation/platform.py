@@ -14,8 +14,6 @@ from tutti.access.service import build as build_access
 from tutti.annotation.service import build as build_annotation
 from tutti.backbone import uuid7
 from tutti.chassis.service import Build, Loop
-from tutti.chassis.simulation import RATES as USUAL_RATES
-from tutti.chassis.simulation import AgentHost, Control, Fault, Simulation
 from tutti.chassis.store.canonical import CanonicalLine, render
 from tutti.committer.service import build as build_committer
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -29,6 +27,8 @@ from tutti.lineage.service import build as build_lineage
 from tutti.pipeline.service import build as build_pipeline
 from tutti.sampling.service import build as build_sampling
 from tutti.scheduler.service import build as build_scheduler
+from tutti.simulation import RATES as USUAL_RATES
+from tutti.simulation import AgentHost, Control, Fault, Simulation
 from tutti.tokenization.service import build as build_tokenization
 from tutti.trainer.agent import Agent, AgentState
 from tutti.trainer.buffers import clear

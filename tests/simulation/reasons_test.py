@@ -16,7 +16,6 @@ from tests.simulation.platform import BUILDS
 from tutti.backbone import Kind
 from tutti.chassis.events.catalog import every_event
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CROWD_PEOPLE,
     Axis,
@@ -85,6 +84,7 @@ from tutti.contracts.tokenization.v1 import (
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
+from tutti.simulation import Simulation
 
 DIGEST = "blake3:" + "0" * 64
 GONE: dict[str, Any] = {"manifest_key": "gone/manifests/0.json", "content_digest": DIGEST}

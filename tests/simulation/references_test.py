@@ -23,7 +23,6 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.kinds import every_kind
 from tutti.chassis.rpc.methods import Method, methods_of
 from tutti.chassis.rpc.references import BLOBS, RESOURCES, TEXT, rule_of, tenant_kinds
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     AcceptedDemonstrations,
     Campaign,
@@ -33,6 +32,7 @@ from tutti.contracts.annotation.v1 import (
     PreferencesSpec,
 )
 from tutti.contracts.options.v1 import Refers
+from tutti.simulation import Simulation
 
 CAMPAIGN, KEY, NODE = "campaigns/a", "annotation/manifests/a.json", "nodes/a"
 NAMES = {"campaigns": CAMPAIGN, "preferences": "preferences/a", "demonstrations": "demonstrations/a"}

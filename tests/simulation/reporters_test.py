@@ -7,7 +7,6 @@ import pytest
 from tests.simulation.story import EXPERIENCE
 from tutti.chassis.errors import InvalidField, PermissionDenied, Unavailable
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.simulation import Simulation
 from tutti.checkpoints import example_test as example
 from tutti.committer.service import build as build_committer
 from tutti.contracts.committer.v1 import OpenEpochRequest
@@ -17,6 +16,7 @@ from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
 from tutti.model.plan import Shape
 from tutti.model.shapes import to_wire
 from tutti.sampling.service import build as build_sampling
+from tutti.simulation import Simulation
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from tutti.chassis.errors import Refused
-from tutti.chassis.simulation import Simulation
 from tutti.committer.service import build as build_committer
 from tutti.contracts.common.v1 import STATE_FAILED, GetRequest, ListRequest
 from tutti.contracts.sampling.v1 import (
@@ -21,6 +20,7 @@ from tutti.contracts.sampling.v1 import (
 )
 from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.sampling.service import build
+from tutti.simulation import Simulation
 from tutti.tokenization.service import build as build_tokenization
 
 CHECKPOINT = "checkpoints/gone/0/5"

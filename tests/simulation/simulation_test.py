@@ -9,11 +9,11 @@ import pytest
 
 from tests.simulation.toys import BUILDS, build_agent, paid
 from tutti.chassis.service import Host, Service
-from tutti.chassis.simulation import RATES, Fault, Simulation, SimulationFailed
 from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
 from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, CreateJobRequest, JobSpec
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.simulation import RATES, Fault, Simulation, SimulationFailed
 
 SEEDS = 30
 STEPS = {"jobs/a": 4, "jobs/b": 7}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.simulation.platform import NODE_RATES, RATES, NodeFault
 from tests.simulation.story import BESIDE, CALM, CALM_NODES, CANCELLED, MAIN, Played, Script, Story, script_of, weather
-from tutti.chassis.simulation import Control, Fault, SimulationFailed
+from tutti.simulation import Control, Fault, SimulationFailed
 
 CALM_TRIES = 20
 

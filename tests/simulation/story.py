@@ -19,8 +19,6 @@ from tutti.backbone import Kind
 from tutti.chassis.errors import NotFound, Refused, StaleEpoch
 from tutti.chassis.events.catalog import event_type, every_event
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.simulation import Control, Fault, SimulationFailed
-from tutti.chassis.simulation.oracle import records
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
@@ -99,6 +97,8 @@ from tutti.corpus.experience import Experience, Prompt, Rollout
 from tutti.model.plan import Shape
 from tutti.pipeline.graph import node_of
 from tutti.pipeline.reading import read
+from tutti.simulation import Control, Fault, SimulationFailed
+from tutti.simulation.oracle import records
 
 T = TypeVar("T")
 F = TypeVar("F", Fault, NodeFault)

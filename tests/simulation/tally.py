@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.simulation.platform import NodeFault
 from tests.simulation.story import Played
 from tutti.chassis.events.catalog import every_event
-from tutti.chassis.simulation import Fault
+from tutti.simulation import Fault
 
 FAULTS: tuple[Fault | NodeFault, ...] = (*Fault, *NodeFault)
 

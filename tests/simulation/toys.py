@@ -12,7 +12,6 @@ from sqlalchemy import BigInteger, Column, insert, select, update
 from tutti.chassis.events.event import Event
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Consumed, Host, Loop, Served, Service, TaskKind
-from tutti.chassis.simulation import AgentHost
 from tutti.chassis.store import crud
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource
@@ -50,6 +49,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR as SCHEDULER
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.simulation import AgentHost
 
 
 def digest(path: str) -> str:

@@ -8,9 +8,9 @@ import pytest
 from tests.simulation.story import BESIDE, CALM, CALM_NODES, MAIN, Story, write_pages
 from tutti.backbone import Record
 from tutti.chassis.events.catalog import every_event
-from tutti.chassis.simulation.oracle import records
 from tutti.chassis.telemetry import span
 from tutti.contracts.scheduler.v1 import Node
+from tutti.simulation.oracle import records
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from tests.web.hosted import Visitor, hosted
 from tutti.annotation.conftest import Desks
 from tutti.annotation.crowds_test import crowd
 from tutti.annotation.service import build as build_annotation
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.store import audit
 from tutti.client import Client
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
@@ -23,6 +22,7 @@ from tutti.contracts.annotation.v1 import (
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import ROLE_ENGINEER
 from tutti.pipeline.service import build
+from tutti.simulation import Simulation
 
 
 def test_a_user_is_invited_logs_in_and_is_disabled(tmp_path: Path, postgres_url: str, unique: str) -> None:

@@ -8,7 +8,6 @@ from sqlalchemy import text
 from tutti.access.service import build
 from tutti.chassis.errors import AlreadyExists, InvalidField, PermissionDenied, Refused
 from tutti.chassis.identity.auth import HELD, Role
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.store import audit
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.access.v1 import (
@@ -35,6 +34,7 @@ from tutti.contracts.access.v1 import (
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.options.v1 import ROLE_AGENT, ROLE_ENGINEER, ROLE_JOINER, ROLE_OPERATOR
+from tutti.simulation import Simulation
 
 PERSON = "Ada Example"
 LINK, SESSION = "a" * 64, "b" * 64

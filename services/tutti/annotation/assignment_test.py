@@ -12,10 +12,10 @@ from tutti.annotation.conftest import Desks, lines, spec
 from tutti.annotation.pairs import Kind, Line, PairDraft, pairs_of, plan
 from tutti.annotation.rows import StoredJudgement
 from tutti.annotation.service import build
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED, Overlap, Qualification
 from tutti.corpus.conversations import Answer, Message, Role, from_lines
 from tutti.judgements.formats import differ_in_format
+from tutti.simulation import Simulation
 
 SEEDS = st.integers(0, (1 << 53) - 1)
 

@@ -13,7 +13,6 @@ from sqlalchemy import select
 from tutti.annotation.service import build
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method, Principal
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_DRAFT,
@@ -28,6 +27,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.contracts.common.v1 import GetRequest
+from tutti.simulation import Simulation
 from tutti.web.pages import Site
 
 F = TypeVar("F", bound=Message)

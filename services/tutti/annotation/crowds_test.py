@@ -10,7 +10,6 @@ from tutti.annotation.conftest import Desks, spec
 from tutti.annotation.service import build
 from tutti.chassis.errors import InvalidField, NotFound, PermissionDenied, Refused, Unavailable
 from tutti.chassis.identity.principal import Principal
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_FAILED,
     CAMPAIGN_STATE_PUBLISHED,
@@ -24,6 +23,7 @@ from tutti.contracts.annotation.v1 import (
     SimulatedCrowd,
     UpdateGuidelineRequest,
 )
+from tutti.simulation import Simulation
 
 CROWD = """
 utility: letters@1

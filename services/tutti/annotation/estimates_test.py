@@ -11,8 +11,6 @@ from tutti.annotation.importing_test import imported, line
 from tutti.annotation.service import build
 from tutti.annotation.service_test import preferences
 from tutti.annotation.weighing_test import weigh
-from tutti.chassis.simulation import Simulation
-from tutti.chassis.simulation.faults import RATES
 from tutti.chassis.store.taskrows import Task
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_OPEN,
@@ -23,6 +21,8 @@ from tutti.contracts.annotation.v1 import (
     ListAnnotatorsResponse,
     Overlap,
 )
+from tutti.simulation import Simulation
+from tutti.simulation.faults import RATES
 
 NAME = "campaigns/a"
 FITTED = ("sharpness", "position", "length", "format")

@@ -7,7 +7,6 @@ from tutti.annotation.conftest import Desks, spec
 from tutti.annotation.crowds_test import crowd
 from tutti.annotation.service import build
 from tutti.annotation.service_test import preferences
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
     AnnotatorRetracted,
@@ -16,6 +15,7 @@ from tutti.contracts.annotation.v1 import (
     PreferencesPublished,
     RetractAnnotatorRequest,
 )
+from tutti.simulation import Simulation
 
 NAME = "campaigns/a"
 

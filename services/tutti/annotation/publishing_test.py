@@ -7,7 +7,6 @@ import pytest
 
 from tutti.annotation.conftest import Desks, judgement_id, spec
 from tutti.annotation.service import build
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
     CloseCampaignRequest,
@@ -15,6 +14,7 @@ from tutti.contracts.annotation.v1 import (
     Overlap,
     RetractAnnotatorRequest,
 )
+from tutti.simulation import Simulation
 
 NAME = "campaigns/a"
 ADA, BOB, EVE = "ada", "bob", "eve"

@@ -11,8 +11,6 @@ from tutti.annotation.pairs import FILLER
 from tutti.annotation.service import build
 from tutti.backbone.database import Contention, DatabaseUnavailable
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
-from tutti.chassis.simulation import Simulation
-from tutti.chassis.simulation.faults import Fault
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_ACTIVE,
     ANNOTATOR_STATE_INVITED,
@@ -45,6 +43,8 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.corpus.conversations import Preference, from_lines
+from tutti.simulation import Simulation
+from tutti.simulation.faults import Fault
 
 NAME = "campaigns/a"
 

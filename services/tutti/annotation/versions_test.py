@@ -8,7 +8,6 @@ import pytest
 from tutti.annotation.conftest import Desks, spec
 from tutti.annotation.service import build
 from tutti.chassis.errors import InvalidField, NotFound
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.annotation.v1 import (
     AcceptedDemonstrations,
     CreateDemonstrationsRequest,
@@ -22,6 +21,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING, GetRequest
 from tutti.corpus.conversations import Conversation, from_lines
+from tutti.simulation import Simulation
 
 NAME, ADA, BOB = "campaigns/a", "ada", "bob"
 ANSWERS = {ADA: ("one", "two", "three"), BOB: ("one", "two", "four")}

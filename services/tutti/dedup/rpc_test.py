@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tutti.chassis.errors import InvalidField
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.dedup.v1 import CreateDedupRequest, DedupSpec
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.dedup.onray import lacking
 from tutti.dedup.service import build
 from tutti.dedup.settings import DedupSettings
+from tutti.simulation import Simulation
 
 LINES = {"unit": "line", "most": 6, "least_characters": 1, "left": 1}
 CLUSTER = DedupSettings(ray="127.0.0.1:6379", ray_blobs="file:///shared")

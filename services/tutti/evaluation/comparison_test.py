@@ -11,7 +11,6 @@ from tutti.backbone.blobs import BlobsUnavailable
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host, Service
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.work.work import publish, put_named, served_work
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest, ListRequest
 from tutti.contracts.evaluation.v1 import (
@@ -31,6 +30,7 @@ from tutti.evaluation.comparison import check, work
 from tutti.evaluation.differing import DifferingPairs
 from tutti.records.canonical import JsonValue, bytes_digest
 from tutti.records.manifest import Kind, Manifest
+from tutti.simulation import Simulation
 from tutti.staging import linefiles
 
 CROWD = '{"utility": "letters@1"}'

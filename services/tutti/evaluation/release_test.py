@@ -9,7 +9,6 @@ import pytest
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.identity import signatures
 from tutti.chassis.service import Host, Service
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.work.work import served_work
 from tutti.contracts.annotation.v1 import Campaign, Preferences
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_PRUNED, Checkpoint
@@ -37,6 +36,7 @@ from tutti.contracts.sampling.v1 import Sample
 from tutti.contracts.scheduler.v1 import Job
 from tutti.evaluation.release import LOOK_SECONDS, Releases, check
 from tutti.evaluation.reliance import Relied
+from tutti.simulation import Simulation
 
 JUDGED, AGAIN = "blake3:judged", "blake3:judged-again"
 POLICY, REWARD = "checkpoints/policy/0/2", "checkpoints/reward/0/2"

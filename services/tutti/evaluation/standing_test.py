@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from tutti.chassis.service import Host, Service
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.work.work import served_work
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
 from tutti.contracts.evaluation.v1 import (
@@ -20,6 +19,7 @@ from tutti.evaluation import comparison, comparison_test
 from tutti.evaluation.release_test import AGAIN, JUDGED, OWNERS, Owners
 from tutti.evaluation.reliance import Relied
 from tutti.evaluation.standing import LOOK_SECONDS, Standings
+from tutti.simulation import Simulation
 
 
 def build(host: Host) -> Service:

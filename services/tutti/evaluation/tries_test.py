@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tutti.chassis.service import Host, Service
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.store.unit import Unit
 from tutti.evaluation.tries import Tries, Try
+from tutti.simulation import Simulation
 
 HELD: list[Tries] = []
 

@@ -8,7 +8,6 @@ import pytest
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused
 from tutti.chassis.identity.auth import Role
-from tutti.chassis.simulation import Simulation
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_PRUNED,
@@ -29,6 +28,7 @@ from tutti.corpus.conversations import Message
 from tutti.corpus.conversations import Role as Author
 from tutti.corpus.experience import Experience, Prompt, Rollout
 from tutti.sampling.service import build
+from tutti.simulation import Simulation
 
 QUESTION = "a-secret-question"
 

@@ -9,7 +9,6 @@ from sqlalchemy import text
 
 from tutti.backbone.connect import MissingExtra
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused
-from tutti.chassis.simulation import Simulation
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
@@ -24,6 +23,7 @@ from tutti.contracts.sampling.v1 import (
 )
 from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
 from tutti.sampling.service import build
+from tutti.simulation import Simulation
 
 CHECKPOINT = "checkpoints/gone/0/5"
 QUESTION = "a-secret-question"

@@ -16,7 +16,7 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.backbone.files import Files, Handle, RealFiles, RealHandle
-from tutti.chassis.simulation.faults import Aborts, Fate, Fault
+from tutti.simulation.faults import Aborts, Fate, Fault
 
 MAX_POLL_SECONDS = 10.0
 MAX_DEPTH = 2

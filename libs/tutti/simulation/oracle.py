@@ -15,12 +15,12 @@ from tutti.backbone import EventLog, Kind, Record, TopicPartition
 from tutti.chassis.delivery import outbox
 from tutti.chassis.events.catalog import event_type, is_event
 from tutti.chassis.runtime.parts import topics
-from tutti.chassis.simulation import effects
 from tutti.chassis.store.taskrows import TaskState
+from tutti.simulation import effects
 
 if TYPE_CHECKING:
-    from tutti.chassis.simulation.lives import Life
-    from tutti.chassis.simulation.simulation import Simulation
+    from tutti.simulation.lives import Life
+    from tutti.simulation.simulation import Simulation
 
 
 @dataclass(frozen=True)

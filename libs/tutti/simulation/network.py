@@ -25,8 +25,8 @@ from tutti.chassis.identity.principal import Principal, delegated, delegation
 from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.local import LocalChannel, method_of
 from tutti.chassis.rpc.methods import Method
-from tutti.chassis.simulation.faults import Fault
-from tutti.chassis.simulation.world import Crashed, Process, World
+from tutti.simulation.faults import Fault
+from tutti.simulation.world import Crashed, Process, World
 
 
 class Callee(Protocol):

@@ -16,14 +16,14 @@ from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import Problem, is_transient
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Build
-from tutti.chassis.simulation.controls import Control
-from tutti.chassis.simulation.faults import RATES, Fate, Fault
-from tutti.chassis.simulation.lives import Actor, BuildAgent, Life, Settings, start_agent, start_service
-from tutti.chassis.simulation.network import Network, channel
-from tutti.chassis.simulation.oracle import emitted, examine, is_settled
-from tutti.chassis.simulation.world import Crashed, Process, World
-from tutti.chassis.simulation.zombies import Zombie
 from tutti.chassis.store.unit import Unit
+from tutti.simulation.controls import Control
+from tutti.simulation.faults import RATES, Fate, Fault
+from tutti.simulation.lives import Actor, BuildAgent, Life, Settings, start_agent, start_service
+from tutti.simulation.network import Network, channel
+from tutti.simulation.oracle import emitted, examine, is_settled
+from tutti.simulation.world import Crashed, Process, World
+from tutti.simulation.zombies import Zombie
 
 T = TypeVar("T")
 TTL = 15.0

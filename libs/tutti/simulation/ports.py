@@ -17,8 +17,8 @@ from tutti.backbone.blobs import BlobsUnavailable, Put, Stat
 from tutti.backbone.database import DatabaseUnavailable
 from tutti.backbone.eventlog import LogUnavailable, Partitions, Subscription
 from tutti.backbone.migrations import History
-from tutti.chassis.simulation.faults import Fault
-from tutti.chassis.simulation.world import Process, World
+from tutti.simulation.faults import Fault
+from tutti.simulation.world import Process, World
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -26,11 +26,6 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.references import check_blob
 from tutti.chassis.runtime.parts import Parts, assemble
 from tutti.chassis.service import Build, Loop, Service
-from tutti.chassis.simulation import effects
-from tutti.chassis.simulation.controls import Control, EagerUnits, HastyRelay, NoInbox, UnfencedWorker
-from tutti.chassis.simulation.network import Network, channel
-from tutti.chassis.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase, SimulatedLog
-from tutti.chassis.simulation.world import Process, SimulatedFiles, World
 from tutti.chassis.store.tables import shared
 from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool, TaskWorker
@@ -42,6 +37,11 @@ from tutti.contracts.admin.v1 import (
     WatchResponse,
 )
 from tutti.platform.admin import admin_descriptor, changes
+from tutti.simulation import effects
+from tutti.simulation.controls import Control, EagerUnits, HastyRelay, NoInbox, UnfencedWorker
+from tutti.simulation.network import Network, channel
+from tutti.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase, SimulatedLog
+from tutti.simulation.world import Process, SimulatedFiles, World
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.3, 3.0
 S = TypeVar("S", bound=BaseModel)
