@@ -47,9 +47,9 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec, row_length
 from tutti.model.step import RankStep
 from tutti.model.training import Initial, RoleModel, Training
 from tutti.tokenization.bpe import train_bpe
-from tutti.trainer.judging import Judge
-from tutti.trainer.policydata import PolicyData
-from tutti.trainer.rollouts import Rollouts, Vocabulary
+from tutti.trainer.policies.judging import Judge
+from tutti.trainer.policies.policydata import PolicyData
+from tutti.trainer.policies.rollouts import Rollouts, Vocabulary
 
 PYTHON = ROOT / "build" / "peers-behaviour" / "bin" / "python"
 HOW = "there is no build/peers-behaviour; `make bench-behaviour` makes it"

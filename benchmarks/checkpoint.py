@@ -24,11 +24,11 @@ from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
-from tutti.trainer.buffers import BufferPool, SharedBuffer, buffer_folder, clear
-from tutti.trainer.data import TrainingData
+from tutti.trainer.batches.data import TrainingData
 from tutti.trainer.framing import BlockingChannel
-from tutti.trainer.loop import Loop
+from tutti.trainer.io.buffers import BufferPool, SharedBuffer, buffer_folder, clear
 from tutti.trainer.programs.pretrain import PROGRAM
+from tutti.trainer.rank.loop import Loop
 
 GOAL = 1.5
 BUFFERS = 2

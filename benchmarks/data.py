@@ -14,7 +14,7 @@ from tutti.backbone import Blobs
 from tutti.backbone.files import RealFiles
 from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
 from tutti.corpus.tokenshard import TokenRun, encode_token_shard
-from tutti.trainer.staging import Cache
+from tutti.trainer.io.staging import Cache
 
 DOCUMENT_TOKENS = 500
 END = 0

@@ -30,7 +30,7 @@ from tutti.model.exchange import Exchange
 from tutti.model.plan import Plan, Shape
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
-from tutti.trainer.rendezvous import meet, open_group, open_store
+from tutti.trainer.rank.rendezvous import meet, open_group, open_store
 
 GPU = "cuda:0"
 PEAKS = {"H100": 989.4e12, "H200": 989.4e12, "A100": 312e12}

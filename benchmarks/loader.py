@@ -32,8 +32,8 @@ from tutti.corpus.batch import Leaf
 from tutti.corpus.loader import Loader
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
-from tutti.trainer.data import TrainingData
-from tutti.trainer.staging import shard_file
+from tutti.trainer.batches.data import TrainingData
+from tutti.trainer.io.staging import shard_file
 
 Samples = npt.NDArray[np.int64]
 Tokens = npt.NDArray[np.int32]

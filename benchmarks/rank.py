@@ -29,11 +29,11 @@ from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
-from tutti.trainer.buffers import BufferPool, SharedBuffer
-from tutti.trainer.data import TrainingData
+from tutti.trainer.batches.data import TrainingData
 from tutti.trainer.framing import BlockingChannel
-from tutti.trainer.loop import Loop
+from tutti.trainer.io.buffers import BufferPool, SharedBuffer
 from tutti.trainer.programs.pretrain import PROGRAM
+from tutti.trainer.rank.loop import Loop
 
 RANKS = 2
 STEP_SECONDS = 0.25

@@ -46,7 +46,7 @@ CHECKPOINT_EVERY = 20
 JOB = "jobs/recovery"
 MODEL = ModelSpec(vocabulary=1024, width=128, layers=4, heads=4, kv_heads=4, hidden=320, context=64, tied=True)
 CROSSED = "step_time_seconds_count"
-FORK_SERVER = "tutti.trainer.forkserver"
+FORK_SERVER = "tutti.trainer.rank.forkserver"
 READY = "restore_seconds_count"
 DELAY_SECONDS = 3.0
 RECOVERY_SECONDS = 180.0

@@ -33,7 +33,7 @@ from tutti.corpus.tokenizer import BytePairTokenizer
 from tutti.judgements.crowds import Crowd, generator_of
 from tutti.records.manifest import Kind, Manifest
 from tutti.staging import linefiles
-from tutti.trainer.calibration import calibration_error
+from tutti.trainer.batches.calibration import calibration_error
 
 FAIR = """utility: letters@1
 kinds: [{name: fair, share: 1.0, sharpness: [1.5, 3.5], left: [-0.25, 0.25], length: [-0.03, 0.03]}]

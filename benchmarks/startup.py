@@ -16,7 +16,7 @@ from benchmarks.pairs import Pairs, median, timed
 from benchmarks.platforms import pss, up
 from benchmarks.program import main, scratch
 from benchmarks.table import Row, at_most
-from tutti.trainer.forkserver import NOTICE, PURE_THREADS
+from tutti.trainer.rank.forkserver import NOTICE, PURE_THREADS
 
 GOAL_SECONDS = 8.0
 GOAL_MIB = 600.0
@@ -136,7 +136,7 @@ def _fork_server() -> float:
     """As the agent's launcher starts it."""
     own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tutti.trainer.forkserver", str(theirs.fileno())],
+        [sys.executable, "-m", "tutti.trainer.rank.forkserver", str(theirs.fileno())],
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
         env={**os.environ, **PURE_THREADS},

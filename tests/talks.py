@@ -31,8 +31,8 @@ from tutti.model.training import Initial, RoleModel, Training
 from tutti.records.canonical import JsonValue, bytes_digest
 from tutti.records.manifest import Kind, Manifest
 from tutti.tokenization.bpe import train_bpe
-from tutti.trainer.staged import Staged
-from tutti.trainer.staging import Cache
+from tutti.trainer.batches.staged import Staged
+from tutti.trainer.io.staging import Cache
 
 CONTEXT = 24
 TOKENIZER = train_bpe(["a b c d e f g h"] * 2, vocabulary=268, reserved=CHAT_1.tokens)

@@ -15,8 +15,13 @@ import pytest
 STEPS = frozenset(
     {
         *("tutti.model.gradients", "tutti.model.step", "tutti.model.update"),
-        *("tutti.trainer.agent", "tutti.trainer.attempt", "tutti.trainer.crew", "tutti.trainer.launcher"),
-        *("tutti.trainer.loop", "tutti.trainer.rank"),
+        *(
+            "tutti.trainer.agent.agent",
+            "tutti.trainer.agent.attempt",
+            "tutti.trainer.policies.crew",
+            "tutti.trainer.agent.launcher",
+        ),
+        *("tutti.trainer.rank.loop", "tutti.trainer.rank.rank"),
     }
 )
 """Modules whose functions and classes train."""

@@ -42,7 +42,7 @@ from tutti.pipeline.registry import definitions
 from tutti.pipeline.sizes import SIZES
 from tutti.pipeline.stages.definition import Role as InputRole
 from tutti.simulation import Simulation
-from tutti.trainer.iosettings import OWNER, READS
+from tutti.trainer.io.iosettings import OWNER, READS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -100,7 +100,7 @@ def _row(process: psutil.Process, what: str, kept: Kept | None) -> Iterator[Row]
 def _role(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
         words, parent = process.cmdline(), process.parent()
-        if parent is not None and "tutti.trainer.forkserver" in parent.cmdline():
+        if parent is not None and "tutti.trainer.rank.forkserver" in parent.cmdline():
             return "rank"
         if "-m" in words:
             return words[words.index("-m") + 1].rpartition(".")[2]

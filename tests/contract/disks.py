@@ -13,8 +13,8 @@ from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.writer import describe
 from tutti.model.plan import Shape
 from tutti.platform.processes import ProcessId
-from tutti.trainer.journal import Journal
-from tutti.trainer.spool import Spool
+from tutti.trainer.agent.journal import Journal
+from tutti.trainer.io.spool import Spool
 
 BLOBS = {
     "second/kind/gone": b"gone",

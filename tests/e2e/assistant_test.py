@@ -40,7 +40,7 @@ from tutti.model.transformer import Transformer
 from tutti.records.manifest import Kind, Manifest
 from tutti.staging import linefiles
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.rollouts import require_parity
+from tutti.trainer.policies.rollouts import require_parity
 
 STAGES = {
     "prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward", "grpo", "ppo", "dpo",

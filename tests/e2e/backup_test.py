@@ -24,7 +24,7 @@ def step(data_dir: Path) -> int:
 @contextlib.contextmanager
 def standing_still(data_dir: Path) -> Iterator[None]:
     """The ranks make no step meanwhile, so that a busy machine does not end the run before the backup begins."""
-    ranks = named(data_dir, "tutti.trainer.forkserver")
+    ranks = named(data_dir, "tutti.trainer.rank.forkserver")
     assert ranks
     for each in ranks:
         each.suspend()

@@ -69,7 +69,7 @@ def test_a_rank_with_too_little_memory_is_killed_named_and_goes_on_with_more(pag
     with limited(TOO_LITTLE) as limit, platform(data_dir):
         first = tutti(*tiny(data_dir, pages, *short))
         assert first.code == 0, first.err
-        server = min(named(data_dir, "tutti.trainer.forkserver"), key=lambda each: each.create_time())
+        server = min(named(data_dir, "tutti.trainer.rank.forkserver"), key=lambda each: each.create_time())
         limit.add(server)
         process = start(*tiny(data_dir, pages, *long, "train.attempts=20"))
         until(lambda: f"SIGKILL ({KILLED})" in history(data_dir), seconds=120, what="a rank that is killed")

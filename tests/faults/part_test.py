@@ -35,8 +35,8 @@ silence_seconds = 10
 
 
 def ranks(data_dir: Path) -> list[psutil.Process]:
-    servers = {each.pid for each in named(data_dir, "tutti.trainer.forkserver")}
-    return [each for each in named(data_dir, "tutti.trainer.forkserver") if each.ppid() in servers]
+    servers = {each.pid for each in named(data_dir, "tutti.trainer.rank.forkserver")}
+    return [each for each in named(data_dir, "tutti.trainer.rank.forkserver") if each.ppid() in servers]
 
 
 def rank(data_dir: Path) -> psutil.Process:
@@ -44,7 +44,7 @@ def rank(data_dir: Path) -> psutil.Process:
 
 
 def io_child(data_dir: Path) -> psutil.Process:
-    return named(data_dir, "tutti.trainer.iochild")[0]
+    return named(data_dir, "tutti.trainer.io.iochild")[0]
 
 
 def agent(data_dir: Path) -> psutil.Process:

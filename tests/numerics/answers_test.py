@@ -18,7 +18,7 @@ from tutti.inference.engines import Kind
 from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
 from tutti.sampling.answering import Answered, answer
-from tutti.trainer.staging import Cache
+from tutti.trainer.io.staging import Cache
 
 KNOWN = {"tokenizer": talks.TOKENIZER.version, "template": CHAT_1.digest}
 PROMPTS = [

@@ -21,9 +21,9 @@ from tutti.model.training import Conversion, Training
 from tutti.model.transformer import Transformer
 from tutti.records.manifest import Kind
 from tutti.tokenization.bpe import train_bpe
-from tutti.trainer.initial import initial_of
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.programs import PROGRAMS
-from tutti.trainer.staged import Staged
+from tutti.trainer.rank.initial import initial_of
 
 PLAIN = train_bpe(["a b c d e f g h"] * 2, vocabulary=268 - len(CHAT_1.tokens))
 CONVERSION = Conversion(PLAIN.version, PLAIN.vocabulary, len(CHAT_1.tokens))

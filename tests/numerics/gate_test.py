@@ -27,7 +27,7 @@ from tutti.judgements.crowds import Crowd
 from tutti.model.chunks import Layout
 from tutti.model.initial import initial_parameters
 from tutti.model.transformer import Transformer
-from tutti.trainer.staging import Cache
+from tutti.trainer.io.staging import Cache
 
 MODEL = replace(talks.MODEL, context=64)
 KNOWN: dict[str, Any] = {"tokenizer": talks.TOKENIZER.version, "template": CHAT_1.digest}

@@ -21,9 +21,9 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.initial import initial_of
-from tutti.trainer.policydata import PolicyData
+from tutti.trainer.policies.policydata import PolicyData
 from tutti.trainer.programs import PROGRAMS
+from tutti.trainer.rank.initial import initial_of
 
 GRPO = PROGRAMS["grpo"]
 KNOWN: dict[str, Any] = {"tokenizer": talks.TOKENIZER.version, "template": CHAT_1.digest}

@@ -16,7 +16,7 @@ from tutti.inference.models import MODELS, Models, NotLoaded, Wanted
 from tutti.inference.parameters import parameters_of
 from tutti.inference.sampling import Sampling
 from tutti.sampling.continuing import Continued, continue_texts
-from tutti.trainer.staging import Cache
+from tutti.trainer.io.staging import Cache
 
 PLENTY = 1 << 30
 

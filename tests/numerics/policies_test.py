@@ -29,11 +29,11 @@ from tutti.model.spec import OptimizerSpec, SpecError, StepSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
-from tutti.trainer.crew import Crew
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.judging import Judge, ScoreTexts
-from tutti.trainer.policydata import PolicyData
-from tutti.trainer.rollouts import Rollouts, Vocabulary
+from tutti.trainer.policies.crew import Crew
+from tutti.trainer.policies.judging import Judge, ScoreTexts
+from tutti.trainer.policies.policydata import PolicyData
+from tutti.trainer.policies.rollouts import Rollouts, Vocabulary
 
 SETTINGS = GrpoParameters(
     prompts=6, group=4, tokens=8, minibatches=2, epochs=2, functions=(RewardFunction("length", "5"),)

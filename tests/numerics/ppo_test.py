@@ -22,13 +22,13 @@ from tutti.model.results import Scalars
 from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
-from tutti.trainer.crew import Split
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.initial import initial_of
+from tutti.trainer.policies.crew import Split
+from tutti.trainer.policies.rollouts import Rollouts
+from tutti.trainer.policies.valued import ValuedRollouts
 from tutti.trainer.programs import PROGRAMS, grpo
-from tutti.trainer.rendezvous import group_of_first
-from tutti.trainer.rollouts import Rollouts
-from tutti.trainer.valued import ValuedRollouts
+from tutti.trainer.rank.initial import initial_of
+from tutti.trainer.rank.rendezvous import group_of_first
 
 __all__ = ["world"]
 

@@ -22,10 +22,10 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.figures import COUNTS
 from tutti.records.manifest import Kind
-from tutti.trainer.initial import initial_of
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs import PROGRAMS
-from tutti.trainer.staged import Staged
+from tutti.trainer.rank.initial import initial_of
 
 
 class World:

@@ -26,8 +26,8 @@ from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
 from tutti.model.training import Training
-from tutti.trainer.data import TrainingData
-from tutti.trainer.staging import Cache
+from tutti.trainer.batches.data import TrainingData
+from tutti.trainer.io.staging import Cache
 
 RELEASE = Path(__file__).parents[1] / "e2e" / "releases" / "0.1.0.tar.xz"
 HASHED = (Training, ModelSpec, OptimizerSpec, StepSpec, Scalars, Ledger, Span, DatasetShare, StateScalars, Shape)

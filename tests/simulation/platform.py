@@ -30,11 +30,11 @@ from tutti.scheduler.service import build as build_scheduler
 from tutti.simulation import RATES as USUAL_RATES
 from tutti.simulation import AgentHost, Control, Fault, Simulation
 from tutti.tokenization.service import build as build_tokenization
-from tutti.trainer.agent import Agent, AgentState
-from tutti.trainer.buffers import clear
-from tutti.trainer.courier import InlineCourier
-from tutti.trainer.journal import Journal
-from tutti.trainer.ports import AgentSettings
+from tutti.trainer.agent.agent import Agent, AgentState
+from tutti.trainer.agent.courier import InlineCourier
+from tutti.trainer.agent.journal import Journal
+from tutti.trainer.agent.ports import AgentSettings
+from tutti.trainer.io.buffers import clear
 from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher, SimulatedRank
 
 T = TypeVar("T")

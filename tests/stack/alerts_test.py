@@ -378,7 +378,7 @@ def test_an_attempt_is_slow_to_be_ready_whose_processes_hang(stack: Path, pages:
         for step in (300, 600, 900, 1200):  # the first attempt, which is fast, counts as much as each of them
             until(lambda: trains(stack, run, step), seconds=QUIET_SECONDS, what=f"step {step}")  # noqa: B023
             killed = ranks(stack)
-            makers = [each for each in named(stack, "tutti.trainer.forkserver") if each not in killed]
+            makers = [each for each in named(stack, "tutti.trainer.rank.forkserver") if each not in killed]
             for each in killed:
                 each.kill()
             with hanging(*makers):
@@ -388,7 +388,7 @@ def test_an_attempt_is_slow_to_be_ready_whose_processes_hang(stack: Path, pages:
 
 def test_ranks_stand_still_while_nobody_stores_their_snapshots(stack: Path, pages: Path, prometheus: Asked) -> None:
     with training(stack, pages, "input.limit=14", "train.ranks=1", *ENDLESS, "train.checkpoint_every=1", step=50):
-        with hanging(*named(stack, "tutti.trainer.iochild")):
+        with hanging(*named(stack, "tutti.trainer.io.iochild")):
             linger(15)
         fires(prometheus, "SnapshotsStall", shown=60)
 

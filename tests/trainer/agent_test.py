@@ -24,10 +24,10 @@ from tutti.contracts.trainer.v1 import IoMessage, StageRequest
 from tutti.model.plan import Shape
 from tutti.model.step import RankStep
 from tutti.model.training import Training
-from tutti.trainer.data import TrainingData
-from tutti.trainer.iolink import ProcessIoLink
-from tutti.trainer.iosettings import IoSettings
-from tutti.trainer.staging import Cache
+from tutti.trainer.agent.iolink import ProcessIoLink
+from tutti.trainer.batches.data import TrainingData
+from tutti.trainer.io.iosettings import IoSettings
+from tutti.trainer.io.staging import Cache
 
 Wait = Callable[..., None]
 

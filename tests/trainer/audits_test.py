@@ -11,7 +11,7 @@ from tests.trainer.planted import BEGUN, GUILTY, OTHER, Plant
 
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, AuditFailure
 from tutti.platform.interpreter import PATH
-from tutti.trainer.forkclient import ForkClient
+from tutti.trainer.agent.forkclient import ForkClient
 
 Wait = Callable[..., None]
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,10 +13,10 @@ from tutti.backbone import ManualClock
 from tutti.backbone.files import RealFiles
 from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, CreateJobRequest, Job, JobSpec, RankLost
 from tutti.scheduler.world_test import CALL, World
-from tutti.trainer.agent import Agent
-from tutti.trainer.courier import InlineCourier
-from tutti.trainer.journal import Journal
-from tutti.trainer.ports import AgentSettings
+from tutti.trainer.agent.agent import Agent
+from tutti.trainer.agent.courier import InlineCourier
+from tutti.trainer.agent.journal import Journal
+from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher, SimulatedRank
 
 STALL_SECONDS = 30.0

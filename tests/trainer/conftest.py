@@ -50,15 +50,15 @@ from tutti.model.plan import Shape
 from tutti.model.shapes import to_wire
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training, WeightedDataset
-from tutti.trainer.agent import Agent, AgentState
-from tutti.trainer.buffers import buffer_folder, clear, remove
-from tutti.trainer.courier import ThreadCourier
-from tutti.trainer.forkclient import ForkClient
-from tutti.trainer.iolink import ProcessIoLink
-from tutti.trainer.iosettings import IoSettings
-from tutti.trainer.journal import Journal
-from tutti.trainer.launcher import ProcessLauncher
-from tutti.trainer.ports import AgentSettings
+from tutti.trainer.agent.agent import Agent, AgentState
+from tutti.trainer.agent.courier import ThreadCourier
+from tutti.trainer.agent.forkclient import ForkClient
+from tutti.trainer.agent.iolink import ProcessIoLink
+from tutti.trainer.agent.journal import Journal
+from tutti.trainer.agent.launcher import ProcessLauncher
+from tutti.trainer.agent.ports import AgentSettings
+from tutti.trainer.io.buffers import buffer_folder, clear, remove
+from tutti.trainer.io.iosettings import IoSettings
 
 CONTEXT, VOCABULARY, STEPS = 16, 97, 6
 JOB = "jobs/tiny"

@@ -23,8 +23,8 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_READY,
 )
 from tutti.platform.processes import process_id
-from tutti.trainer.buffers import buffer_folder, remove
-from tutti.trainer.forkclient import ForkClient
+from tutti.trainer.agent.forkclient import ForkClient
+from tutti.trainer.io.buffers import buffer_folder, remove
 
 Wait = Callable[..., None]
 LONG = 1_000_000

@@ -1,6 +1,6 @@
 """A fork server whose ranks compute wrongly: the seed of a training says how, from which step on and which rank.
 
-Run by `tests/trainer/audits_test.py` in place of `tutti.trainer.forkserver`.
+Run by `tests/trainer/audits_test.py` in place of `tutti.trainer.rank.forkserver`.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import torch
 from tutti.model.batch import LeafBatch
 from tutti.model.results import StepResult
 from tutti.model.step import RankStep
-from tutti.trainer.forkserver import main
+from tutti.trainer.rank.forkserver import main
 
 GUILTY, BEGUN = 2, 3
 OTHER = 0

@@ -20,13 +20,13 @@ def imports_of(module: str) -> set[str]:
 
 
 def test_a_rank_and_its_fork_server_import_no_grpc_no_kafka_and_no_sql() -> None:
-    found = imports_of("tutti.trainer.forkserver, tutti.trainer.rank")
+    found = imports_of("tutti.trainer.rank.forkserver, tutti.trainer.rank.rank")
     assert "torch" in found
     assert not found & FORBIDDEN
 
 
 def test_an_io_child_imports_neither_torch_nor_grpc_nor_sql() -> None:
-    assert not imports_of("tutti.trainer.iochild") & (FORBIDDEN | {"torch"})
+    assert not imports_of("tutti.trainer.io.iochild") & (FORBIDDEN | {"torch"})
 
 
 def test_the_fork_server_has_one_thread_and_stays_small(stage: Any, wait: Callable[..., None]) -> None:

@@ -17,11 +17,11 @@ from tutti.model.spec import StepSpec
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
 from tutti.tokenization.bpe import train_bpe
-from tutti.trainer.comparisons import Comparisons
-from tutti.trainer.demonstrations import Demonstrations
+from tutti.trainer.batches.comparisons import Comparisons
+from tutti.trainer.batches.demonstrations import Demonstrations
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.staged import Staged
-from tutti.trainer.staging import LINES
+from tutti.trainer.io.staging import LINES
 
 LONG = "abcdefgh" * 9
 

@@ -15,10 +15,10 @@ from tutti.backbone.recording import Operation, RecordingFiles
 from tutti.checkpoints.curve import Curve
 from tutti.checkpoints.keys import ShardName
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, Pace
-from tutti.trainer.agent import Agent, AgentState
-from tutti.trainer.courier import InlineCourier
-from tutti.trainer.journal import Journal
-from tutti.trainer.ports import AgentSettings
+from tutti.trainer.agent.agent import Agent, AgentState
+from tutti.trainer.agent.courier import InlineCourier
+from tutti.trainer.agent.journal import Journal
+from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher
 
 

@@ -20,8 +20,8 @@ from tutti.model.plan import Shape
 from tutti.model.results import Scalars
 from tutti.model.shapes import to_wire
 from tutti.records.canonical import bytes_digest
-from tutti.trainer.iochild import IoChild
-from tutti.trainer.spool import Spool
+from tutti.trainer.io.iochild import IoChild
+from tutti.trainer.io.spool import Spool
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tutti.corpus.conversations import Conversation, Message, Role, to_lines
 from tutti.records.canonical import JsonValue, bytes_digest
 from tutti.records.manifest import Kind, Manifest
 from tutti.tokenization.bpe import train_bpe
-from tutti.trainer.staging import LINES, Cache, StagingError
+from tutti.trainer.io.staging import LINES, Cache, StagingError
 
 LINES_KEY, MANIFEST_KEY = "ingest/lines/a.jsonl", "ingest/manifests/a.json"
 TALK = Conversation((Message(Role.USER, "a b"), Message(Role.ASSISTANT, "b a")))

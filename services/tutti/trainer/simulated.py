@@ -45,16 +45,16 @@ from tutti.model.shapes import to_shape
 from tutti.model.training import Training
 from tutti.platform.processes import ProcessId
 from tutti.trainer.autopsy import GROUPS
-from tutti.trainer.buffers import SharedBuffer
-from tutti.trainer.comparisons import Comparisons
-from tutti.trainer.data import TrainingData
-from tutti.trainer.demonstrations import Demonstrations
+from tutti.trainer.batches.comparisons import Comparisons
+from tutti.trainer.batches.data import TrainingData
+from tutti.trainer.batches.demonstrations import Demonstrations
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.failures import Reason
-from tutti.trainer.initial import initial_parameters
-from tutti.trainer.iochild import IoChild
+from tutti.trainer.io.buffers import SharedBuffer
+from tutti.trainer.io.iochild import IoChild
 from tutti.trainer.lifeline import Exit
-from tutti.trainer.paces import to_wire
-from tutti.trainer.staged import Staged
+from tutti.trainer.rank.initial import initial_parameters
+from tutti.trainer.rank.paces import to_wire
 
 MODULUS = 8_388_593
 """A prime below 2^23: every value of the state is an integer that float32 holds exactly."""

@@ -17,12 +17,12 @@ from tutti.model.programs.dpo import DpoParameters
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
-from tutti.trainer.calibration import measured
-from tutti.trainer.comparisons import ROWS, Comparisons, PairBatch
+from tutti.trainer.batches.calibration import measured
+from tutti.trainer.batches.comparisons import ROWS, Comparisons, PairBatch
+from tutti.trainer.batches.samples import refused
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs.program import Program
-from tutti.trainer.samples import refused
-from tutti.trainer.staged import Staged
 
 REFERENCE = "reference"
 

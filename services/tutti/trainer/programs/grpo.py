@@ -1,6 +1,6 @@
 """Group-relative policy optimisation: the policy answers prompts, is rewarded, and moves towards its better answers.
 
-All ranks roll out together with the state at hand; see `tutti.trainer.rollouts` and `tutti.trainer.policydata`.
+All ranks roll out together with the state at hand; see `rollouts` and `policydata` of `tutti.trainer.policies`.
 """
 
 import torch
@@ -17,15 +17,15 @@ from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
+from tutti.trainer.batches.samples import lines_of, renderer_of
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.failures import RankFailure, Reason
-from tutti.trainer.judging import Judge
 from tutti.trainer.metrics import Metrics
-from tutti.trainer.policydata import PolicyData
+from tutti.trainer.policies.judging import Judge
+from tutti.trainer.policies.policydata import PolicyData
+from tutti.trainer.policies.rewardmodel import RewardModel
+from tutti.trainer.policies.rollouts import Rollouts, Vocabulary, layout_of_reference
 from tutti.trainer.programs.program import Program
-from tutti.trainer.rewardmodel import RewardModel
-from tutti.trainer.rollouts import Rollouts, Vocabulary, layout_of_reference
-from tutti.trainer.samples import lines_of, renderer_of
-from tutti.trainer.staged import Staged
 
 
 def read(staged: Staged, training: Training, kind: type[Rollouts] = Rollouts) -> PolicyData:

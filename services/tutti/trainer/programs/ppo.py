@@ -1,16 +1,16 @@
 """Proximal policy optimisation: as grpo, with each token credited by a value model that learns beside the policy.
 
-The value model is a part of the state; it begins as the critic, a reward model. See `tutti.trainer.valued`.
+The value model is a part of the state; it begins as the critic, a reward model. See `tutti.trainer.policies.valued`.
 """
 
 from tutti.model.policy import ClippedPolicy
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
-from tutti.trainer.policydata import PolicyData
+from tutti.trainer.batches.staged import Staged
+from tutti.trainer.policies.policydata import PolicyData
+from tutti.trainer.policies.valued import ValuedRollouts
 from tutti.trainer.programs import grpo
 from tutti.trainer.programs.program import Program
-from tutti.trainer.staged import Staged
-from tutti.trainer.valued import ValuedRollouts
 
 
 def read(staged: Staged, training: Training) -> PolicyData:

@@ -3,10 +3,10 @@
 from tutti.model.objective import NextToken
 from tutti.model.step import RankStep
 from tutti.model.training import Training
-from tutti.trainer.data import TrainingData
+from tutti.trainer.batches.data import TrainingData
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs.program import Program
-from tutti.trainer.staged import Staged
 
 
 def read(staged: Staged, training: Training) -> TrainingData:

@@ -13,8 +13,8 @@ from tutti.model.batch import LeafBatch
 from tutti.model.objective import Objective
 from tutti.model.step import RankStep
 from tutti.model.training import Training
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.metrics import Metrics
-from tutti.trainer.staged import Staged
 
 
 class Batches(Protocol):

@@ -17,11 +17,11 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
-from tutti.trainer.calibration import measured, temperature
-from tutti.trainer.comparisons import ROWS, Comparisons
+from tutti.trainer.batches.calibration import measured, temperature
+from tutti.trainer.batches.comparisons import ROWS, Comparisons
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs.program import Program
-from tutti.trainer.staged import Staged
 
 
 def read(staged: Staged, training: Training) -> Comparisons:

@@ -4,10 +4,10 @@ from tutti.model.objective import NextToken
 from tutti.model.programs.sft import SftParameters
 from tutti.model.step import RankStep
 from tutti.model.training import Training
-from tutti.trainer.demonstrations import Demonstrations
+from tutti.trainer.batches.demonstrations import Demonstrations
+from tutti.trainer.batches.staged import Staged
 from tutti.trainer.metrics import Metrics
 from tutti.trainer.programs.program import Program
-from tutti.trainer.staged import Staged
 
 
 def read(staged: Staged, training: Training) -> Demonstrations:

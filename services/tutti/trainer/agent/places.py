@@ -1,0 +1,110 @@
+"""Places: the ranks of an attempt as their agent sees them, and which loss among them came first.
+
+When one rank dies, the others lose contact within milliseconds: what is reported is the cause, not what followed.
+"""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tutti.chassis.config import memory
+from tutti.contracts.scheduler.v1 import AuditFailure, PolicyStop
+from tutti.contracts.trainer.v1 import Failed, FlightRecord
+from tutti.trainer.agent.ports import RankProcess
+from tutti.trainer.failures import FINAL, Reason
+from tutti.trainer.lifeline import Exit
+
+
+@dataclass
+class Place:
+    """One rank. Times are monotonic seconds; `heard` is when it last said anything, `met` whether it ever did.
+
+    `work` is the count of its newest heartbeat, `worked_at` the time since which it has not changed.
+    """
+
+    rank: int
+    process: RankProcess
+    heard: float
+    buffers: tuple[str, ...]
+    met: bool = False
+    step: int = 0
+    kernel: str = ""
+    finished: bool = False
+    failed: Failed | None = None
+    ended_at: float | None = None
+    record: FlightRecord | None = None
+    work: int = 0
+    worked_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Ranks that end the attempt, and why; `final` if every other attempt would end so too, `stop` if the policy
+    reached a stop rule, `audit` if that failed: it names the guilty, `ranks` is then who reports it; `consequence` if
+    ranks on other nodes are the cause.
+    """
+
+    ranks: tuple[int, ...]
+    cause: str
+    final: bool = False
+    stop: PolicyStop | None = None
+    audit: AuditFailure | None = None
+    consequence: bool = False
+
+
+def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | None:
+    """The loss to report now, if any; an exit code or a better cause is awaited for at most `settle` seconds."""
+    ends = [place for place in places if place.process.ended and not place.finished]
+    for place in ends:
+        place.ended_at = now if place.ended_at is None else place.ended_at
+    for place in places:
+        if place.failed is not None and place.failed.reason != Reason.PEER_LOST:
+            own = tuple(rank for rank in place.failed.ranks if any(rank == each.rank for each in places))
+            cause = f"rank {place.rank}: {place.failed.message} ({place.failed.reason})"
+            if place.failed.HasField("audit"):
+                return Loss((place.rank,), cause, audit=place.failed.audit)
+            stop = place.failed.stop if place.failed.HasField("stop") else None
+            final, elsewhere = place.failed.reason in FINAL, bool(place.failed.ranks) and not own
+            return Loss(own or (place.rank,), cause, final, stop, consequence=elsewhere)
+    for place in ends:
+        code = place.process.exit_code
+        if place.failed is None and code != Exit.STOPPED:
+            if code is None and not _settled(place, now, settle):
+                return None
+            return Loss(
+                (place.rank,),
+                f"rank {place.rank} {_ending(code, place.process.server_exit_code)} after step {place.step}",
+            )
+    for place in ends:
+        if place.failed is not None and _settled(place, now, settle):
+            # Had another rank here ended otherwise, it would have been reported: the cause is on another node.
+            return Loss((place.rank,), f"rank {place.rank}: {place.failed.message}", consequence=True)
+    return None
+
+
+def all_ended(places: Sequence[Place]) -> bool:
+    return all(place.process.ended for place in places)
+
+
+def _settled(place: Place, now: float, settle: float) -> bool:
+    return place.ended_at is not None and now - place.ended_at > settle
+
+
+def _ending(code: int | None, server: int | None) -> str:
+    """`server`: the exit code of the process that forked the rank, and would have told how the rank ended."""
+    if code is None:
+        return (
+            "ended without a word"
+            if server is None
+            else f"ended, as the process that forked it {_ending(server, None)}"
+        )
+    if code == -signal.SIGKILL:
+        return f"was killed by SIGKILL ({memory.KILLED})"
+    if code < 0:
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    if code == Exit.ALONE:
+        return "gave up on its agent"
+    return f"ended without a word, exit code {code}"

@@ -1,0 +1,32 @@
+"""Places: a loss is charged to the node of the rank that caused it."""
+
+import pytest
+
+from tutti.backbone import ManualClock
+from tutti.contracts.trainer.v1 import Failed
+from tutti.trainer.agent.places import Place, first_loss
+from tutti.trainer.failures import Reason
+from tutti.trainer.lifeline import Exit
+from tutti.trainer.simulated import Gangs, SimulatedRank
+
+
+@pytest.mark.parametrize(
+    ("reason", "ranks", "consequence"),
+    [
+        (Reason.RANK_ERROR, (0,), False),
+        (Reason.PEER_LOST, (), True),
+        (Reason.RENDEZVOUS_TIMEOUT, (5,), True),
+        (Reason.RENDEZVOUS_TIMEOUT, (0, 5), False),
+        (Reason.DIVERGED, (), False),
+    ],
+)
+def test_a_loss_whose_cause_is_on_another_node_is_marked(
+    reason: Reason, ranks: tuple[int, ...], consequence: bool
+) -> None:
+    process = SimulatedRank(Gangs(), ManualClock())
+    process.exit_code = Exit.FAILED
+    place = Place(0, process, heard=0.0, buffers=(), failed=Failed(reason=reason, message="x", ranks=ranks))
+    first_loss([place], now=1.0, settle=0.5)
+    loss = first_loss([place], now=2.0, settle=0.5)
+    assert loss is not None
+    assert (loss.ranks, loss.consequence) == ((0,), consequence)

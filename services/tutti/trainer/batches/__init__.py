@@ -1,0 +1,1 @@
+"""Batches that are read from datasets."""

@@ -1,0 +1,1 @@
+"""The I/O child of a node: staged data, snapshots on disk and their storage."""

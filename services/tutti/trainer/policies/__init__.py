@@ -1,0 +1,1 @@
+"""Batches of a policy: rollouts, rewards and the workers that answer."""

@@ -1,0 +1,1 @@
+"""A rank: its lifecycle, rendezvous and training loop."""
