@@ -16,9 +16,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.command import ROOT, Result, platform, tutti
 from tests.faults.processes import until
-from tutti.annotation.fitting import fitted
-from tutti.annotation.merging import merged
-from tutti.annotation.sets import LINES
+from tutti.annotation.publishing.fitting import fitted
+from tutti.annotation.publishing.merging import merged
+from tutti.annotation.publishing.sets import LINES
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.work.work import publish

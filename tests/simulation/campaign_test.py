@@ -29,9 +29,9 @@ PARTS = 48 if SOAK else 6
 EVENTS_OF_SOAK, STRIKES_OF_SOAK, SEEDS_OF_SOAK = 20_000, 1_000, 3_000
 TRIES = 5
 ELSEWHERE: dict[type[Message], str] = {
-    AnnotatorRetracted: "services/tutti/annotation/facts_test.py",
+    AnnotatorRetracted: "services/tutti/annotation/publishing/facts_test.py",
     PolicyStopped: "services/tutti/scheduler/jobs_test.py",
-    PreferencesPublished: "services/tutti/annotation/facts_test.py",
+    PreferencesPublished: "services/tutti/annotation/publishing/facts_test.py",
 }
 """Events that no story comes to, and the tests that see them: of judgements by people, and of policies."""
 

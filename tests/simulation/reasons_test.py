@@ -91,7 +91,7 @@ GONE: dict[str, Any] = {"manifest_key": "gone/manifests/0.json", "content_digest
 
 EXPLAINED = {
     "Checkpoint": "made by the committer itself; a quarantined one has its reason (tests/commit)",
-    "Demonstrations": "fails without an accepted answer, and says so (services/tutti/annotation/versions_test.py)",
+    "Demonstrations": "fails without an accepted answer, and says so (publishing/versions_test.py of annotation)",
     "Dataset": "what a tokenization made: it is there or not",
     "Tokenizer": "what a tokenization made: it is there or not",
     "Experience": "what an agent reported: it is there or not",

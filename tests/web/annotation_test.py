@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.web.hosted import Answer, Hosted, Visitor, hosted
+from tutti.annotation.campaigns.crowds_test import crowd, published
 from tutti.annotation.conftest import judgement_id, spec
-from tutti.annotation.crowds_test import crowd, published
 from tutti.annotation.service import build
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.errors import Refused

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import psycopg
 
 from tests.web.hosted import Visitor, hosted
+from tutti.annotation.campaigns.crowds_test import crowd
 from tutti.annotation.conftest import Desks
-from tutti.annotation.crowds_test import crowd
 from tutti.annotation.service import build as build_annotation
 from tutti.chassis.store import audit
 from tutti.client import Client

@@ -10,14 +10,16 @@ from typing import TypeVar
 
 from google.protobuf.message import Message as AnyMessage
 
-from tutti.annotation import demonstrations, erasing, guidelines, messages, preferring, verdicts, versions, weighing
-from tutti.annotation.campaigns import PAIRS, Campaigns
-from tutti.annotation.checks import check_campaign, check_guideline, check_reason, extended, filled
-from tutti.annotation.collecting import ASSIGNING, UNDER_WAY
-from tutti.annotation.estimates import Estimates
-from tutti.annotation.listing import listed, wire
-from tutti.annotation.pairs import Verdict, guideline_version
-from tutti.annotation.rows import INVITED, SUSPENDED, Annotator, Rows
+from tutti.annotation import erasing
+from tutti.annotation.campaigns.campaigns import PAIRS, Campaigns
+from tutti.annotation.campaigns.collecting import ASSIGNING, UNDER_WAY
+from tutti.annotation.campaigns.estimates import Estimates
+from tutti.annotation.campaigns.listing import listed, wire
+from tutti.annotation.judging import demonstrations, guidelines, messages, verdicts
+from tutti.annotation.judging.checks import check_campaign, check_guideline, check_reason, extended, filled
+from tutti.annotation.judging.pairs import Verdict, guideline_version
+from tutti.annotation.judging.rows import INVITED, SUSPENDED, Annotator, Rows
+from tutti.annotation.publishing import preferring, versions, weighing
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.names import check_name

@@ -7,18 +7,18 @@ and the version of the fit.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.annotation.campaigns import Campaigns
-from tutti.annotation.crowds import Crowds
-from tutti.annotation.desk import Desk
-from tutti.annotation.estimates import Estimates
-from tutti.annotation.ownerpages import OwnerPages
-from tutti.annotation.pages import AnnotationPages
-from tutti.annotation.preferring import preferring
-from tutti.annotation.rows import Rows
+from tutti.annotation.campaigns.campaigns import Campaigns
+from tutti.annotation.campaigns.crowds import Crowds
+from tutti.annotation.campaigns.desk import Desk
+from tutti.annotation.campaigns.estimates import Estimates
+from tutti.annotation.judging.rows import Rows
+from tutti.annotation.pages.ownerpages import OwnerPages
+from tutti.annotation.pages.pages import AnnotationPages
+from tutti.annotation.publishing.preferring import preferring
+from tutti.annotation.publishing.versions import publishing
 from tutti.annotation.rpc import AnnotationApi
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
-from tutti.annotation.versions import publishing
 from tutti.chassis.rpc import standard
 from tutti.chassis.service import Host, Service
 from tutti.chassis.store.canonical import CanonicalLine

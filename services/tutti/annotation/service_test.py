@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tutti.annotation.conftest import Desks, judgement_id, lines, spec
-from tutti.annotation.pairs import FILLER
+from tutti.annotation.judging.pairs import FILLER
 from tutti.annotation.service import build
 from tutti.backbone.database import Contention, DatabaseUnavailable
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tutti.annotation.conftest import Desks, spec
-from tutti.annotation.pairs import EQUAL, Kind, pairs_of, plan
+from tutti.annotation.judging.pairs import EQUAL, Kind, pairs_of, plan
 from tutti.annotation.service_test import preferences
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,

@@ -8,8 +8,8 @@ import pytest
 from google.protobuf.message import Message
 
 from tutti.annotation.conftest import Desks, spec
+from tutti.annotation.publishing.versions_test import publish, review
 from tutti.annotation.service_test import preferences
-from tutti.annotation.versions_test import publish, review
 from tutti.chassis.errors import NotFound, Refused
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.cause import Cause, caused_by

@@ -1,0 +1,1 @@
+"""Campaigns: their lifecycle, and the desk that hands out pairs."""

@@ -1,0 +1,1 @@
+"""Judgements: pairs, their storage, checks and the habits of annotators."""

@@ -1,0 +1,1 @@
+"""The web pages of annotators and of owners of campaigns."""

@@ -1,0 +1,1 @@
+"""Results of campaigns: sets of judgements, weights and fitted preferences."""
