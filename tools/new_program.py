@@ -12,7 +12,7 @@ from tools.new_service import ROOT, SCAFFOLD, CannotScaffold, tidy, word
 
 from tutti.chassis.rpc import kinds
 from tutti.model.programs import records
-from tutti.pipeline.registry import definitions
+from tutti.pipeline.plans.registry import definitions
 
 
 @dataclass(frozen=True)

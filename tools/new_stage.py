@@ -13,7 +13,7 @@ from string import Template
 from tools.new_service import ROOT, SCAFFOLD, CannotScaffold, plural, tidy, word
 
 from tutti.chassis.rpc import kinds
-from tutti.pipeline.registry import definitions
+from tutti.pipeline.plans.registry import definitions
 
 
 @dataclass(frozen=True)

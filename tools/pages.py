@@ -36,11 +36,11 @@ from tutti.chassis.store import stack
 from tutti.cli.classifierrecipe import ClassifierRecipe
 from tutti.contracts.options.v1 import Role, access
 from tutti.model.chunks import Layout
-from tutti.pipeline.reading import parse
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.registry import definitions
-from tutti.pipeline.sizes import SIZES
-from tutti.pipeline.stages.definition import Role as InputRole
+from tutti.pipeline.definitions.definition import Role as InputRole
+from tutti.pipeline.plans.reading import parse
+from tutti.pipeline.plans.registry import definitions
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sizes import SIZES
 from tutti.simulation import Simulation
 from tutti.trainer.io.iosettings import OWNER, READS
 
@@ -284,8 +284,8 @@ def _cell(text: str) -> str:
 RECIPES = """\
 # Recipes
 
-Generated from `services/tutti/pipeline/recipe.py` and `sizes.py`, and from `libs/tutti/cli/classifierrecipe.py`, by
-`tools/pages.py`; do not edit.
+Generated from `services/tutti/pipeline/recipes/recipe.py` and `sizes.py`, and from
+`libs/tutti/cli/classifierrecipe.py`, by `tools/pages.py`; do not edit.
 
 A recipe is a YAML or JSON file of at most 64 KiB that describes a *run*: which texts to read, and how to process them
 and train on them. A run consists of *stages*, such as `ingest`, `dedup` and `train`.

@@ -19,10 +19,10 @@ from tutti.checkpoints.keys import manifest_key, manifest_of
 from tutti.cli import classifierrecipe
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.model.training import Training
-from tutti.pipeline import graph, reading
-from tutti.pipeline.finetuning import INITIAL, FinetuningStage
-from tutti.pipeline.graph import Node
-from tutti.pipeline.values import Inputs, Result, Source
+from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage
+from tutti.pipeline.plans import graph, reading
+from tutti.pipeline.plans.graph import Node
+from tutti.pipeline.recipes.values import Inputs, Result, Source
 from tutti.records.canonical import bytes_digest
 
 ROOT = Path(__file__).resolve().parents[1]

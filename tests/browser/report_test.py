@@ -19,7 +19,7 @@ from tutti.chassis.service import Host, Service
 from tutti.cli.report.example_test import facts
 from tutti.cli.report.page import body
 from tutti.cli.report.writing import place_of, write
-from tutti.pipeline.views import ReportView
+from tutti.pipeline.pages.views import ReportView
 from tutti.web.pages import Get, Page, Site, Visit
 
 
@@ -65,7 +65,7 @@ def build_example(host: Host) -> Service:
     def report(visit: Visit) -> Page:
         return Page("report.html", "Report", ReportView("runs/r", "a run", facts().summary, body(facts())))
 
-    site = Site("pipeline", "tutti.pipeline", [Get("/runs/{id}/report", report, frozenset({Role.OPERATOR}))])
+    site = Site("pipeline", "tutti.pipeline.pages", [Get("/runs/{id}/report", report, frozenset({Role.OPERATOR}))])
     return Service(name="pipeline", resources=[], pages=site)
 
 

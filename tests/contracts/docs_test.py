@@ -18,8 +18,8 @@ from tutti.chassis.service import Service
 from tutti.cli.app import build
 from tutti.cli.classifierrecipe import KEYS
 from tutti.client import Unreachable
-from tutti.pipeline import recipe
-from tutti.pipeline.sizes import SIZES
+from tutti.pipeline.recipes import recipe
+from tutti.pipeline.recipes.sizes import SIZES
 
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/tutti/*/service.py"))
 PAGES = sorted(

@@ -8,7 +8,7 @@ from tools import reference
 
 from tutti.model.schedule import learning_rate
 from tutti.model.training import PROGRAMS, Training
-from tutti.pipeline import graph
+from tutti.pipeline.plans import graph
 
 
 def test_recipes_requests_and_reuse_keys_equal_the_reference() -> None:

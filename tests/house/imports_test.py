@@ -24,7 +24,9 @@ def test_processes_start_without_the_libraries_that_only_their_work_needs() -> N
 
 
 def test_the_stages_of_a_pipeline_are_known_without_the_libraries_of_their_work() -> None:
-    code = "import sys; from tutti.pipeline import registry; registry.definitions(); print('numpy' in sys.modules)"
+    code = (
+        "import sys; from tutti.pipeline.plans import registry; registry.definitions(); print('numpy' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
 
 

@@ -17,8 +17,8 @@ from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, JOB_STATE_FAILED, Job
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.trainer.v1 import Start
-from tutti.pipeline.graph import node_of
-from tutti.pipeline.reading import read
+from tutti.pipeline.plans.graph import node_of
+from tutti.pipeline.plans.reading import read
 from tutti.scheduler import jobs
 from tutti.simulation import Fault
 

@@ -95,8 +95,8 @@ from tutti.corpus.conversations import Message as Said
 from tutti.corpus.conversations import Role as Author
 from tutti.corpus.experience import Experience, Prompt, Rollout
 from tutti.model.plan import Shape
-from tutti.pipeline.graph import node_of
-from tutti.pipeline.reading import read
+from tutti.pipeline.plans.graph import node_of
+from tutti.pipeline.plans.reading import read
 from tutti.simulation import Control, Fault, SimulationFailed
 from tutti.simulation.oracle import records
 

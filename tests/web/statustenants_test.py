@@ -10,7 +10,7 @@ from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.identity.principal import Method, Principal
 from tutti.contracts.common.v1 import STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
-from tutti.pipeline.statuspage import StatusPage
+from tutti.pipeline.pages.statuspage import StatusPage
 from tutti.web.pages import Visit
 
 OWN = Principal("users/ada", frozenset({Role.ENGINEER}), "tenants/default", Method.SESSION)

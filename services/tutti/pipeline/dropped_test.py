@@ -11,11 +11,11 @@ from tutti.contracts.ingest.v1 import (
     SampledRejections,
 )
 from tutti.contracts.pipeline.v1 import InputReport
-from tutti.pipeline import graph, reading
-from tutti.pipeline.asked import dropped
+from tutti.pipeline.plans import graph, reading
+from tutti.pipeline.recipes.values import Source
+from tutti.pipeline.runs.asked import dropped
 from tutti.pipeline.stages.conversations import STAGE as CONVERSATIONS
 from tutti.pipeline.stages.ingest import STAGE as INGEST
-from tutti.pipeline.values import Source
 
 TEXT = "input: {path: pages}\ntrain: {steps: 20}\n"
 DETAIL = "the field 'text' is missing; texts are in: 'content.text' (input.text_field names it)"

@@ -28,15 +28,16 @@ from tutti.contracts.pipeline.v1 import (
     Stage,
 )
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
-from tutti.pipeline import graph, saga
-from tutti.pipeline.asked import Asked, reports
-from tutti.pipeline.driver import Driver
-from tutti.pipeline.earlier import Earlier
-from tutti.pipeline.forecasts import Forecasts
-from tutti.pipeline.owners import Owners
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.tables import Tables
-from tutti.pipeline.values import Result, Sources
+from tutti.pipeline.plans import graph
+from tutti.pipeline.plans.owners import Owners
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.values import Result, Sources
+from tutti.pipeline.runs import saga
+from tutti.pipeline.runs.asked import Asked, reports
+from tutti.pipeline.runs.driver import Driver
+from tutti.pipeline.runs.earlier import Earlier
+from tutti.pipeline.runs.forecasts import Forecasts
+from tutti.pipeline.runs.tables import Tables
 
 TRAINING_SECONDS = 2.0  # for the scheduler to say how far a training is, beside the run itself
 

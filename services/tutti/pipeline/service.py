@@ -15,13 +15,13 @@ from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR
 from tutti.corpus.dataset import TOKENIZERS
-from tutti.pipeline.driver import Driver
-from tutti.pipeline.earlier import Earlier
-from tutti.pipeline.handlers import consumed
-from tutti.pipeline.owners import Owners
-from tutti.pipeline.pages import RunPages
+from tutti.pipeline.pages.pages import RunPages
+from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.rpc import PipelineApi
-from tutti.pipeline.tables import Tables
+from tutti.pipeline.runs.driver import Driver
+from tutti.pipeline.runs.earlier import Earlier
+from tutti.pipeline.runs.handlers import consumed
+from tutti.pipeline.runs.tables import Tables
 
 
 def build(host: Host) -> Service:

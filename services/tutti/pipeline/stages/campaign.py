@@ -24,11 +24,11 @@ from tutti.contracts.annotation.v1 import (
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.crowdpart import CrowdPart
-from tutti.pipeline.recipe import LONGEST, Count, Positive, Recipe, Seed
-from tutti.pipeline.stages.definition import Question, Role, StageContext, StageDef, resource_of
-from tutti.pipeline.values import Result, WorkStatus
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import Question, Role, StageContext, StageDef, resource_of
+from tutti.pipeline.recipes.crowdpart import CrowdPart
+from tutti.pipeline.recipes.recipe import LONGEST, Count, Positive, Recipe, Seed
+from tutti.pipeline.recipes.values import Result, WorkStatus
 from tutti.records.manifest import Manifest
 
 STATES = {

@@ -13,11 +13,11 @@ from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Compar
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversationset import Lines
 from tutti.judgements.intervals import Proportion
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.crowdpart import CrowdPart
-from tutti.pipeline.recipe import Positive, Recipe, Seed
-from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
-from tutti.pipeline.values import Result
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
+from tutti.pipeline.recipes.crowdpart import CrowdPart
+from tutti.pipeline.recipes.recipe import Positive, Recipe, Seed
+from tutti.pipeline.recipes.values import Result
 from tutti.records.manifest import Manifest
 
 JUDGED = "judged"

@@ -13,10 +13,10 @@ from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.ingest.v1 import Conversations, ConversationsSource, ConversationsSpec, SplitShare
 from tutti.corpus.conversationset import ConversationsBody
 from tutti.corpus.licences import MOST_CHARACTERS, name_of
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import DedupKeys, InputPart, Names, Recipe, Seed
-from tutti.pipeline.stages.definition import Folder, Question, Role, StageContext, StageDef, resource_of
-from tutti.pipeline.values import Result
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import Folder, Question, Role, StageContext, StageDef, resource_of
+from tutti.pipeline.recipes.recipe import DedupKeys, InputPart, Names, Recipe, Seed
+from tutti.pipeline.recipes.values import Result
 from tutti.records.manifest import Manifest
 
 NEAR, SHOWN_UNREAD = 1e-9, 10

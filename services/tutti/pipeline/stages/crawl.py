@@ -6,10 +6,10 @@ from typing import Any
 
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Place
 from tutti.corpus.stages import CrawlBody
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import CrawlPart, InputPart, Recipe
-from tutti.pipeline.stages.definition import Flat, Question, StageContext, StageDef
-from tutti.pipeline.values import Resident
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import Flat, Question, StageContext, StageDef
+from tutti.pipeline.recipes.recipe import CrawlPart, InputPart, Recipe
+from tutti.pipeline.recipes.values import Resident
 from tutti.records.manifest import Manifest
 
 JUDGED = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect", "since")

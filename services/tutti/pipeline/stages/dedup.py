@@ -11,12 +11,12 @@ from tutti.chassis.service import Host
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.corpus.stages import DedupBody
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import DedupKeys, DedupPart, Recipe
-from tutti.pipeline.retracted import with_retracted
-from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
-from tutti.pipeline.tokenized import documents_of
-from tutti.pipeline.values import Inputs, Measure, Resident, Result
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
+from tutti.pipeline.definitions.retracted import with_retracted
+from tutti.pipeline.definitions.tokenized import documents_of
+from tutti.pipeline.recipes.recipe import DedupKeys, DedupPart, Recipe
+from tutti.pipeline.recipes.values import Inputs, Measure, Resident, Result
 from tutti.records.manifest import Manifest
 
 

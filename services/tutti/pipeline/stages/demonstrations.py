@@ -15,10 +15,10 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.corpus.conversationset import ConversationsBody
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
-from tutti.pipeline.values import Inputs, Result
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.values import Inputs, Result
 from tutti.records.manifest import Manifest
 
 FIND_SECONDS = 60.0

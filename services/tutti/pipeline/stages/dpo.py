@@ -6,9 +6,9 @@ from tutti.chassis.config.recipetext import Real
 from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.model.programs.dpo import DpoParameters
-from tutti.pipeline.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role
+from tutti.pipeline.definitions.definition import Role
+from tutti.pipeline.definitions.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.recipes.recipe import Recipe
 from tutti.records.manifest import Kind
 
 

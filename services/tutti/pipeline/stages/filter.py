@@ -9,11 +9,11 @@ from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.ingest.v1 import Filter, FilterSpec, Ingest, Threshold
 from tutti.corpus.stages import FilterBody
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import Names, Recipe
-from tutti.pipeline.retracted import with_retracted
-from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
-from tutti.pipeline.values import Inputs, Measure
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
+from tutti.pipeline.definitions.retracted import with_retracted
+from tutti.pipeline.recipes.recipe import Names, Recipe
+from tutti.pipeline.recipes.values import Inputs, Measure
 from tutti.records.manifest import Manifest
 
 KEYS = {

@@ -16,11 +16,11 @@ from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
 from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel
-from tutti.pipeline.crowdpart import CrowdPart, check_crowd
-from tutti.pipeline.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
-from tutti.pipeline.recipe import Count, Positive, Recipe
-from tutti.pipeline.stages.definition import Role, StageContext
-from tutti.pipeline.values import Inputs
+from tutti.pipeline.definitions.definition import Role, StageContext
+from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
+from tutti.pipeline.recipes.crowdpart import CrowdPart, check_crowd
+from tutti.pipeline.recipes.recipe import Count, Positive, Recipe
+from tutti.pipeline.recipes.values import Inputs
 from tutti.records.manifest import Kind
 
 REFERENCE, REWARD = "reference", "reward"

@@ -9,11 +9,11 @@ from tutti.chassis.service import Host
 from tutti.contracts.tokenization.v1 import Dataset, Index, IndexSpec
 from tutti.corpus.spans.building import MOST_TOKENS
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Role, StageContext, StageDef
-from tutti.pipeline.tokenized import dataset_row
-from tutti.pipeline.values import Measure, Resident, Result
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Role, StageContext, StageDef
+from tutti.pipeline.definitions.tokenized import dataset_row
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.values import Measure, Resident, Result
 from tutti.records.manifest import Manifest
 
 

@@ -11,10 +11,10 @@ from pydantic import Field
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
 from tutti.corpus.stages import IngestBody
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import MOST_REJECTED, FileKeys, InputPart, Names, QualityPart, Recipe
-from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
-from tutti.pipeline.values import Measure, Resident
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
+from tutti.pipeline.recipes.recipe import MOST_REJECTED, FileKeys, InputPart, Names, QualityPart, Recipe
+from tutti.pipeline.recipes.values import Measure, Resident
 from tutti.records.manifest import Manifest
 from tutti.web.words import REMEDIES, remedy
 

@@ -13,11 +13,11 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.model.programs.ppo import PpoParameters
 from tutti.model.spec import ModelSpec
 from tutti.model.training import RoleModel
-from tutti.pipeline.finetuning import INITIAL, role_model
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role, StageContext
+from tutti.pipeline.definitions.definition import Role, StageContext
+from tutti.pipeline.definitions.finetuning import INITIAL, role_model
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.values import Inputs, Result
 from tutti.pipeline.stages.grpo import REWARD, GrpoSection, GrpoStage
-from tutti.pipeline.values import Inputs, Result
 
 CRITIC = "critic"
 

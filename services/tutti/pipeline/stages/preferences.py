@@ -8,9 +8,9 @@ from pydantic import Field
 from tutti.chassis.config.recipetext import Part
 from tutti.contracts.annotation.v1 import Campaign, JudgedCampaign, Preferences, PreferencesSpec
 from tutti.corpus.conversationset import Lines
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
+from tutti.pipeline.recipes.recipe import Recipe
 from tutti.records.manifest import Manifest
 
 

@@ -8,9 +8,9 @@ from pydantic import Field
 from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.evaluation.v1 import STANDING_REFUSED, Comparison, Release, ReleasedComparison, ReleaseSpec
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role, StageContext, StageDef, resource_of
-from tutti.pipeline.values import Result
+from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.values import Result
 
 Rule = Literal["win", "gap", "kl"]
 

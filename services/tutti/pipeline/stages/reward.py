@@ -10,9 +10,9 @@ from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.spec import ModelSpec
-from tutti.pipeline.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role
+from tutti.pipeline.definitions.definition import Role
+from tutti.pipeline.definitions.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.recipes.recipe import Recipe
 from tutti.records.manifest import Kind
 
 

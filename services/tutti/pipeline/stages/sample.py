@@ -9,12 +9,12 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.sampling.v1 import PromptSet, Sample, SampleSpec
 from tutti.corpus.conversationset import Lines
-from tutti.pipeline.blobchecks import Checked, Expected
-from tutti.pipeline.modelsize import NUMBER_BYTES, parameters
-from tutti.pipeline.recipe import Recipe, SamplePart
-from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef, resource_of
-from tutti.pipeline.tokenized import UNKNOWN, dataset_row, lengths
-from tutti.pipeline.values import Measure, Result
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef, resource_of
+from tutti.pipeline.definitions.tokenized import UNKNOWN, dataset_row, lengths
+from tutti.pipeline.recipes.modelsize import NUMBER_BYTES, parameters
+from tutti.pipeline.recipes.recipe import Recipe, SamplePart
+from tutti.pipeline.recipes.values import Measure, Result
 from tutti.records.manifest import Manifest
 
 

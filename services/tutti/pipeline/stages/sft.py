@@ -16,9 +16,9 @@ from tutti.corpus.template import TEMPLATES
 from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.model.programs.sft import SftParameters
 from tutti.model.training import Conversion, Initial, Training
-from tutti.pipeline.finetuning import INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipe import Recipe
-from tutti.pipeline.stages.definition import Role, StageContext
+from tutti.pipeline.definitions.definition import Role, StageContext
+from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.recipes.recipe import Recipe
 from tutti.records.manifest import Kind
 
 

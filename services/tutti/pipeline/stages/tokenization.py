@@ -11,10 +11,10 @@ from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
 from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.template import TEMPLATES
-from tutti.pipeline.blobchecks import Checked, Expected, ExpectedTokenizer
-from tutti.pipeline.recipe import DataPart, Recipe, TokenizerPart
-from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
-from tutti.pipeline.values import Measure, Resident
+from tutti.pipeline.definitions.blobchecks import Checked, Expected, ExpectedTokenizer
+from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
+from tutti.pipeline.recipes.recipe import DataPart, Recipe, TokenizerPart
+from tutti.pipeline.recipes.values import Measure, Resident
 from tutti.records.manifest import Manifest
 
 BYTES = 256

@@ -18,14 +18,14 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.model.training import Initial, Training, WeightedDataset
-from tutti.pipeline.mixing import weighted
-from tutti.pipeline.modelsize import NUMBER_BYTES, STATE_NUMBERS, parameters
-from tutti.pipeline.recipe import Recipe, TrainPart
-from tutti.pipeline.sizes import SIZES
-from tutti.pipeline.stages.definition import MAKE_RUN, Flat, Role, StageContext
-from tutti.pipeline.tokenized import dataset_row
-from tutti.pipeline.trainingstage import TrainingStage, leaf_rows, misfits
-from tutti.pipeline.values import Inputs, Measure, Result
+from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Role, StageContext
+from tutti.pipeline.definitions.mixing import weighted
+from tutti.pipeline.definitions.tokenized import dataset_row
+from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
+from tutti.pipeline.recipes.modelsize import NUMBER_BYTES, STATE_NUMBERS, parameters
+from tutti.pipeline.recipes.recipe import Recipe, TrainPart
+from tutti.pipeline.recipes.sizes import SIZES
+from tutti.pipeline.recipes.values import Inputs, Measure, Result
 from tutti.records.errors import CorpusError
 
 SNAPSHOTS = 2  # that a node keeps of what its ranks hold

@@ -1,0 +1,1 @@
+"""Parts that kinds of stages share: the class that defines one, and those of trainings."""

@@ -1,0 +1,357 @@
+"""Stages that go on with a checkpoint over conversations or preferences: what they have in common.
+
+Promises: model and tokenizer are those of the checkpoint; both are known when the checkpoint is, and a tokenizer
+that does not reserve the role tokens of the recipe's template is refused then.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.config.recipetext import Part, Real
+from tutti.chassis.errors import InvalidField
+from tutti.chassis.service import Host
+from tutti.checkpoints.keys import checkpoint_of
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.contracts.committer.v1 import GetCurveRequest
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import RoleModel as WireModel
+from tutti.contracts.scheduler.v1 import JobSpec
+from tutti.corpus.conversationset import Lines
+from tutti.corpus.dataset import tokenizer_key
+from tutti.corpus.template import REMEDY, TEMPLATES, TemplateError
+from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.judgements.intervals import Proportion
+from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
+from tutti.model.training import Initial, RoleModel, Training
+from tutti.pipeline.definitions.definition import StageContext
+from tutti.pipeline.definitions.tokenized import dataset_row
+from tutti.pipeline.definitions.trainingstage import Gang, TrainingStage, leaf_rows, misfits
+from tutti.pipeline.recipes.recipe import MAX_MICROBATCHES, SHARD, Count, Positive, Recipe, Seed, Shard
+from tutti.pipeline.recipes.values import Inputs, Result, WorkStatus
+from tutti.records.errors import CorpusError, InvalidManifest
+from tutti.records.fields import Fields
+from tutti.records.figures import DECIDED, LEFT_OUT, READ
+from tutti.records.manifest import Kind, Manifest
+
+INITIAL = "initial"
+FEWEST_POINTS = 4
+ACCURACY = "accuracy"
+CALIBRATION: Mapping[str, str] = {ACCURACY: "accuracy {}", "calibration_error": "ECE {:.3f}"}
+"""The figures of a model that predicts preferences."""
+
+
+class JobSection(Part):
+    """The keys of every job that goes on with a checkpoint."""
+
+    ranks: Positive = Field(default=1, description="number of ranks, at most microbatches; does not affect the result")
+    microbatches: int = Field(
+        default=8,
+        ge=1,
+        le=MAX_MICROBATCHES,
+        description="G: microbatches (leaves) of a step, the same on any number of ranks",
+    )
+    rows: Positive | None = Field(default=None, description="rows per microbatch; default: 2, or derived from batch")
+    batch: Positive | None = Field(default=None, description="rows per step: microbatches x rows")
+    length: Positive | None = Field(
+        default=None, description="tokens per row; longer samples are left out; default: the context of the model"
+    )
+    checkpoint_every: Positive | None = Field(
+        default=None, description="steps between two checkpoints; default: a tenth of the steps"
+    )
+    audit_every: Count = Field(
+        default=10,
+        description="steps between two audits of the parameters and of leaves; the last step has one, too; 0: never",
+    )
+    seed: Seed = Field(default=0, description="seed of the order of samples")
+    threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")
+    learning_rate: Real = Field(default=3e-4, gt=0, description="peak learning rate")
+    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate one step after the last")
+    warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
+    weight_decay: Real = Field(default=0.0, ge=0, description="weight decay of matrices; norm gains do not decay")
+    clip_norm: Real = Field(
+        default=1.0, gt=0, description="maximum norm of the mean gradient; a larger one is scaled down"
+    )
+    shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
+    attempts: Positive = Field(default=5, description="attempts without a new checkpoint, after which the job fails")
+
+    @property
+    def sharded(self) -> str:
+        """The `shard` of the job."""
+        return ""
+
+
+class FinetuningSection(JobSection):
+    later = frozenset({"shard"})
+
+    steps: Positive | None = Field(default=None, description="number of optimizer steps; or give epochs")
+    epochs: Positive | None = Field(default=None, description="number of passes over the samples, instead of steps")
+    held_out: Real = Field(default=0.05, ge=0, lt=1, description="share of samples held out for validation")
+    validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
+    shard: Shard = Field(default="optimizer", description=SHARD)
+
+    @property
+    def sharded(self) -> str:
+        return "" if self.shard == "optimizer" else self.shard
+
+
+class FinetuningStage(TrainingStage):
+    """A stage with the roles `initial` and `data`, which is a manifest of the kind `reads`."""
+
+    data: ClassVar[str]
+    reads: ClassVar[Kind]
+    rows_of_sample: ClassVar[int] = 1
+    epochs: ClassVar[int] = 1
+    """Default number of epochs, if a recipe gives neither steps nor epochs."""
+    figures: ClassVar[Mapping[str, str]] = {}
+    """The metrics on held-out samples that the summary shows, by their names in the curve, each as a format."""
+    # No request tells the trainer's version; a change of the arithmetic of a step changes it.
+    version = "finetuning-1"
+
+    @abstractmethod
+    def program_parameters(self, recipe: Recipe) -> Recorded:
+        """The parameters of the program, which is named as the stage."""
+
+    def model(self, begun: ModelSpec) -> ModelSpec:
+        """The model that is trained, by that of the checkpoint: without its value model."""
+        return replace(begun, value_model=False)
+
+    def length(self, section: Any, model: ModelSpec) -> int:
+        """Tokens of a row; 0: as many as the context of the model."""
+        return section.length or 0
+
+    def roles_of_models(self) -> tuple[str, ...]:
+        """The roles in the program that the initial checkpoint fills too."""
+        return ()
+
+    def models(self, asked: StageContext) -> tuple[RoleModel, ...]:
+        """The checkpoints that the program reads, in the order of their roles."""
+        return tuple(role_model(role, asked.one(INITIAL)) for role in self.roles_of_models())
+
+    def rhythm(self, asked: StageContext) -> "Rhythm":
+        """The number of steps, and the schedule of checkpoints and validations."""
+        section = _section(asked.recipe)
+        assert section.rows is not None
+        samples = section.microbatches * section.rows // self.rows_of_sample
+        count = asked.one(self.data).count
+        steps = section.steps or max(1, math.ceil((section.epochs or self.epochs) * count / samples))
+        return Rhythm(steps, section.checkpoint_every or max(1, steps // 10), section.validate_every)
+
+    def filled(self, section: Any) -> Any:
+        rows = leaf_rows(self.name, section.rows, section.batch, section.microbatches)
+        epochs = section.epochs if section.epochs or section.steps else self.epochs
+        return section.model_copy(update={"rows": rows, "batch": None, "epochs": epochs})
+
+    def job_problems(self, recipe: Recipe, section: Gang) -> Iterator[InvalidField]:
+        """The errors in the keys that all such jobs have, or in the rest of the recipe for any of them."""
+        yield from misfits(self.name, section)
+        if recipe.template is None:
+            expected = f"one of {', '.join(TEMPLATES)} at the top of the recipe, as {self.name} trains on conversations"
+            yield InvalidField("template", seen="nothing", expected=expected)
+
+    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(recipe)
+        yield from self.job_problems(recipe, section)
+        if section.steps is not None and section.epochs is not None:
+            seen = f"{section.steps} steps, {section.epochs} epochs"
+            yield InvalidField(f"{self.name}.epochs", seen=seen, expected="one of the two")
+        if section.rows is not None and section.rows % self.rows_of_sample:
+            expected = f"a multiple of {self.rows_of_sample}: the two answers of a pair are rows beside each other"
+            yield InvalidField(f"{self.name}.rows", seen=section.rows, expected=expected)
+
+    def request(self, asked: StageContext) -> JobSpec:
+        section, data = asked.recipe.section(JobSection), asked.one(self.data)
+        training = self._training(asked)
+        assert training.initial is not None
+        return JobSpec(
+            training=training.to_json(),
+            training_digest=training.digest(),
+            dataset_manifest_key=data.manifest_key,
+            dataset_digest=data.content_digest,
+            source=data.resource,
+            leaves=training.step.leaves,
+            steps=training.steps,
+            data_parallel=section.ranks,
+            shard=section.sharded,
+            shrink=section.shrink,
+            attempts=section.attempts,
+            initial=training.initial.checkpoint,
+            tokenizer_key=tokenizer_key(training.tokenizer),
+            models=[
+                WireModel(role=each.role, checkpoint=each.checkpoint, state_digest=each.state_digest)
+                for each in training.models
+            ],
+        )
+
+    def parameters(self, asked: StageContext) -> Mapping[str, object]:
+        # The names of checkpoints do not decide; their states are among the inputs.
+        return {"training": replace(self._training(asked), initial=None, models=()).digest()}
+
+    def today(self, asked: StageContext, host: Host) -> Inputs:
+        """With the model and the tokenizer of the checkpoint, and how many samples there are. Raises InvalidField."""
+        initial, data = asked.one(INITIAL), asked.one(self.data)
+        training = self.training_of(INITIAL, initial, host)
+        version = training.tokenizer or _tokenizer_of(training, host)
+        if not version:
+            raise self._refused(initial, f"{training.dataset} without a tokenizer", "a checkpoint of a known dataset")
+        training = replace(training, tokenizer=version, conversion=None)
+        initial = replace(initial, training=self.converted(asked, training, host))
+        inputs = {**asked.inputs, INITIAL: (initial,), self.data: (replace(data, count=self._count(data, host)),)}
+        self._check_template(replace(asked, inputs=inputs), host)
+        return inputs
+
+    def converted(self, asked: StageContext, begun: Training, host: Host) -> Training:
+        """The training of the checkpoint, as it is once it is extended; nothing is unless overridden."""
+        return begun
+
+    def training_of(self, role: str, checkpoint: Result, host: Host) -> Training:
+        """Return how the checkpoint of a role was trained. Raises InvalidField."""
+        try:
+            return CheckpointBody.decode(host.blobs.get(checkpoint.manifest_key)).training
+        except (BlobMissing, CorpusError) as error:
+            seen = checkpoint_of(checkpoint.manifest_key)
+            expected = f"a checkpoint that is there: {error}"
+            raise InvalidField(f"{self.name}.from.{role}", seen=seen, expected=expected) from error
+
+    def amount(self, recipe: Recipe, pages: int) -> float:
+        """Rows that are read; 0 where the steps follow from the samples."""
+        section = _section(recipe)
+        return float((section.steps or 0) * section.microbatches * (section.rows or 0))
+
+    def unforeseeable(self, recipe: Recipe) -> str:
+        return "" if _section(recipe).steps else "its steps follow from how many samples there are"
+
+    def settled(self, work: Any, host: Host) -> WorkStatus:
+        seen = super().settled(work, host)
+        if seen.result is None:
+            return seen
+        request = GetCurveRequest(name=checkpoint_of(seen.result.manifest_key), max_points=FEWEST_POINTS)
+        curve = CommitterServiceStub(host.channel("committer")).GetCurve(request)
+        last = {each.name: each.values[-1].value for each in curve.metrics if each.values}
+        held_out = curve.validations[-1].tokens if curve.validations else 0
+        return replace(seen, summary="; ".join(filter(None, (seen.summary, *self._measured(last, held_out)))))
+
+    def _measured(self, last: Mapping[str, float], held_out: int) -> Iterator[str]:
+        """The figures on `held_out` samples by their newest values, and how many samples were left out of all."""
+        found: dict[str, Any] = {name: last[name] for name in self.figures if name in last}
+        if ACCURACY in found:
+            decided = int(last.get(DECIDED, 0))
+            share = Proportion.of(found[ACCURACY] * decided, decided)
+            found[ACCURACY] = share if decided else f"{found[ACCURACY]:.1%} of an unknown number of pairs"
+        if found:
+            of = f"{held_out:,} " if held_out else ""
+            words = [self.figures[name].format(each) for name, each in found.items()]
+            yield f"on {of}held-out samples: {', '.join(words)}"
+        if out := int(last.get(LEFT_OUT, 0)):
+            read = int(last.get(READ, 0))
+            yield f"{out:,} of {read:,} samples were left out: `tutti jobs show` says why"
+
+    def _training(self, asked: StageContext) -> Training:
+        section, initial, data = asked.recipe.section(JobSection), asked.one(INITIAL), asked.one(self.data)
+        begun, rhythm = _begun(asked), self.rhythm(asked)
+        assert section.rows is not None
+        assert asked.recipe.template is not None
+        steps = rhythm.steps
+        name = checkpoint_of(initial.manifest_key)
+        try:
+            return Training(
+                model=self.model(begun.model),
+                optimizer=OptimizerSpec(
+                    peak_rate=section.learning_rate,
+                    steps=steps,
+                    min_rate=section.min_learning_rate,
+                    warmup_steps=min(steps, steps // 20 if section.warmup is None else section.warmup),
+                    weight_decay=section.weight_decay,
+                    clip_norm=section.clip_norm,
+                    decay_end=steps + 1,
+                ),
+                step=StepSpec(
+                    leaves=section.microbatches,
+                    rows=section.rows,
+                    threads=section.threads,
+                    seed=section.seed,
+                    length=self.length(section, begun.model),
+                ),
+                dataset=data.content_digest,
+                checkpoint_every=rhythm.checkpoint_every,
+                validate_every=rhythm.validate_every,
+                audit_every=section.audit_every,
+                program=self.name,
+                initial=Initial(name, initial.content_digest),
+                tokenizer=begun.tokenizer,
+                template=TEMPLATES[asked.recipe.template].digest,
+                part=data.part,
+                models=self.models(asked),
+                program_parameters=self.program_parameters(asked.recipe),
+                conversion=begun.conversion,
+            )
+        except SpecError as error:
+            raise InvalidField(self.name, seen=str(error), expected="a training that can work") from error
+
+    def _count(self, data: Result, host: Host) -> int:
+        """The number of samples of a manifest, or of the part of it that is read. Raises InvalidField."""
+        try:
+            manifest = Manifest.decode(host.blobs.get(data.manifest_key), expected=self.reads)
+            fields = Fields(manifest.body, path="body", error=InvalidManifest)
+            count = fields.nested("parts").count(data.part) if data.part else Lines.of(manifest).count
+        except (BlobMissing, CorpusError) as error:
+            expected = f"{self.reads} that are there: {error}"
+            raise InvalidField(f"{self.name}.from.{self.data}", seen=data.resource, expected=expected) from error
+        if count == 0:
+            seen = f"no {self.reads} in the part {data.part}" if data.part else f"no {self.reads}"
+            expected = "at least one; change its `split`, or give more" if data.part else "at least one"
+            raise InvalidField(f"{self.name}.from.{self.data}", seen=seen, expected=expected)
+        return count
+
+    def _check_template(self, asked: StageContext, host: Host) -> None:
+        """Refuse a tokenizer that does not reserve the role tokens. Raises InvalidField."""
+        initial, begun = asked.one(INITIAL), _begun(asked)
+        assert asked.recipe.template is not None
+        try:
+            data = host.blobs.get(tokenizer_key(begun.tokenizer))
+            TEMPLATES[asked.recipe.template].bind(BytePairTokenizer.load(data, expected_version=begun.tokenizer))
+        except (BlobMissing, TokenizerError) as error:
+            raise self._refused(initial, f"the tokenizer {begun.tokenizer}", f"one that is there: {error}") from error
+        except TemplateError as error:
+            expected = f"a tokenizer that reserves the role tokens of {asked.recipe.template}: {REMEDY}"
+            raise self._refused(initial, f"the tokenizer {begun.tokenizer}", expected) from error
+
+    def _refused(self, initial: Result, seen: str, expected: str) -> InvalidField:
+        name = checkpoint_of(initial.manifest_key)
+        return InvalidField(f"{self.name}.from.{INITIAL}", seen=f"{name} with {seen}", expected=expected)
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Steps of a training, and between two checkpoints or measurements."""
+
+    steps: int
+    checkpoint_every: int
+    validate_every: int = 0
+
+
+def role_model(role: str, checkpoint: Result) -> RoleModel:
+    """A checkpoint in a role of the program."""
+    return RoleModel(role, checkpoint_of(checkpoint.manifest_key), checkpoint.content_digest)
+
+
+def _section(recipe: Recipe) -> FinetuningSection:
+    return recipe.section(FinetuningSection)
+
+
+def _begun(asked: StageContext) -> Training:
+    """The training of the checkpoint, with its tokenizer; known since `today`."""
+    training = asked.one(INITIAL).training
+    assert training is not None
+    return training
+
+
+def _tokenizer_of(training: Training, host: Host) -> str:
+    """The version of the tokenizer of the dataset that a checkpoint was trained on; "" where it is not known."""
+    row: Any = dataset_row(host, Result("", "", training.dataset))
+    return f"blake3:{row.tokenizer.removeprefix('tokenizers/')}" if row is not None else ""

@@ -1,0 +1,161 @@
+"""Stages whose work is a training job and whose result is its last checkpoint.
+
+Promises: how the work of such a stage is seen, and what proves its result, is the same for all of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Protocol
+
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.rpc.kinds import kind_of
+from tutti.chassis.service import Host
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_PRUNED,
+    CHECKPOINT_STATE_QUARANTINED,
+    Checkpoint,
+    CheckpointState,
+    GetCurveRequest,
+)
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_CANCELLED,
+    JOB_STATE_DONE,
+    JOB_STATE_FAILED,
+    JOB_STATE_QUEUED,
+    Job,
+)
+from tutti.pipeline.definitions.blobchecks import Checked, Expected
+from tutti.pipeline.definitions.definition import StageDef
+from tutti.pipeline.recipes.values import Result, WorkStatus
+from tutti.records.figures import NEWEST_STEPS, newest_loss
+from tutti.web import curves
+
+STATES = {
+    JOB_STATE_QUEUED: STATE_PENDING,
+    JOB_STATE_DONE: STATE_DONE,
+    JOB_STATE_FAILED: STATE_FAILED,
+    JOB_STATE_CANCELLED: STATE_CANCELLED,
+}
+
+
+class Gang(Protocol):
+    """The keys of a training that must fit together."""
+
+    @property
+    def ranks(self) -> int: ...
+
+    @property
+    def microbatches(self) -> int: ...
+
+    @property
+    def steps(self) -> int | None: ...
+
+    @property
+    def warmup(self) -> int | None: ...
+
+    @property
+    def learning_rate(self) -> float: ...
+
+    @property
+    def min_learning_rate(self) -> float: ...
+
+
+def leaf_rows(key: str, rows: int | None, batch: int | None, microbatches: int) -> int:
+    """Return the rows of a microbatch; 2 where neither they nor the batch are given. Raises InvalidField.
+
+    `key` is the stage in errors.
+    """
+    if batch is None:
+        return rows or 2
+    if rows is not None and batch != rows * microbatches:
+        both = f"{key}.rows ({rows}) and {key}.batch are both set"
+        raise InvalidField(
+            f"{key}.batch",
+            seen=batch,
+            expected=f"{rows * microbatches}, {key}.microbatches ({microbatches}) x {key}.rows, since {both}; "
+            "or leave one of them out",
+        )
+    found = batch // microbatches
+    if batch % microbatches:
+        raise InvalidField(
+            f"{key}.batch",
+            seen=batch,
+            expected=f"{key}.microbatches ({microbatches}) times a whole number, such as "
+            f"{microbatches * max(1, found)}; or leave it out and give {key}.rows",
+        )
+    return found
+
+
+def misfits(key: str, train: Gang) -> Iterator[InvalidField]:
+    """The conflicts between the keys of a training."""
+    if train.ranks > train.microbatches:
+        yield InvalidField(
+            f"{key}.ranks",
+            seen=train.ranks,
+            expected=f"at most {key}.microbatches ({train.microbatches}): a rank computes at least one of them",
+        )
+    if train.steps is not None and train.warmup is not None and train.warmup > train.steps:
+        yield InvalidField(f"{key}.warmup", seen=train.warmup, expected=f"at most {key}.steps ({train.steps})")
+    if train.min_learning_rate > train.learning_rate:
+        yield InvalidField(
+            f"{key}.min_learning_rate",
+            seen=train.min_learning_rate,
+            expected=f"at most {key}.learning_rate ({train.learning_rate:g})",
+        )
+
+
+class TrainingStage(StageDef):
+    work = Job
+    makes = Checkpoint
+
+    def seen(self, work: Any) -> WorkStatus:
+        """The status of a job; the result of a done one lacks its manifest, which the committer has."""
+        state = STATES.get(work.state, STATE_RUNNING)
+        result = Result(work.name, "", work.state_digest)
+        return WorkStatus(work.name, state, work.reason, result if state == STATE_DONE else None)
+
+    def settled(self, work: Any, host: Host) -> WorkStatus:
+        seen = self.seen(work)
+        if seen.result is None:
+            return seen
+        name = f"checkpoints/{work.name.removeprefix('jobs/')}/{work.line}/{work.decided_step}"
+        try:
+            last = kind_of(Checkpoint).get(host.channel("committer"), name)
+        except NotFound:
+            return WorkStatus(
+                work.name, STATE_FAILED, f"its last checkpoint {name} is not known to the committer", None
+            )
+        if last.state in (CHECKPOINT_STATE_QUARANTINED, CHECKPOINT_STATE_PRUNED):
+            what = f"its last checkpoint {name} is {CheckpointState.Name(last.state)}: {last.reason}"
+            return WorkStatus(work.name, STATE_FAILED, what, None)
+        asked = GetCurveRequest(name=name, after_step=max(0, last.step - NEWEST_STEPS))
+        curve = CommitterServiceStub(host.channel("committer")).GetCurve(asked)
+        result = Result(work.name, last.manifest_key, last.state_digest)
+        summary = trained(work, (each.loss for each in curve.points))
+        return replace(seen, reason="", result=result, summary=summary)
+
+    def on_the_way(self, result: Result, host: Host) -> Iterator[Result]:
+        """The checkpoints before the last one."""
+        for page in kind_of(Checkpoint).pages(host.channel("committer"), f"job={result.resource}"):
+            for each in page:
+                if each.state == CHECKPOINT_STATE_COMMITTED and each.manifest_key != result.manifest_key:
+                    yield Result(result.resource, each.manifest_key, each.state_digest)
+
+    def listed(self, data: bytes, *, thorough: bool) -> tuple[str, list[Checked]]:
+        body = CheckpointBody.decode(data)
+        return body.state_digest, [
+            Expected(blob.key, blob.nbytes, blob.bytes_digest if thorough else "") for blob in body.blobs
+        ]
+
+    def summary(self, work: Any) -> str:
+        return trained(work, ())
+
+
+def trained(job: Job, losses: Iterable[float]) -> str:
+    """The steps and the loss of a job, by the `losses` of its newest steps; without any, the loss that it reported."""
+    loss, which = curves.loss(job.loss, *newest_loss(losses))
+    return f"{job.step:,} steps, loss {loss:.4f}, {which}"

@@ -1,0 +1,1 @@
+"""The web pages of runs and of the platform's status."""

@@ -1,0 +1,149 @@
+"""The pages of runs: read-only, and live.
+
+Promises: a page shows what its run has, also while the owner of a stage is away, and says who did not answer.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
+
+from tutti.chassis.errors import NotFound, Problem
+from tutti.chassis.service import Host
+from tutti.chassis.store.resources import Listed
+from tutti.chassis.store.unit import Unit
+from tutti.client import Client
+from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveRequest
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
+from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.contracts.tokenization.v1 import Dataset
+from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.pipeline.pages import views
+from tutti.pipeline.pages.statuspage import ROLES, StatusPage
+from tutti.pipeline.pages.views import RunsView, Training
+from tutti.pipeline.runs.tables import Tables
+from tutti.records.figures import NEWEST_STEPS
+from tutti.web.pages import Entry, Get, Page, Site, Visit
+
+T = TypeVar("T")
+SHOWN_RUNS = 200
+CURVE_POINTS = 400
+CHECKPOINTS = 500
+SECONDS = 3.0  # for one question to another service, so that a page is shown before its own deadline
+
+
+class RunPages:
+    def __init__(self, host: Host, tables: Tables) -> None:
+        self._host, self._tables = host, tables
+        self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
+        self._committer = CommitterServiceStub(host.channel("committer"))
+        self._tokenization = TokenizationServiceStub(host.channel("tokenization"))
+        self._status = StatusPage(host)
+
+    @property
+    def site(self) -> Site:
+        return Site(
+            name="pipeline",
+            package="tutti.pipeline.pages",
+            routes=[
+                Get("/runs", self.runs, ROLES, version=self.runs_version),
+                Get("/runs/{id}", self.run, ROLES, version=self.run_version),
+                Get("/runs/{id}/report", self.report, ROLES),
+                Get("/status", self._status.status, ROLES, version=self._status.version),
+            ],
+            menu=[Entry("Runs", "/runs", ROLES), Entry("Status", "/status", ROLES)],
+        )
+
+    def runs(self, visit: Visit) -> Page:
+        listed = self._all(visit)
+        found: RunsView = views.runs_view(listed.found, self._host.clock.now(), SHOWN_RUNS, listed.damaged)
+        return Page("runs.html", "Runs", found)
+
+    def runs_version(self, visit: Visit) -> str:
+        """Every change of a run gives it a new revision, and a new run adds one."""
+        runs = self._all(visit).found
+        return f"{len(runs)}.{sum(run.revision for run in runs)}"
+
+    def run(self, visit: Visit) -> Page:
+        run, missing = self._run(visit), list[str]()
+        trainings = [self._training(name, missing) for name in views.jobs_of(run)]
+        datasets = [self._dataset(name, missing) for name in views.tokenizations_of(run)]
+        view = views.run_view(
+            run,
+            self._host.clock.now(),
+            [training for training in trainings if training is not None],
+            [dataset for dataset in datasets if dataset is not None],
+            missing,
+        )
+        return Page("run.html", view.title, view)
+
+    def report(self, visit: Visit) -> Page:
+        """The report that `tutti report` writes, from what the services answer now. Raises Problem."""
+        from tutti.cli.report.facts import BRIEF, gather  # brings what no other page needs
+        from tutti.cli.report.page import body
+
+        run = self._run(visit)
+        facts = gather(Client.of_channels(self._host.channel), run, BRIEF)
+        view = views.ReportView(run.name, run.spec.title or run.name, facts.summary, body(facts))
+        return Page("report.html", f"Report of {view.title}", view)
+
+    def run_version(self, visit: Visit) -> str:
+        """The revisions of the run and of its jobs."""
+        run = self._run(visit)
+        revisions = [run.revision]
+        for name in views.jobs_of(run):
+            request = GetRequest(name=name, read_mask=FieldMask(paths=["revision"]))
+            job = self._asked("scheduler", [], self._scheduler.GetJob, request)
+            revisions.append(job.revision if job else 0)
+        return ".".join(map(str, revisions))
+
+    def _all(self, visit: Visit) -> Listed[Run]:
+        def read(unit: Unit) -> Listed[Run]:
+            listed = self._tables.runs.readable(unit)
+            seen = [self._tables.runs.view(unit, run, visit.principal) for run in listed.found]
+            return Listed(seen, listed.token, listed.damaged)
+
+        return self._host.units.run(read)
+
+    def _run(self, visit: Visit) -> Run:
+        """Raises NotFound."""
+        name = f"runs/{visit.path['id']}"
+        return self._host.units.run(lambda unit: self._tables.runs.get_for(unit, name, visit.principal))
+
+    def _training(self, name: str, missing: list[str]) -> Training | None:
+        job = self._asked("scheduler", missing, self._scheduler.GetJob, GetRequest(name=name))
+        if job is None:
+            return None
+        curve, checkpoints, latest = None, list[Checkpoint](), list[CurvePoint]()
+        if newest := views.newest_checkpoint(job):
+            asked = GetCurveRequest(name=newest, max_points=CURVE_POINTS)
+            curve = self._asked("committer", missing, self._committer.GetCurve, asked)
+            asked = GetCurveRequest(name=newest, after_step=max(0, job.decided_step - NEWEST_STEPS))
+            if found := self._asked("committer", missing, self._committer.GetCurve, asked):
+                latest = list(found.points)
+            listed = ListRequest(filter=f"job={name}", page_size=CHECKPOINTS)
+            page = self._asked("committer", missing, self._committer.ListCheckpoints, listed)
+            checkpoints = list(page.checkpoints) if page else []
+        return views.training(job, curve, checkpoints, latest)
+
+    def _dataset(self, tokenization: str, missing: list[str]) -> Dataset | None:
+        asked = GetRequest(name=tokenization)
+        found = self._asked("tokenization", missing, self._tokenization.GetTokenization, asked)
+        if found is None or not found.dataset:
+            return None
+        return self._asked("tokenization", missing, self._tokenization.GetDataset, GetRequest(name=found.dataset))
+
+    def _asked(self, service: str, missing: list[str], call: Callable[..., T], request: Message) -> T | None:
+        """The answer of another service; None, and a line in `missing`, where it gives none."""
+        try:
+            return call(request, timeout=SECONDS)
+        except NotFound:
+            return None  # the resource was pruned, or is not there yet
+        except Problem as problem:
+            line = f"{service}: {problem.message}"
+            if line not in missing:
+                missing.append(line)
+            return None

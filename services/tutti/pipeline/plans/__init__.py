@@ -1,0 +1,1 @@
+"""Plans: the graph of a recipe's stages, their reuse keys and their forecast."""

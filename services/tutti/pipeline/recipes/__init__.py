@@ -1,0 +1,1 @@
+"""Recipes: their keys, bounds and values."""

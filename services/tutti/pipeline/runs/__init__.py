@@ -1,0 +1,1 @@
+"""Runs: their state machine, its driver and its tables."""

@@ -1,0 +1,181 @@
+"""Earlier datasets, tokenizers and crawls that a recipe names, by themselves or by the run that made them.
+
+Promises: nothing is kept here; what a recipe is recorded with is named by content, so that it means the same for ever.
+"""
+
+from collections.abc import Mapping
+
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
+from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
+from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.pipeline.recipes.recipe import MixturePart, Recipe, TokenizerPart
+from tutti.pipeline.runs.tables import Tables
+
+PAGE = 500
+DATASETS = "mixture.datasets"
+EXPECTED = "a run that has made its dataset (`tutti runs ls`), or datasets/… (`tutti datasets ls`)"
+
+
+class Earlier:
+    def __init__(self, host: Host, tables: Tables) -> None:
+        self._host, self._tables = host, tables
+        self._tokenization = TokenizationServiceStub(host.channel("tokenization"))
+
+    def resolved(self, recipe: Recipe) -> Recipe:
+        """The same with tokenizer, datasets and crawl by their own names. Raises InvalidField naming the key."""
+        crawl = recipe.input.crawl
+        if crawl is not None and crawl.since:
+            crawl = crawl.model_copy(update={"since": self._crawl(crawl.since, "input.crawl.since")})
+            recipe = recipe.model_copy(update={"input": recipe.input.model_copy(update={"crawl": crawl})})
+        recipe = recipe.with_named("since", lambda stage, since: self._crawl(since, f"stages.{stage}.since"))
+        if recipe.tokenizer.of:
+            recipe = self._with_tokenizer(recipe)
+        return self._with_datasets(recipe, recipe.mixture) if recipe.mixture else recipe
+
+    def as_today(self, recipe: Recipe) -> Recipe:
+        """The recipe of an earlier run, with what it takes of others as these have made it since.
+
+        What a run made is followed to the newest of the runs that carry out the same recipe. Raises InvalidField where
+        some of a mixture was made again and some not.
+        """
+        named = any(getattr(each.section, "against", []) for each in recipe.stages.values())
+        if not recipe.tokenizer.of and not recipe.dedup.against and not named and recipe.mixture is None:
+            return recipe
+        newest = self._host.units.run(self._newest)
+        against = [newest.get(name, name) for name in recipe.dedup.against]
+        taken = {
+            "dedup": recipe.dedup.model_copy(update={"against": against}),
+            "tokenizer": self._tokenizer_today(recipe.tokenizer, newest),
+        }
+        found = recipe.model_copy(update=taken).with_named(
+            "against", lambda stage, names: [newest.get(name, name) for name in names]
+        )
+        if recipe.mixture is None:
+            return found
+        datasets = {newest.get(name, name): amount for name, amount in recipe.mixture.datasets.items()}
+        if len(datasets) < len(recipe.mixture.datasets):
+            raise InvalidField(
+                DATASETS, seen="two that are now the same", expected="a new recipe with each dataset once"
+            )
+        return self._with_datasets(found, recipe.mixture.model_copy(update={"datasets": datasets}))
+
+    def _newest(self, unit: Unit) -> dict[str, str]:
+        """By dataset the one that the newest run made of those that carry out what some maker of it did."""
+        made = [
+            (origin(run), name)
+            for run in sorted(self._tables.runs.select(unit), key=lambda run: run.started_at.ToNanoseconds())
+            if (name := dataset_of(run))
+        ]
+        makers: dict[str, set[str]] = {}
+        for recipe, name in made:
+            makers.setdefault(name, set()).add(recipe)
+        return {name: [found for of, found in made if of in recipes][-1] for name, recipes in makers.items()}
+
+    def _tokenizer_today(self, asked: TokenizerPart, newest: Mapping[str, str]) -> TokenizerPart:
+        trained = self._trained(asked.of) if asked.of else ""
+        if newest.get(trained, trained) == trained:
+            return asked
+        found = self._tokenizer(newest[trained])
+        return asked.model_copy(update={"of": found.name, "vocabulary": found.vocabulary})
+
+    def _trained(self, tokenizer: str) -> str:
+        """The dataset for which a tokenizer was trained, of several any; "" where none is known."""
+        token = ""
+        while True:
+            page = self._tokenization.ListTokenizations(ListRequest(page_size=PAGE, page_token=token))
+            for each in page.tokenizations:
+                if each.state == STATE_DONE and each.tokenizer == tokenizer and not each.spec.tokenizer:
+                    return str(each.dataset)
+            token = page.next_page_token
+            if not token:
+                return ""
+
+    def _with_tokenizer(self, recipe: Recipe) -> Recipe:
+        found, asked = self._tokenizer(recipe.tokenizer.of), recipe.tokenizer
+        for key, seen, expected in (
+            ("vocabulary", asked.vocabulary, found.vocabulary),
+            ("pattern", asked.pattern, found.pattern),
+        ):
+            if key in asked.model_fields_set and seen not in ("", expected):
+                raise InvalidField(
+                    f"tokenizer.{key}", seen=seen, expected=f"nothing beside tokenizer.of: that one has {expected!r}"
+                )
+        values = {"of": found.name, "vocabulary": found.vocabulary, "pattern": ""}
+        return recipe.model_copy(update={"tokenizer": asked.model_copy(update=values)})
+
+    def _with_datasets(self, recipe: Recipe, mixture: MixturePart) -> Recipe:
+        """Refuses what could not be read together, before anything starts."""
+        found: dict[str, float] = {}
+        for name, amount in mixture.datasets.items():
+            dataset = self._dataset(name, key=DATASETS)
+            for what, seen, expected, todo in (
+                ("the tokenizer", dataset.tokenizer, recipe.tokenizer.of, "tokenizer.of"),
+                ("the context", dataset.context, recipe.data.context, "data.context"),
+            ):
+                if seen != expected:
+                    raise InvalidField(
+                        DATASETS,
+                        seen=f"{name} with {what} {seen}",
+                        expected=f"datasets with {what} {expected}, as {todo} says; make it again with that one",
+                    )
+            if dataset.name in found:
+                raise InvalidField(DATASETS, seen=f"{dataset.name} twice, as {name} too", expected="each dataset once")
+            found[dataset.name] = amount
+        return recipe.model_copy(update={"mixture": mixture.model_copy(update={"datasets": found})})
+
+    def _dataset(self, name: str, *, key: str) -> Dataset:
+        """A dataset by its name or that of a run; `key` of the recipe names it. Raises InvalidField."""
+        wanted = name if name.startswith("datasets/") else self._of_run(name, key)
+        try:
+            return self._tokenization.GetDataset(GetRequest(name=wanted))
+        except (NotFound, InvalidField) as problem:
+            raise InvalidField(key, seen=name, expected=EXPECTED) from problem
+
+    def _tokenizer(self, of: str) -> Tokenizer:
+        key = "tokenizer.of"
+        name = of if of.startswith("tokenizers/") else self._dataset(of, key=key).tokenizer
+        try:
+            return self._tokenization.GetTokenizer(GetRequest(name=name))
+        except (NotFound, InvalidField) as problem:
+            raise InvalidField(key, seen=of, expected=EXPECTED) from problem
+
+    def _crawl(self, run: str, key: str) -> str:
+        """The crawl that is named, or that of the run that is. Raises InvalidField."""
+        if run.startswith("crawls/"):
+            return run
+        found = stage_of(self._run(run), "crawl")
+        if found is None:
+            expected = "a run that has made its crawl (`tutti runs ls`), or crawls/… (`tutti crawls ls`)"
+            raise InvalidField(key, seen=run, expected=expected)
+        return found.resource
+
+    def _of_run(self, name: str, key: str) -> str:
+        if found := dataset_of(self._run(name)):
+            return found
+        raise InvalidField(key, seen=name, expected=EXPECTED)
+
+    def _run(self, name: str) -> Run:
+        """A run by its name; an empty one where it is not there."""
+        wanted = name if name.startswith("runs/") else f"runs/{name}"
+        return self._host.units.run(lambda unit: self._tables.runs.find(unit, wanted)) or Run()
+
+
+def stage_of(run: Run, wanted: str) -> Stage | None:
+    """A stage of a run, if it is done."""
+    done = (stage for stage in run.stages if stage.name == wanted and stage.state == STATE_DONE)
+    return next(done, None)
+
+
+def dataset_of(run: Run) -> str:
+    """The name of the dataset that a run has made, or reused; "" before it has."""
+    found = stage_of(run, "tokenization")
+    return f"datasets/{found.content_digest.removeprefix('blake3:')}" if found else ""
+
+
+def origin(run: Run) -> str:
+    """The digest of the recipe that the first of the runs had which carry out the same again."""
+    return run.spec.origin or run.spec.recipe_digest
