@@ -30,8 +30,8 @@ from benchmarks.table import Row, at_most
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.work.work import publish, put_named
 from tutti.contracts.annotation.v1 import AnswerSource
-from tutti.corpus.conversations import Answer, Message, Role, to_lines
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversations import Answer, Message, Role, to_lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.records.canonical import bytes_digest
 from tutti.records.manifest import Kind, Manifest
 

@@ -24,10 +24,10 @@ import torch
 from benchmarks.pairs import Pairs, alternate, timed
 from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.table import Goal, Row, ratio_at_least, ratio_at_most
-from tutti.corpus.conversations import Message, Role
-from tutti.corpus.experience import Prompt
-from tutti.corpus.template import CHAT_1
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.experience import Prompt
+from tutti.corpus.conversations.template import CHAT_1
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference import huggingface
 from tutti.inference.decoder import Decoder
 from tutti.inference.engine import Mode, Request, Weights

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from tutti.backbone import Blobs
 from tutti.backbone.files import RealFiles
-from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.trainer.io.staging import Cache
 
 DOCUMENT_TOKENS = 500

@@ -30,8 +30,8 @@ from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.quality import texts
 from benchmarks.reading import archived
 from benchmarks.table import Row
-from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.corpus.documentshard import encode_document_shard
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
+from tutti.corpus.documents.documentshard import encode_document_shard
 from tutti.dedup.minhash import PERMUTATIONS, bands
 
 SIZE, QUICK = 40_000_000, 8_000_000

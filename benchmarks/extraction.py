@@ -22,7 +22,7 @@ from resiliparse.parse.html import HTMLTree
 from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main
 from benchmarks.table import Row, at_least
-from tutti.corpus.documents import MediaType
+from tutti.corpus.documents.documents import MediaType
 from tutti.ingest.encoding.sniffing import decode
 from tutti.ingest.reading.maincontent import main_text
 from tutti.ingest.reading.markup import rewritten

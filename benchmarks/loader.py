@@ -28,8 +28,8 @@ from benchmarks.program import main, scratch
 from benchmarks.resident import memory_row, nothing, peak_of
 from benchmarks.table import Goal, Row, at_least, at_most, ratio_at_least
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.corpus.batch import Leaf
-from tutti.corpus.loader import Loader
+from tutti.corpus.tokens.batch import Leaf
+from tutti.corpus.tokens.loader import Loader
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
 from tutti.trainer.batches.data import TrainingData

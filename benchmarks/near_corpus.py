@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.corpus.documents import text_digest
-from tutti.corpus.documentshard import schema
+from tutti.corpus.documents.documents import text_digest
+from tutti.corpus.documents.documentshard import schema
 from tutti.records.canonical import keyed_bytes
 
 LINES, NOISE = 110, 0.1

@@ -25,7 +25,7 @@ from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, main, scratch
 from benchmarks.quality import texts
 from benchmarks.table import Row, at_least, at_most
-from tutti.corpus import duplicates
+from tutti.corpus.documents import duplicates
 from tutti.dedup.minhash import bands
 from tutti.dedup.near import THRESHOLD
 

@@ -26,10 +26,10 @@ from benchmarks.program import machine
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.reader import stage
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.conversations import Answer, prompt_digest
-from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.template import of_digest
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.conversations.conversations import Answer, prompt_digest
+from tutti.corpus.conversations.template import of_digest
+from tutti.corpus.tokens.dataset import tokenizer_key
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.judgements.crowds import Crowd, generator_of
 from tutti.records.manifest import Kind, Manifest
 from tutti.staging import linefiles

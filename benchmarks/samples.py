@@ -23,8 +23,8 @@ from tutti.checkpoints.manifest import build_manifest
 from tutti.checkpoints.reader import stage
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.inference.models import NotLoaded, Wanted
 from tutti.inference.sampling import Sampling
 from tutti.model.plan import Shape

@@ -21,7 +21,7 @@ from benchmarks.pairs import median
 from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.table import Row, at_least, at_most
 from tutti.corpus.spans.index import Index
-from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 
 SMALL, LARGE = 4_000_000, 64_000_000
 MEMORY_BYTES = 128 << 20

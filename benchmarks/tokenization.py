@@ -25,8 +25,8 @@ from benchmarks.peers import HOW, PYTHON
 from benchmarks.program import ROOT, WentWrong, main, scratch
 from benchmarks.resident import memory_row, nothing, peak_megabytes, peak_of
 from benchmarks.table import Row, at_least, at_most, ratio_at_least, ratio_at_most
-from tutti.corpus.bytepairs import LLAMA3_PATTERN, spelling
-from tutti.corpus.tokenizer import EOS, BytePairTokenizer
+from tutti.corpus.tokens.bytepairs import LLAMA3_PATTERN, spelling
+from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer
 
 QUICK, SMALL, LARGE = 20_000_000, 81_500_000, 911_000_000
 VOCABULARY = 32_768

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.resident import peak_megabytes
-from tutti.corpus.bytepairs import native
-from tutti.corpus.dataset import Packing
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.tokens.bytepairs import native
+from tutti.corpus.tokens.dataset import Packing
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.ingest.reading.shards import MAX_FILE_BYTES, Reading, write_shards
 from tutti.tokenization import making
 from tutti.tokenization.bpe import trained

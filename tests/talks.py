@@ -14,10 +14,18 @@ from tutti.checkpoints.keys import ShardName, manifest_key, manifest_of
 from tutti.checkpoints.manifest import build_manifest
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
-from tutti.corpus.conversations import Conversation, Message, Preference, Record, Role, prompt_digest, to_lines
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.conversations import (
+    Conversation,
+    Message,
+    Preference,
+    Record,
+    Role,
+    prompt_digest,
+    to_lines,
+)
+from tutti.corpus.conversations.template import CHAT_1
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
 from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tutti.corpus.conversations import Conversation, Message, Role, to_lines
+from tutti.corpus.conversations.conversations import Conversation, Message, Role, to_lines
 from tutti.judgements import letters
 from tutti.records.canonical import canonical_json
 

@@ -136,7 +136,7 @@ def _minhash(source: random.Random) -> int:
 
 
 def _bpe(source: random.Random) -> int:
-    from tutti.corpus.bytepairs import Encoder, Words, native
+    from tutti.corpus.tokens.bytepairs import Encoder, Words, native
 
     library = native().library
     assert library is not None
@@ -154,9 +154,9 @@ def _statistics(source: random.Random) -> int:
 
 
 def _gather(source: random.Random) -> int:
-    from tutti.corpus.documents import document_id
-    from tutti.corpus.loader import Loader
-    from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+    from tutti.corpus.documents.documents import document_id
+    from tutti.corpus.tokens.loader import Loader
+    from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 
     context, sequences = source.randrange(1, 40), source.randrange(1, 7)
     total = sequences * context + 1

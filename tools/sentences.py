@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from tools import exhibit
 
-from tutti.corpus.conversations import Conversation, Message, Role, to_lines
+from tutti.corpus.conversations.conversations import Conversation, Message, Role, to_lines
 from tutti.judgements import sentences
 
 ROOT = Path(__file__).resolve().parents[1]

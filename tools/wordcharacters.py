@@ -1,4 +1,4 @@
-"""What a letter, a number and space are in a tokenizer's words, frozen: libs/tutti/corpus/wordcharacters.txt.
+"""What a letter, a number and space are in a tokenizer's words, frozen: libs/tutti/corpus/tokens/wordcharacters.txt.
 
 Promises: the table is what the library `tokenizers` at hand means by \\p{L}, \\p{N} and \\s; `--check` fails when the
 file is not. Another table gives other words, and so other tokenizers: another BPE_VERSION.
@@ -9,7 +9,7 @@ import sys
 
 from tokenizers import Regex, normalizers
 
-from tutti.corpus.bytepairs import CHARACTERS, CODES, KINDS
+from tutti.corpus.tokens.bytepairs import CHARACTERS, CODES, KINDS
 
 CLASSES = dict(zip(KINDS, (r"\p{L}", r"\p{N}", r"\s"), strict=True))
 EVERY = "".join(chr(code) for code in range(CODES) if not 0xD800 <= code < 0xE000)

@@ -26,9 +26,9 @@ from tutti.contracts.tokenization.v1 import (
     IndexSpec,
     TokenizationSpec,
 )
-from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.tokenizer import BytePairTokenizer
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokens.dataset import DatasetBody
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
+from tutti.corpus.tokens.tokenshard import TokenShard
 from tutti.dedup.service import build as build_dedup
 from tutti.ingest.service import build as build_ingest
 from tutti.records.manifest import Kind

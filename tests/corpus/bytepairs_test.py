@@ -17,10 +17,10 @@ from tests.scale import scale
 from tokenizers import Tokenizer
 from tools.wordcharacters import table
 
-from tutti.corpus import bytepairs
-from tutti.corpus.bytepairs import CHARACTERS, LLAMA3_PATTERN, spelling
 from tutti.corpus.texts import UnreadableTexts
-from tutti.corpus.tokenizer import EOS, PROBE, BytePairTokenizer, least_tokens
+from tutti.corpus.tokens import bytepairs
+from tutti.corpus.tokens.bytepairs import CHARACTERS, LLAMA3_PATTERN, spelling
+from tutti.corpus.tokens.tokenizer import EOS, PROBE, BytePairTokenizer, least_tokens
 from tutti.records.canonical import canonical_json
 from tutti.tokenization.bpe import train_bpe, trained
 

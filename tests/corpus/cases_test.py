@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tutti.corpus.conversations import Messages
-from tutti.corpus.labels import labelled
-from tutti.corpus.layouts import Layout, Unfit, conversation, layout_of, unread
+from tutti.corpus.conversations.conversations import Messages
+from tutti.corpus.conversations.labels import labelled
+from tutti.corpus.conversations.layouts import Layout, Unfit, conversation, layout_of, unread
 from tutti.ingest.reading.containers import Record, RecordOptions, Text, reader_of
 
 CASES = Path(__file__).with_name("cases")

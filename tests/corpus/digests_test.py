@@ -12,10 +12,11 @@ import pytest
 from tests.raynodes import two_nodes
 from tests.scale import scale
 
-from tutti.corpus import bytepairs, duplicates
-from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.documents import Document
-from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.documents import duplicates
+from tutti.corpus.documents.documents import Document
+from tutti.corpus.documents.stages import DocumentShardEntry
+from tutti.corpus.tokens import bytepairs
+from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.dedup import kernel as dedup
 from tutti.dedup import onray
 from tutti.dedup.clusters import ClusterResult

@@ -14,11 +14,11 @@ from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Lines
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.tokenization.v1 import CreateTokenizationRequest, Tokenization, TokenizationSpec
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.corpus import decisions
-from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.corpus.documentshard import encode_document_shard
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody
+from tutti.corpus.documents import decisions
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
+from tutti.corpus.documents.documentshard import encode_document_shard
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterBody
+from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.dedup.service import build as build_dedup
 from tutti.records.manifest import Kind, Manifest
 from tutti.simulation import Fault, Simulation

@@ -16,13 +16,13 @@ import pytest
 from tutti.checkpoints.manifest import BlobEntry, CheckpointBody, CurvePlace
 from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
-from tutti.corpus.dataset import DatasetBody, Rejected, ShardEntry, Split
-from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.ledger import Ledger, SkippedStep
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.documents.documentshard import DocumentShardInfo
+from tutti.corpus.documents.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.tokens.dataset import DatasetBody, Rejected, ShardEntry, Split
+from tutti.corpus.tokens.ledger import Ledger, SkippedStep
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.kernel import KernelSignature
 from tutti.model.machine import MachineSignature
 from tutti.model.plan import Shape

@@ -14,7 +14,7 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from tests.crawl.lives import ROBOTS, ROOT, Holding, Life, Whole, crawl, holding, moments, spec_of
 from tests.crawl.site import reachable
 from tests.scale import scale
-from tutti.corpus.stages import CrawlBody
+from tutti.corpus.documents.stages import CrawlBody
 from tutti.ingest.crawls import plan_of
 from tutti.records.manifest import Kind, Manifest
 

@@ -30,9 +30,9 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest, ListRequest
 from tutti.contracts.evaluation.v1 import STANDING_ACTIVE, STANDING_REFUSED
 from tutti.contracts.sampling.v1 import ReadSampleRequest
-from tutti.corpus.conversations import to_lines
-from tutti.corpus.experience import Experience
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import to_lines
+from tutti.corpus.conversations.experience import Experience
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 from tutti.inference.parameters import parameters_of
 from tutti.inference.parity import score
 from tutti.model.device import parity_nats

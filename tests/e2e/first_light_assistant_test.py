@@ -13,7 +13,7 @@ from tests.e2e.command import ROOT, Result, tutti
 from tests.e2e.site import Counting
 from tutti.client import connect
 from tutti.contracts.common.v1 import GetRequest
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.model.training import Training
 
 FLAT = (

@@ -20,8 +20,8 @@ from tutti.cli.datasets import described
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceDocumentRequest, TraceRequest
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.tokenshard import TokenShard
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from tutti.contracts.lineage.v1 import (
     TraceTextRequest,
 )
 from tutti.contracts.sampling.v1 import Continuation, CreateSampleRequest, ReadSampleRequest, Sample, SampleSpec
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokens.tokenshard import TokenShard
 from tutti.web.tokens import digest, new_token
 
 WORD = "quagga-wardrobe-meridian"  # in a prompt, to be looked for

@@ -12,8 +12,8 @@ from tutti.backbone.files import RealFiles
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.keys import manifest_of
 from tutti.checkpoints.staged import MANIFEST
-from tutti.corpus.conversations import Answer, Conversation, Message, Role, from_lines, to_lines
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.conversations import Answer, Conversation, Message, Role, from_lines, to_lines
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.inference.engines import Kind
 from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling

@@ -11,7 +11,7 @@ from tests import talks
 from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.staged import StagedCheckpoint, open_staged
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.inference.parameters import parameters_of
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape

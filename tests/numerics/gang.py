@@ -21,8 +21,8 @@ from tutti.checkpoints.curve import Recorder
 from tutti.checkpoints.digests import leaf_digest, state_digest
 from tutti.checkpoints.example_test import DATASET
 from tutti.checkpoints.scalars import StateScalars
-from tutti.corpus.ledger import Ledger, SkippedStep
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.tokens.ledger import Ledger, SkippedStep
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.chunks import Kind, Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Outcome, Scalars, StepResult

@@ -17,8 +17,8 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import RealFiles
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.keys import manifest_of
-from tutti.corpus.conversations import Answer, Message, Role
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.conversations import Answer, Message, Role
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.evaluation import rules
 from tutti.evaluation.comparing import Pair, compare, paired
 from tutti.evaluation.measuring import Folders, Measured, measure

@@ -12,8 +12,8 @@ from tests import talks
 from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.conversations import Conversation, Message, Role
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.conversations import Conversation, Message, Role
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.programs.grpo import RewardFunction

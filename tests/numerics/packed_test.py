@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tutti.corpus.batch import Leaf
-from tutti.corpus.loader import Loader
+from tutti.corpus.tokens.batch import Leaf
+from tutti.corpus.tokens.loader import Loader
 from tutti.records.canonical import keyed_bytes
 from tutti.tokenization.documents import as_ids
 from tutti.tokenization.writing import Target, write_rows

@@ -12,11 +12,11 @@ import torch
 
 from tests.numerics.gang import MODEL, Group, Tensors, on_ranks, snapshot
 from tests.scale import SOAK
-from tutti.corpus import rewards
-from tutti.corpus.conversations import Message, Role
-from tutti.corpus.experience import Experience, Prompt
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.rewards import Answered, Reward
+from tutti.corpus.conversations import rewards
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.experience import Experience, Prompt
+from tutti.corpus.conversations.rewards import Answered, Reward
+from tutti.corpus.tokens.ledger import Ledger
 from tutti.inference.engine import Completion, Request, Weights
 from tutti.inference.parity import score
 from tutti.model.chunks import Layout

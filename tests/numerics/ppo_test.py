@@ -13,7 +13,7 @@ from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tests.numerics.grpo_test import KNOWN, World, world
 from tutti.checkpoints.digests import vector_digest
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.experience import Experience, Prompt
+from tutti.corpus.conversations.experience import Experience, Prompt
 from tutti.inference.engine import Request, Weights
 from tutti.model.chunks import VALUE, Layout
 from tutti.model.exchange import Exchange

@@ -13,7 +13,7 @@ from tests import talks
 from tests.numerics.gang import Group, Tensors, on_ranks, snapshot
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.sampler import DatasetShare
+from tutti.corpus.tokens.sampler import DatasetShare
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Outcome, StepResult

@@ -18,8 +18,8 @@ from tutti.checkpoints.digests import leaf_digest, state_digest
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.chunks import Kind
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Scalars

@@ -13,7 +13,7 @@ from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest
 from tutti.contracts.pipeline.v1.stubs import PipelineServiceStub
 from tutti.contracts.sampling.v1 import Sample, SampleSpec
-from tutti.corpus.conversations import Answer, Message, Role
+from tutti.corpus.conversations.conversations import Answer, Message, Role
 from tutti.ingest.service import build as build_ingest
 from tutti.judgements import letters
 from tutti.pipeline.service import build as build_pipeline

@@ -91,9 +91,9 @@ from tutti.contracts.sampling.v1 import (
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub, SamplingServiceStub
 from tutti.contracts.scheduler.v1 import EpochOpened, RankLost, ReshapeJobRequest
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
-from tutti.corpus.conversations import Message as Said
-from tutti.corpus.conversations import Role as Author
-from tutti.corpus.experience import Experience, Prompt, Rollout
+from tutti.corpus.conversations.conversations import Message as Said
+from tutti.corpus.conversations.conversations import Role as Author
+from tutti.corpus.conversations.experience import Experience, Prompt, Rollout
 from tutti.model.plan import Shape
 from tutti.pipeline.plans.graph import node_of
 from tutti.pipeline.plans.reading import read

@@ -44,8 +44,8 @@ from tutti.contracts.scheduler.v1 import (
     ReportStallRequest,
     ReportStallResponse,
 )
-from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.model.plan import Shape
 from tutti.model.shapes import to_wire
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec

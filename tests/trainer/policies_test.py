@@ -11,8 +11,8 @@ from tests import talks
 from tests.trainer.agent_test import commit
 
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, STOP_RULE_CONSTANT_REWARDS, Assignment, PolicyStop
-from tutti.corpus.experience import Experience
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.experience import Experience
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.model.programs.grpo import RewardFunction
 from tutti.model.training import Training
 from tutti.records.manifest import Kind

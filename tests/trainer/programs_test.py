@@ -14,7 +14,7 @@ from tests.trainer.agent_test import commit
 
 from tutti.checkpoints.curve import Curve
 from tutti.contracts.scheduler.v1 import RANK_EVENT_DISTURBED, RANK_EVENT_FINISHED, Assignment
-from tutti.corpus.conversations import Conversation, Message, Role
+from tutti.corpus.conversations.conversations import Conversation, Message, Role
 from tutti.model.plan import Shape
 from tutti.model.shapes import to_wire
 from tutti.model.training import Training

@@ -11,8 +11,15 @@ from tests import talks
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.checkpoints.errors import CheckpointError
-from tutti.corpus.conversations import Conversation, InvalidConversation, Message, Preference, Record, Role
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.conversations import (
+    Conversation,
+    InvalidConversation,
+    Message,
+    Preference,
+    Record,
+    Role,
+)
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.model.spec import StepSpec
 from tutti.model.training import Training
 from tutti.records.manifest import Kind

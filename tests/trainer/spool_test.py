@@ -14,8 +14,8 @@ from tutti.checkpoints.report import ShardReport
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe, plan_of
 from tutti.contracts.trainer.v1 import IoMessage, Release, StoreRequest
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
 from tutti.model.results import Scalars
 from tutti.model.shapes import to_wire

@@ -6,7 +6,7 @@ import pytest
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.files import RealFiles
-from tutti.corpus.conversations import Conversation, Message, Role, to_lines
+from tutti.corpus.conversations.conversations import Conversation, Message, Role, to_lines
 from tutti.records.canonical import JsonValue, bytes_digest
 from tutti.records.manifest import Kind, Manifest
 from tutti.tokenization.bpe import train_bpe

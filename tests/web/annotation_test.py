@@ -32,9 +32,9 @@ from tutti.contracts.annotation.v1 import (
     Qualification,
 )
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
-from tutti.corpus.conversations import Answer as SampledAnswer
-from tutti.corpus.conversations import Message, Role, to_lines
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversations import Answer as SampledAnswer
+from tutti.corpus.conversations.conversations import Message, Role, to_lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.inference.sampling import Sampling
 from tutti.judgements.formats import differ_in_format
 from tutti.pipeline.service import build as build_pipeline

@@ -34,7 +34,7 @@ from tutti.contracts.evaluation.v1 import (
     JudgedSet,
 )
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR, ROLE_ENGINEER
-from tutti.corpus.conversations import Conversation, Message, Role, from_lines, prompt_digest
+from tutti.corpus.conversations.conversations import Conversation, Message, Role, from_lines, prompt_digest
 from tutti.evaluation.comparing import Differing, paired
 from tutti.evaluation.comparing_test import answers, best, worse
 from tutti.evaluation.comparison_test import stored

@@ -42,7 +42,7 @@ from tutti.contracts.scheduler.v1 import (
     Node,
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization
-from tutti.corpus.experience import Experience
+from tutti.corpus.conversations.experience import Experience
 from tutti.pipeline.service import build as build_pipeline
 from tutti.platform.host import HostProcess
 from tutti.records.canonical import bytes_digest

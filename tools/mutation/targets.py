@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "tests" / "house" / "mutants.json"
 
-SAMPLER = "libs/tutti/corpus/sampler_test.py"
+SAMPLER = "libs/tutti/corpus/tokens/sampler_test.py"
 MANIFEST = "libs/tutti/records/manifest_test.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -24,7 +24,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "libs/tutti/chassis/tasks_test.py::test_a_lost_worker_is_replaced_and_cannot_finish",
         "libs/tutti/chassis/store/taskrows_test.py",
     ),
-    "libs/tutti/corpus/ledger.py": (
+    "libs/tutti/corpus/tokens/ledger.py": (
         f"{SAMPLER}::test_impossible_spans_and_ledgers_are_refused",
         f"{SAMPLER}::test_a_ledger_finds_the_readings_of_every_span_and_marks_skipped_steps",
         f"{SAMPLER}::test_a_dataset_that_only_a_later_span_reads_is_found_there",
@@ -38,7 +38,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         f"{MANIFEST}::test_fields_that_were_not_read_are_named_but_not_all_of_many",
         f"{MANIFEST}::test_a_manifest_that_does_not_hold_is_refused",
     ),
-    "libs/tutti/corpus/permutation.py": (
+    "libs/tutti/corpus/tokens/permutation.py": (
         f"{SAMPLER}::test_the_permutation_is_pinned_because_checkpoints_depend_on_it",
         f"{SAMPLER}::test_a_permutation_is_a_bijection_and_its_inverse_undoes_it",
         f"{SAMPLER}::test_a_permutation_of_a_vast_range_is_undone_too",

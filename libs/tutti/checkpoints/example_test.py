@@ -13,8 +13,8 @@ from tutti.checkpoints.curve import Curve, Recorder
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, plan_of
-from tutti.corpus.ledger import Ledger, SkippedStep
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.tokens.ledger import Ledger, SkippedStep
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
 from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec

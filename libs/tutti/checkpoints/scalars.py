@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tutti.checkpoints.errors import CheckpointError
-from tutti.corpus.ledger import Ledger
+from tutti.corpus.tokens.ledger import Ledger
 from tutti.model.results import Scalars
 from tutti.model.spec import SpecError
 from tutti.records.canonical import JsonValue, canonical_json, parse_json

@@ -13,10 +13,10 @@ from tutti.cli.fetching import fetch
 from tutti.cli.plain import Plain
 from tutti.client import Client
 from tutti.contracts.tokenization.v1 import DatasetFile, ListDatasetFilesResponse, ReadDatasetFileRequest
-from tutti.corpus import decisions, duplicates
-from tutti.corpus.cuts import Cuts
-from tutti.corpus.sampleformats import write
-from tutti.corpus.samples import Sample, held_out, samples
+from tutti.corpus.documents import decisions, duplicates
+from tutti.corpus.documents.cuts import Cuts
+from tutti.corpus.documents.sampleformats import write
+from tutti.corpus.documents.samples import Sample, held_out, samples
 from tutti.records.errors import CorpusError
 
 

@@ -20,7 +20,7 @@ from tutti.client import Client
 from tutti.contracts.tokenization.v1 import Dataset, DatasetFile, ListDatasetFilesRequest
 
 if TYPE_CHECKING:
-    from tutti.corpus.samples import Sample
+    from tutti.corpus.documents.samples import Sample
 
 SAMPLE_BYTES = 8 << 20
 """Maximum bytes of a sample of texts, which are read in the order of their names."""

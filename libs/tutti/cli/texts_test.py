@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tutti.cli.failures import Failure
 from tutti.cli.texts import CODE, UNDETERMINED, Group, Spoken, by_language, grouped, ordered, samples, within
 from tutti.contracts.tokenization.v1 import DatasetFile
+from tutti.corpus.documents.samples import TRAIN, Sample
 from tutti.corpus.rows import write_rows
-from tutti.corpus.samples import TRAIN, Sample
 
 TOLD = st.lists(st.tuples(st.sampled_from(["en", "de", "und"]), st.text(max_size=12)), max_size=30)
 SCHEMA = pa.schema([pa.field("doc_id", pa.string()), pa.field("language", pa.string())])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tutti.corpus.layouts import Layout, Reason, Unfit, conversation
+from tutti.corpus.conversations.layouts import Layout, Reason, Unfit, conversation
 from tutti.corpus.parquetobjects import objects, opened
 
 

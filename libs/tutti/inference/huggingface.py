@@ -20,9 +20,9 @@ from safetensors.numpy import save_file
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
-from tutti.corpus.conversations import Role
-from tutti.corpus.template import Template
-from tutti.corpus.tokenizer import EOS, BytePairTokenizer
+from tutti.corpus.conversations.conversations import Role
+from tutti.corpus.conversations.template import Template
+from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer
 from tutti.model.chunks import Layout, Use
 from tutti.model.spec import ModelSpec
 from tutti.records.canonical import canonical_json

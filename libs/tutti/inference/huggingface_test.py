@@ -16,9 +16,9 @@ from jinja2.exceptions import TemplateError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tutti.corpus.conversations import Message, Role
-from tutti.corpus.template import CHAT_1
-from tutti.corpus.tokenizer import EOS, BytePairTokenizer
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.template import CHAT_1
+from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer
 from tutti.inference.decoder import Decoder
 from tutti.inference.decoder_test import MODEL, SHAPES, parameters, read, tokens_of
 from tutti.inference.generation import generate

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.engine import (
     Completion,
     EngineBusy,

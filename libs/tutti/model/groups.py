@@ -6,7 +6,7 @@ Promises: both follow from the rewards and from global numbers, never from who r
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.permutation import Permutation
+from tutti.corpus.tokens.permutation import Permutation
 from tutti.records.canonical import keyed_bytes
 
 Integers = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import rfc8785
 
-from tutti.corpus.sampler import MAX_WEIGHTS, DatasetShare, Span
+from tutti.corpus.tokens.sampler import MAX_WEIGHTS, DatasetShare, Span
 from tutti.model.programs import PRETRAIN, records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.records.records import later

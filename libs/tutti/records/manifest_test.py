@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.tokenshard import TokenShardInfo
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.tokens.tokenshard import TokenShardInfo
 from tutti.records.canonical import bytes_digest, canonical_json, content_digest, keyed_bytes, parse_json
 from tutti.records.errors import InvalidManifest, NotCanonical, UnsupportedFormat
 from tutti.records.manifest import Kind, Manifest

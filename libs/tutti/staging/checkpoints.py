@@ -17,8 +17,8 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointS
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.tokens.dataset import tokenizer_key
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.inference.models import NotLoaded, Wanted
 from tutti.model.training import Training
 from tutti.records.errors import CorpusError

@@ -10,9 +10,9 @@ from tutti.backbone.blobs import BadKey, BlobMissing
 from tutti.backbone.cached import Prefetching
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.tasks import WorkFailed
-from tutti.corpus import decisions as decisions_file
-from tutti.corpus import duplicates as duplicates_file
-from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.documents import decisions as decisions_file
+from tutti.corpus.documents import duplicates as duplicates_file
+from tutti.corpus.documents.stages import DocumentShardEntry
 from tutti.native.arrays import pa
 from tutti.records.canonical import bytes_digest, file_digest, parse_json
 from tutti.records.errors import CorpusError

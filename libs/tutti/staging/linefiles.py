@@ -9,8 +9,8 @@ from typing import TypeVar
 from tutti.backbone import Blobs
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work.work import put_named
-from tutti.corpus.conversations import Record, from_lines, to_lines
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversations import Record, from_lines, to_lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.records.canonical import bytes_digest
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Manifest

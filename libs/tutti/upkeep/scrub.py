@@ -15,8 +15,8 @@ from blake3 import blake3
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobError, BlobMissing, BlobsUnavailable, is_there
-from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.tokens.dataset import tokenizer_key
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.records.canonical import named
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind, Manifest

@@ -90,8 +90,8 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
 from tutti.contracts.common.v1 import CancelRequest, GetRequest
-from tutti.corpus.conversations import Conversation
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversations import Conversation
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.records.manifest import Kind
 from tutti.staging import fetching
 

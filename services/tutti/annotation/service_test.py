@@ -42,7 +42,7 @@ from tutti.contracts.annotation.v1 import (
     UpdateGuidelineRequest,
 )
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
-from tutti.corpus.conversations import Preference, from_lines
+from tutti.corpus.conversations.conversations import Preference, from_lines
 from tutti.simulation import Simulation
 from tutti.simulation.faults import Fault
 

@@ -14,7 +14,7 @@ from tutti.contracts.annotation.v1 import (
     ReadPreferencesRequest,
     SimulatedCrowd,
 )
-from tutti.corpus.conversations import Answer, Message, Preference, Role, from_lines
+from tutti.corpus.conversations.conversations import Answer, Message, Preference, Role, from_lines
 
 STRICT = """
 utility: {terms: [{ended: true, worth: 10}]}

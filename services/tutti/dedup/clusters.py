@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from tutti.chassis import progress
-from tutti.corpus import duplicates
-from tutti.corpus.duplicates import How
+from tutti.corpus.documents import duplicates
+from tutti.corpus.documents.duplicates import How
 from tutti.corpus.threads import in_threads
 from tutti.dedup.components import Documents
 from tutti.dedup.contamination import Contaminated, Evaluation, Sought
@@ -43,7 +43,7 @@ ALONE: Compared[Texts] = Compared()
 
 @dataclass(frozen=True, slots=True)
 class ClusterResult:
-    """`path` is the file (tutti.corpus.duplicates); `documents` stay.
+    """`path` is the file (tutti.corpus.documents.duplicates); `documents` stay.
 
     Of the `duplicates` `near` were no exact ones, and for `earlier` a document of an earlier dataset stands. Those that
     were left out as `contaminated` are no duplicates.

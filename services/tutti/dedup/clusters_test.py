@@ -7,10 +7,10 @@ from pydoc_data.topics import topics
 
 import pytest
 
-from tutti.corpus import duplicates
-from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.corpus.documentshard import encode_document_shard
-from tutti.corpus.duplicates import How
+from tutti.corpus.documents import duplicates
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
+from tutti.corpus.documents.documentshard import encode_document_shard
+from tutti.corpus.documents.duplicates import How
 from tutti.dedup.clusters import ClusterResult, Compared, find
 from tutti.dedup.contamination import Sought
 from tutti.dedup.shards import Texts

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tutti.corpus.conversations import Conversation, Role
+from tutti.corpus.conversations.conversations import Conversation, Role
 from tutti.dedup.heldout import TOGETHER, batch, said
 from tutti.dedup.names import Names
 from tutti.dedup.near import THRESHOLD, near_duplicates

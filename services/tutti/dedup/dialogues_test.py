@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.conversations import Conversation, Message, Role
+from tutti.corpus.conversations.conversations import Conversation, Message, Role
 from tutti.dedup.dialogues import LEAST_SHINGLES, repeated
 from tutti.dedup.near import THRESHOLD
 from tutti.dedup.near_test import clusters, shingled

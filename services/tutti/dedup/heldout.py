@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from tutti.corpus.conversations import Conversation, Role
+from tutti.corpus.conversations.conversations import Conversation, Role
 from tutti.dedup.contamination import Evaluation, Sought
 from tutti.dedup.shingles import spelled
 

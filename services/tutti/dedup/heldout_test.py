@@ -1,6 +1,6 @@
 """Conversations that contain a held-out prompt are found, by n-grams or, where it is short, by its words."""
 
-from tutti.corpus.conversations import Conversation, Message, Role
+from tutti.corpus.conversations.conversations import Conversation, Message, Role
 from tutti.dedup.heldout import contaminated
 
 LONG = "Please tell me in a few words why the sky over the sea is blue in the morning."

@@ -62,7 +62,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """`path` is the file of cuts (tutti.corpus.cuts): `units` of `documents` that stay, `bytes` in all.
+    """`path` is the file of cuts (tutti.corpus.documents.cuts): `units` of `documents` that stay, `bytes` in all.
 
     `short`: documents of which too little is left, by id, and how many characters that is; `bare`: those of which the
     cleaning keeps no line; they are in no other number. `cleaned`: lines that C4 removes from those that stay; one that

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus import cuts
 from tutti.corpus.counts.lines import Verdict, stripped, verdict
-from tutti.corpus.cuts import Cuts
-from tutti.corpus.documents import Document
+from tutti.corpus.documents import cuts
+from tutti.corpus.documents.cuts import Cuts
+from tutti.corpus.documents.documents import Document
 from tutti.corpus.texts import buffers
 from tutti.dedup import units
 from tutti.dedup.clusters_test import document, shards

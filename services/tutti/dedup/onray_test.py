@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from tutti.backbone.connect import open_blobs
-from tutti.corpus import duplicates
-from tutti.corpus.documents import Document
-from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
-from tutti.corpus.duplicates import How
-from tutti.corpus.stages import DedupBody, DocumentShardEntry
+from tutti.corpus.documents import duplicates
+from tutti.corpus.documents.documents import Document
+from tutti.corpus.documents.documentshard import DocumentShardInfo, encode_document_shard
+from tutti.corpus.documents.duplicates import How
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry
 from tutti.dedup import clusters, contamination, lines, onray, steps
 from tutti.dedup.clusters import ClusterResult, Compared, Held
 from tutti.dedup.clusters_test import document, texts

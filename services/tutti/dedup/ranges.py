@@ -1,4 +1,4 @@
-"""Ranges: what is cut out of documents, put in order and written as the file of cuts (tutti.corpus.cuts).
+"""Ranges: what is cut out of documents, put in order and written as the file of cuts (tutti.corpus.documents.cuts).
 
 Promises: the bytes of the file are a function of the set of ranges. Memory is that of an external sort.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tutti.corpus import cuts
+from tutti.corpus.documents import cuts
 from tutti.dedup.components import Documents
 from tutti.dedup.externalsort import RUN_ROWS, ExternalSort, Rows
 from tutti.dedup.names import Names

@@ -22,8 +22,8 @@ from tutti.contracts.dedup.v1 import (
     Lines,
     NearDuplicate,
 )
-from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.duplicates import LEAST_SIMILARITY, THRESHOLDS, is_threshold
+from tutti.corpus.conversations.conversations import Conversation, from_lines
+from tutti.corpus.documents.duplicates import LEAST_SIMILARITY, THRESHOLDS, is_threshold
 from tutti.dedup.settings import DedupSettings
 from tutti.native.deferred import deferred
 from tutti.platform.cluster import require_engine

@@ -23,11 +23,11 @@ from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec
 from tutti.contracts.dedup.v1.dedup_pb2 import DESCRIPTOR
-from tutti.corpus import decisions, duplicates
 from tutti.corpus.counts import statistics
-from tutti.corpus.dataset import Rejected
-from tutti.corpus.decisions import CLEANED_RULE, REPEATED_RULE
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.documents import decisions, duplicates
+from tutti.corpus.documents.decisions import CLEANED_RULE, REPEATED_RULE
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.tokens.dataset import Rejected
 from tutti.dedup.rpc import DedupApi, wanted
 from tutti.dedup.settings import DedupSettings
 from tutti.dedup.version import LOGIC_VERSION

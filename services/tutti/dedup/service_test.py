@@ -17,11 +17,11 @@ from tutti.chassis.tasks_test import Bench, Inline
 from tutti.chassis.work.work import publish, put_file, put_named
 from tutti.contracts.common.v1 import STATE_DONE, Artifact, GetRequest
 from tutti.contracts.dedup.v1 import CreateDedupRequest, Dedup, DedupSpec, Documents, FindNearDuplicatesRequest
-from tutti.corpus import decisions
-from tutti.corpus.conversations import Conversation, Message, Role, to_lines
-from tutti.corpus.documents import Document
-from tutti.corpus.documentshard import encode_document_shard
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.conversations.conversations import Conversation, Message, Role, to_lines
+from tutti.corpus.documents import decisions
+from tutti.corpus.documents.documents import Document
+from tutti.corpus.documents.documentshard import encode_document_shard
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.dedup.clusters_test import NEARLY, PROSE, document
 from tutti.dedup.onray_test import entry
 from tutti.dedup.service import build

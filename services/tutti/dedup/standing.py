@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tutti.corpus import duplicates
-from tutti.corpus.duplicates import How
+from tutti.corpus.documents import duplicates
+from tutti.corpus.documents.duplicates import How
 from tutti.dedup.components import Documents
 from tutti.dedup.names import Names
 from tutti.dedup.near import Near

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus.duplicates import How
+from tutti.corpus.documents.duplicates import How
 from tutti.dedup.names import Names
 from tutti.dedup.near import Near
 from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing

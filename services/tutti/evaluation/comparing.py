@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from tutti.corpus.conversations import Answer, InvalidConversation, Messages, prompt_digest
-from tutti.corpus.judgementset import ORDINARY, JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import Answer, InvalidConversation, Messages, prompt_digest
+from tutti.corpus.conversations.judgementset import ORDINARY, JudgementLine, PairLine
 from tutti.judgements.crowds import Crowd, generator_of, outcome
 from tutti.judgements.intervals import Interval, win_rate
 from tutti.native.arrays import np

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tutti.corpus.conversations import Answer, Message, Role, prompt_digest
-from tutti.corpus.judgementset import BOTH_BAD, JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import Answer, Message, Role, prompt_digest
+from tutti.corpus.conversations.judgementset import BOTH_BAD, JudgementLine, PairLine
 from tutti.evaluation.comparing import Differing, Judgement, NotComparable, Pair, compare, differing, judged, paired
 from tutti.judgements import letters
 from tutti.judgements.crowds import Crowd

@@ -19,9 +19,9 @@ from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import ComparedSample, Comparison, ComparisonSpec, WinRate
 from tutti.contracts.sampling.v1.stubs import SamplingServiceStub
-from tutti.corpus.conversations import Answer
-from tutti.corpus.conversationset import Lines
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import Answer
+from tutti.corpus.conversations.conversationset import Lines
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 from tutti.evaluation.comparing import DIGITS, Compared, NotComparable, Pair, compare, differing, judged, paired
 from tutti.evaluation.measuring import Folders, Measured, measure
 from tutti.judgements.crowds import Crowd, InvalidCrowd

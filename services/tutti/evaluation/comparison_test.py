@@ -22,9 +22,9 @@ from tutti.contracts.evaluation.v1 import (
     ReadComparisonRequest,
 )
 from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
-from tutti.corpus.conversations import to_lines
-from tutti.corpus.conversationset import Lines
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import to_lines
+from tutti.corpus.conversations.conversationset import Lines
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 from tutti.evaluation.comparing_test import answers, best, worse
 from tutti.evaluation.comparison import check, work
 from tutti.evaluation.differing import DifferingPairs

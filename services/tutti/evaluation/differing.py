@@ -12,7 +12,7 @@ from tutti.contracts.evaluation.v1 import (
     ReadComparisonRequest,
     ReadComparisonResponse,
 )
-from tutti.corpus.conversations import as_lines, prompt_digest
+from tutti.corpus.conversations.conversations import as_lines, prompt_digest
 from tutti.evaluation.comparing import Differing, Pair, paired
 from tutti.evaluation.comparison import MOST_DIFFERING, answers_of
 from tutti.records.errors import InvalidManifest

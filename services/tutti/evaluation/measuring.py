@@ -13,9 +13,9 @@ from pathlib import Path
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.staged import StagedCheckpoint, open_staged
-from tutti.corpus.conversations import Answer
-from tutti.corpus.template import Renderer, TemplateError, of_digest
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.conversations.conversations import Answer
+from tutti.corpus.conversations.template import Renderer, TemplateError, of_digest
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.evaluation.comparing import Pair
 from tutti.inference.errors import InferenceError
 from tutti.inference.parameters import parameters_of

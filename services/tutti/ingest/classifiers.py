@@ -31,7 +31,7 @@ from tutti.contracts.ingest.v1 import (
     LearntLabel,
     ToldTexts,
 )
-from tutti.corpus.stages import ClassifierBody
+from tutti.corpus.documents.stages import ClassifierBody
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths, folder
 from tutti.ingest.quality.classifier import LABEL, MAGIC, MOST_HEADER, Header, UnreadableClassifier, header

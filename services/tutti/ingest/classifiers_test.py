@@ -29,7 +29,7 @@ from tutti.contracts.ingest.v1 import (
     Threshold,
     ToldTexts,
 )
-from tutti.corpus import decisions
+from tutti.corpus.documents import decisions
 from tutti.ingest.commands.classifiers import RIGHT, table
 from tutti.ingest.service import build
 

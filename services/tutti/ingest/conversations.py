@@ -34,12 +34,12 @@ from tutti.contracts.ingest.v1 import (
     RejectedConversations,
     UnreadField,
 )
-from tutti.corpus.conversations import Conversation
-from tutti.corpus.conversationset import ConversationsBody, Licensed, Lines
-from tutti.corpus.duplicates import THRESHOLDS, How, is_threshold
-from tutti.corpus.layouts import EXPECTED
-from tutti.corpus.licences import EXPECTED as A_LICENCE
-from tutti.corpus.licences import UNKNOWN, Licences, is_name, name_of
+from tutti.corpus.conversations.conversations import Conversation
+from tutti.corpus.conversations.conversationset import ConversationsBody, Licensed, Lines
+from tutti.corpus.conversations.layouts import EXPECTED
+from tutti.corpus.conversations.licences import EXPECTED as A_LICENCE
+from tutti.corpus.conversations.licences import UNKNOWN, Licences, is_name, name_of
+from tutti.corpus.documents.duplicates import THRESHOLDS, How, is_threshold
 from tutti.ingest.ingests import models
 from tutti.ingest.paths import Paths, folder
 from tutti.ingest.quality.dialogues import Sieve

@@ -23,8 +23,8 @@ from tutti.contracts.ingest.v1 import (
     CreateConversationsRequest,
     SplitShare,
 )
-from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.conversationset import ConversationsBody, Licensed, in_part
+from tutti.corpus.conversations.conversations import Conversation, from_lines
+from tutti.corpus.conversations.conversationset import ConversationsBody, Licensed, in_part
 from tutti.ingest.reading import budgets
 from tutti.ingest.reading.gathering import MAX_LINE_BYTES
 from tutti.ingest.service import build

@@ -32,7 +32,7 @@ from tutti.contracts.ingest.v1 import (
     ShowCrawlRequest,
     ShowCrawlResponse,
 )
-from tutti.corpus.stages import CrawlBody
+from tutti.corpus.documents.stages import CrawlBody
 from tutti.ingest.bounds import private_ranges
 from tutti.ingest.crawl.addresses import Named, PrivateAddress, address_of, check_address
 from tutti.ingest.crawl.answers import Saved

@@ -10,8 +10,8 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.ingest.v1 import Filter, RuleCount
-from tutti.corpus.dataset import Rejected
-from tutti.corpus.stages import FilterBody, IngestBody
+from tutti.corpus.documents.stages import FilterBody, IngestBody
+from tutti.corpus.tokens.dataset import Rejected
 from tutti.ingest.quality import choosing
 from tutti.ingest.rpc import choice_of
 from tutti.records.manifest import Kind

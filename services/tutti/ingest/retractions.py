@@ -31,8 +31,8 @@ from tutti.contracts.ingest.v1 import (
     RetractionSpec,
     WithdrawRetractionRequest,
 )
-from tutti.corpus.documents import canonical_source
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.documents.documents import canonical_source
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, IngestBody
 from tutti.ingest.seeking import Seeker, Selection, ShardGone, SourcedDocument, form
 from tutti.records.canonical import canonical_json, content_digest
 from tutti.records.errors import CorpusError

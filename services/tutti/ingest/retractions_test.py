@@ -28,9 +28,9 @@ from tutti.contracts.ingest.v1 import (
     RetractionSpec,
     WithdrawRetractionRequest,
 )
-from tutti.corpus import duplicates
-from tutti.corpus.documents import document_id
-from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.corpus.documents import duplicates
+from tutti.corpus.documents.documents import document_id
+from tutti.corpus.documents.stages import DedupBody, IngestBody
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.seeking import form
 from tutti.ingest.service_test import CALL, World

@@ -17,8 +17,8 @@ from threading import Lock
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
+from tutti.corpus.documents.stages import DocumentShardEntry
 from tutti.corpus.rows import batches
-from tutti.corpus.stages import DocumentShardEntry
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.native.arrays import pa
 

@@ -20,9 +20,9 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
 from tutti.contracts.lineage.v1 import DIRECTION_DOWN, TraceDocumentRequest, TraceRequest, TraceStepRequest
 from tutti.contracts.lineage.v1 import Sighting as Told
 from tutti.contracts.tokenization.v1 import Dataset
-from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.ledger import Ledger, LedgerReading
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.tokens.ledger import Ledger, LedgerReading
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.lineage.service_test import World, page
 from tutti.lineage.sightings_test import CONTEXT, shards
 from tutti.model.plan import Shape

@@ -14,8 +14,8 @@ from typing import TypeVar
 from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
-from tutti.corpus.duplicates import How
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody
+from tutti.corpus.documents.duplicates import How
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterBody
 from tutti.lineage import naming, sightings
 from tutti.lineage.ancestry import Ancestry, ancestry, place_of
 from tutti.lineage.graph import dataset_name

@@ -24,7 +24,7 @@ from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
 )
-from tutti.corpus.stages import IngestBody
+from tutti.corpus.documents.stages import IngestBody
 from tutti.lineage.graph import KINDS, Testimony, Vertex, of_parents, of_shards, testimony
 from tutti.lineage.rebuild import Rebuild
 from tutti.lineage.tables import Noted, Reading, Tables

@@ -18,13 +18,13 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import Refused, declare
 from tutti.checkpoints.manifest import CheckpointBody
-from tutti.corpus import cuts, decisions, duplicates
-from tutti.corpus.dataset import DatasetBody, Split, tokenizer_key
+from tutti.corpus.documents import cuts, decisions, duplicates
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.corpus.spans.index import Index
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokens.dataset import DatasetBody, Split, tokenizer_key
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.tokens.tokenshard import TokenShard
 from tutti.lineage.kept import Kept
 from tutti.lineage.sightings import Shelf
 from tutti.native.arrays import pq

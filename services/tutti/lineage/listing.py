@@ -14,8 +14,8 @@ from tutti.chassis.store.listing import packed, unpacked
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
 from tutti.contracts.pipeline.v1 import Run
-from tutti.corpus.duplicates import How
-from tutti.corpus.stages import DocumentShardEntry
+from tutti.corpus.documents.duplicates import How
+from tutti.corpus.documents.stages import DocumentShardEntry
 from tutti.lineage.library import Library
 from tutti.lineage.owners import run_of
 from tutti.lineage.tables import Tables

@@ -14,8 +14,8 @@ from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, ListDocumentsResponse
 from tutti.contracts.pipeline.v1 import Run, Stage
-from tutti.corpus import cuts, decisions, duplicates
-from tutti.corpus.stages import DedupBody
+from tutti.corpus.documents import cuts, decisions, duplicates
+from tutti.corpus.documents.stages import DedupBody
 from tutti.lineage.branches_test import CALL
 from tutti.lineage.service_test import World, page
 

@@ -18,8 +18,8 @@ from tutti.contracts.lineage.v1 import (
     ReachedLine,
     ReachedRun,
 )
-from tutti.corpus.decisions import RETRACTED_RULE
-from tutti.corpus.duplicates import How
+from tutti.corpus.documents.decisions import RETRACTED_RULE
+from tutti.corpus.documents.duplicates import How
 from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents, ShardDocuments
 from tutti.lineage.graph import Edge, dataset_name

@@ -15,10 +15,10 @@ from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job as TrainingJob
 from tutti.contracts.scheduler.v1 import JobSpec, MixedDataset
 from tutti.contracts.tokenization.v1 import Index, Tokenization, TokenizationSpec
-from tutti.corpus import decisions, duplicates
+from tutti.corpus.documents import decisions, duplicates
+from tutti.corpus.documents.stages import DedupBody
 from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.corpus.stages import DedupBody
 from tutti.lineage.branches_test import CALL, LINES, Job
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.service_test import DIGEST, World, page

@@ -40,13 +40,13 @@ from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, Stage
-from tutti.corpus import decisions, duplicates
-from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.corpus.documentshard import encode_document_shard
+from tutti.corpus.documents import decisions, duplicates
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
+from tutti.corpus.documents.documentshard import encode_document_shard
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, FilterBody, IngestBody
-from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.lineage.graph import Edge, Vertex, Walk
 from tutti.lineage.library import Library
 from tutti.lineage.rpc import LineageApi, show

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.tokenshard import TokenShard
 from tutti.native.arrays import np
 
 

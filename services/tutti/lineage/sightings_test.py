@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
-from tutti.corpus.tokenshard import TokenRun, TokenShard, TokenShardInfo, encode_token_shard
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
+from tutti.corpus.tokens.tokenshard import TokenRun, TokenShard, TokenShardInfo, encode_token_shard
 from tutti.lineage.sightings import Shelf, Sighting, of_document, of_step, read_by
 
 VERSION = "blake3:" + "0" * 64

@@ -16,13 +16,13 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.work.work import publish, put_file
 from tutti.contracts.lineage.v1 import TraceTextRequest, TraceTextResponse
 from tutti.contracts.tokenization.v1 import Dataset, Index
-from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
 from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.corpus.tokenizer_test import of_bytes
-from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
+from tutti.corpus.tokens.tokenizer_test import of_bytes
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.lineage.branches_test import Job
 from tutti.lineage.rpc import LineageApi
 from tutti.lineage.service import build

@@ -14,7 +14,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1.pipeline_pb2 import DESCRIPTOR
-from tutti.corpus.dataset import TOKENIZERS
+from tutti.corpus.tokens.dataset import TOKENIZERS
 from tutti.pipeline.pages.pages import RunPages
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.rpc import PipelineApi

@@ -83,12 +83,12 @@ from tutti.contracts.tokenization.v1 import (
     Tokenization,
     Tokenizer,
 )
-from tutti.corpus.conversationset import ConversationsBody, Lines
-from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.documentshard import DocumentShardInfo
+from tutti.corpus.conversations.conversationset import ConversationsBody, Lines
+from tutti.corpus.documents.documentshard import DocumentShardInfo
+from tutti.corpus.documents.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
 from tutti.corpus.spans.building import IndexInfo
 from tutti.corpus.spans.manifest import IndexBody
-from tutti.corpus.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
 from tutti.model.plan import Shape
 from tutti.model.training import Training
 from tutti.pipeline.service import build

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.manifest import CheckpointBody
-from tutti.corpus.conversations import Answer, to_lines
-from tutti.corpus.conversationset import in_part
-from tutti.corpus.template import of_digest
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.conversations.conversations import Answer, to_lines
+from tutti.corpus.conversations.conversationset import in_part
+from tutti.corpus.conversations.template import of_digest
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.engines import Kind
 from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
 from tutti.sampling.models import counted, model_of

@@ -38,8 +38,8 @@ from tutti.contracts.sampling.v1 import (
     Rollout,
 )
 from tutti.contracts.sampling.v1.experience_pb2 import DESCRIPTOR
-from tutti.corpus import experience as files
-from tutti.corpus.conversations import as_lines
+from tutti.corpus.conversations import experience as files
+from tutti.corpus.conversations.conversations import as_lines
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import CorpusError
 from tutti.records.fields import Fields

@@ -24,9 +24,9 @@ from tutti.contracts.sampling.v1 import (
 )
 from tutti.contracts.sampling.v1 import Experience as Told
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
-from tutti.corpus.conversations import Message
-from tutti.corpus.conversations import Role as Author
-from tutti.corpus.experience import Experience, Prompt, Rollout
+from tutti.corpus.conversations.conversations import Message
+from tutti.corpus.conversations.conversations import Role as Author
+from tutti.corpus.conversations.experience import Experience, Prompt, Rollout
 from tutti.sampling.service import build
 from tutti.simulation import Simulation
 

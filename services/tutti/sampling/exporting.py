@@ -5,8 +5,8 @@ from pathlib import Path
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.template import TemplateError, of_digest
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.conversations.template import TemplateError, of_digest
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.parameters import parameters_of
 
 LOGIC_VERSION = "export-2"

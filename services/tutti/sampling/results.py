@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.inference.sampling import Sampling
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest

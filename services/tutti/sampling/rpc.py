@@ -28,8 +28,8 @@ from tutti.contracts.sampling.v1 import (
     SampleSpec,
     Stop,
 )
-from tutti.corpus.conversations import Answer, from_lines
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversations import Answer, from_lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.inference.errors import InvalidSampling
 from tutti.inference.sampling import Sampling
 from tutti.records.canonical import is_digest

@@ -10,7 +10,7 @@ from tutti.chassis.tasks import TaskContext
 from tutti.chassis.work.work import Outcome, Work, publish, put_file
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.sampling.v1 import Sample
-from tutti.corpus.conversationset import ConversationsBody, Lines
+from tutti.corpus.conversations.conversationset import ConversationsBody, Lines
 from tutti.inference.engines import version_of
 from tutti.records.canonical import file_digest
 from tutti.records.manifest import Kind, Manifest

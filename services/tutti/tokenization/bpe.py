@@ -1,8 +1,8 @@
 """Byte-level BPE: how a tokenizer is trained.
 
 Promises: a function of the set of texts, whatever their order, cut and the number of threads. For Llama 3's pattern the
-kernel of tutti.corpus.bytepairs learns the merges; without it, and for other patterns, the library `tokenizers` does,
-and gives the same.
+kernel of tutti.corpus.tokens.bytepairs learns the merges; without it, and for other patterns, the library `tokenizers`
+does, and gives the same.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from tutti.corpus import bytepairs
-from tutti.corpus.bytepairs import LLAMA3_PATTERN, LONGEST_WORD, Merges
-from tutti.corpus.tokenizer import EOS, SPECIAL, BytePairTokenizer, TokenizerError
+from tutti.corpus.tokens import bytepairs
+from tutti.corpus.tokens.bytepairs import LLAMA3_PATTERN, LONGEST_WORD, Merges
+from tutti.corpus.tokens.tokenizer import EOS, SPECIAL, BytePairTokenizer, TokenizerError
 from tutti.native.arrays import pa
 from tutti.records.canonical import canonical_json
 

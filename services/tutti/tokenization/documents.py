@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tutti.corpus.cuts import Cuts
+from tutti.corpus.documents.cuts import Cuts
 from tutti.corpus.rows import batches
 from tutti.native.arrays import np, npt, pa, pc
 

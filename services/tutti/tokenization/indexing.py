@@ -13,9 +13,9 @@ from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.work import publish, put_content
 from tutti.contracts.common.v1 import Artifact
 from tutti.contracts.tokenization.v1 import IndexSpec
-from tutti.corpus.dataset import DatasetBody
 from tutti.corpus.spans.building import IndexInfo, build
 from tutti.corpus.spans.manifest import IndexBody
+from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind
 from tutti.staging import fetching

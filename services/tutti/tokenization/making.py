@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.chassis import progress
-from tutti.corpus.bytepairs import LLAMA3_PATTERN
-from tutti.corpus.cuts import Cuts
-from tutti.corpus.dataset import Packing, ShardEntry, Split
+from tutti.corpus.documents.cuts import Cuts
 from tutti.corpus.threads import in_threads
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
-from tutti.corpus.tokenshard import token_dtype
+from tutti.corpus.tokens.bytepairs import LLAMA3_PATTERN
+from tutti.corpus.tokens.dataset import Packing, ShardEntry, Split
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.tokens.tokenshard import token_dtype
 from tutti.native.arrays import np, npt
 from tutti.records.errors import UnsupportedFormat
 from tutti.tokenization import baselines
@@ -43,8 +43,8 @@ TRAINING_BYTES = 256 << 20
 @dataclass(frozen=True, slots=True)
 class Making:
     """The work to do; `shards`: local document shards, whose bytes match their digests; `dropped`: ids left out;
-    `cuts`: parts of texts to leave out (tutti.corpus.cuts); `workers`: threads that encode; `measures`: local files
-    with languages, also of other documents.
+    `cuts`: parts of texts to leave out (tutti.corpus.documents.cuts); `workers`: threads that encode; `measures`: local
+    files with languages, also of other documents.
     """
 
     shards: tuple[Path, ...]

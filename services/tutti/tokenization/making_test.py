@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.dataset import Packing
-from tutti.corpus.documents import Document, Extraction, MediaType
-from tutti.corpus.documentshard import encode_document_shard
-from tutti.corpus.tokenizer import BytePairTokenizer
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
+from tutti.corpus.documents.documentshard import encode_document_shard
+from tutti.corpus.tokens.dataset import Packing
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
+from tutti.corpus.tokens.tokenshard import TokenShard
 from tutti.records.canonical import keyed_bytes
 from tutti.tokenization import baselines
 from tutti.tokenization.bpe import train_bpe

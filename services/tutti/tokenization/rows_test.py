@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.loader import Loader
-from tutti.corpus.tokenshard import TokenShard
+from tutti.corpus.tokens.loader import Loader
+from tutti.corpus.tokens.tokenshard import TokenShard
 from tutti.records.canonical import keyed_bytes
 from tutti.tokenization import rows
 from tutti.tokenization.documents import Numbers, as_ids

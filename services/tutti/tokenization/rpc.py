@@ -25,8 +25,8 @@ from tutti.contracts.tokenization.v1 import (
     TokenizationSpec,
     Tokenizer,
 )
-from tutti.corpus.dataset import Packing
-from tutti.corpus.tokenizer import TokenizerError
+from tutti.corpus.tokens.dataset import Packing
+from tutti.corpus.tokens.tokenizer import TokenizerError
 from tutti.tokenization.bpe import BYTES, PatternError, compiled, special_tokens
 from tutti.tokenization.sources import Sources
 

@@ -30,11 +30,11 @@ from tutti.contracts.tokenization.v1 import (
     Tokenizer,
 )
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
-from tutti.corpus import loader
-from tutti.corpus.bytepairs import LLAMA3_PATTERN, native
-from tutti.corpus.dataset import DatasetBody, Packing, tokenizer_key
-from tutti.corpus.stages import DedupBody, IngestBody
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.documents.stages import DedupBody, IngestBody
+from tutti.corpus.tokens import loader
+from tutti.corpus.tokens.bytepairs import LLAMA3_PATTERN, native
+from tutti.corpus.tokens.dataset import DatasetBody, Packing, tokenizer_key
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.records.manifest import Kind
 from tutti.staging import fetching
 from tutti.tokenization import indexing, making

@@ -27,8 +27,8 @@ from tutti.contracts.tokenization.v1 import (
     TokenizationSpec,
     Tokenizer,
 )
-from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.stages import DedupBody, IngestBody
+from tutti.corpus.documents.stages import DedupBody, IngestBody
+from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.records.manifest import Kind
 from tutti.staging import fetching
 

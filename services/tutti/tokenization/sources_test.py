@@ -12,9 +12,9 @@ from tutti.chassis.tasks_test import Bench
 from tutti.chassis.work.work import Work, publish, put_named
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
-from tutti.corpus.dataset import DatasetBody, ShardEntry, Split
-from tutti.corpus.documentshard import DocumentShardInfo
-from tutti.corpus.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.documents.documentshard import DocumentShardInfo
+from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, IngestBody
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
 from tutti.records.canonical import bytes_digest
 from tutti.staging import fetching
 from tutti.tokenization.sources import Sources

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import TokenizationSpec
-from tutti.corpus.tokenizer import EOS, BytePairTokenizer, TokenizerError
-from tutti.corpus.tokenshard import TokenShard, token_dtype
+from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer, TokenizerError
+from tutti.corpus.tokens.tokenshard import TokenShard, token_dtype
 from tutti.records.canonical import file_digest, keyed_bytes
 from tutti.tokenization.baselines import Streams, kneser_ney_bits_per_byte, unigram_bits_per_byte, xz_bits_per_byte
 from tutti.tokenization.bpe import PatternError, train_bpe

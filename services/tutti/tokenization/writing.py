@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from tutti.corpus.tokenshard import ShardShape, TokenShardInfo, TokenShardWriter
+from tutti.corpus.tokens.tokenshard import ShardShape, TokenShardInfo, TokenShardWriter
 from tutti.native.arrays import np
 from tutti.tokenization.documents import Ids, Numbers
 from tutti.tokenization.packing import Layout, cuts

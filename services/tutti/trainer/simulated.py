@@ -32,7 +32,7 @@ from tutti.contracts.trainer.v1 import (
     Snapshot,
     Start,
 )
-from tutti.corpus.ledger import Ledger
+from tutti.corpus.tokens.ledger import Ledger
 from tutti.model.audit import judge_pairs, ring_audit
 from tutti.model.chunks import Kind
 from tutti.model.pace import Pace

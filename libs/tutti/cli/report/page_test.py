@@ -20,7 +20,7 @@ from tutti.cli.report.page import page, shortened
 from tutti.cli.report.samples import samples, visible
 from tutti.cli.report.writing import place_of, write
 from tutti.contracts.committer.v1 import GetCurveResponse
-from tutti.corpus.duplicates import How
+from tutti.corpus.documents.duplicates import How
 from tutti.model.spec import OptimizerSpec
 from tutti.web.charts import Series, chart, nice_ticks, smoothed
 

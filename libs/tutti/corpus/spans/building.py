@@ -15,11 +15,11 @@ from pathlib import Path
 from blake3 import blake3
 
 from tutti.backbone.files import RealFiles, overwrite
-from tutti.corpus.loader import Loader
 from tutti.corpus.spans.diskarray import DiskArray
 from tutti.corpus.spans.indexfile import Header, content, extents
 from tutti.corpus.spans.suffixes import Suffixes
-from tutti.corpus.tokenshard import TokenShard, token_dtype
+from tutti.corpus.tokens.loader import Loader
+from tutti.corpus.tokens.tokenshard import TokenShard, token_dtype
 from tutti.native.arrays import np, npt
 from tutti.records.canonical import framed, hasher, named
 from tutti.records.errors import CorpusError

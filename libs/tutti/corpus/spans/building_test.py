@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tutti.corpus.sections import HEADER_BYTES
 from tutti.corpus.spans.building import LEAST_MEMORY_BYTES, IndexInfo, build
 from tutti.corpus.spans.index import Index
 from tutti.corpus.spans.index_test import EOS, name, shards
-from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+from tutti.corpus.tokens.sections import HEADER_BYTES
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.records.errors import CorpusError, CorruptShard, UnsupportedFormat
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.corpus.documents import document_id
+from tutti.corpus.documents.documents import document_id
 from tutti.corpus.spans.building import build
 from tutti.corpus.spans.index import Index, Occurrence, SpanMatch
-from tutti.corpus.tokenshard import TokenRun, encode_token_shard
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.records.errors import CorpusError
 
 EOS = 0

@@ -19,8 +19,8 @@ from typing import Any
 
 from blake3 import blake3
 
-from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
-from tutti.corpus.tokenshard import token_dtype
+from tutti.corpus.tokens.sections import HEADER_BYTES, Extent, Format, Sections, aligned
+from tutti.corpus.tokens.tokenshard import token_dtype
 from tutti.native.arrays import np, npt
 from tutti.records.canonical import content_digest
 

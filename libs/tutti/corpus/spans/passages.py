@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tutti.corpus.spans.index import LEAST, Index, SpanMatch
-from tutti.corpus.tokenizer import BytePairTokenizer
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.native.arrays import np
 
 PLACES = 64

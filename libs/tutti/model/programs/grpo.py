@@ -16,7 +16,7 @@ MOST_LAG = 16
 
 @dataclass(frozen=True)
 class RewardFunction(Recorded):
-    """A function of `tutti.corpus.rewards` by its name, its argument, and the weight of its reward in the sum."""
+    """A function of `tutti.corpus.conversations.rewards` by name, its argument, and the weight of its reward."""
 
     name: str
     argument: str = ""

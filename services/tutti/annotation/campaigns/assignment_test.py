@@ -14,7 +14,7 @@ from tutti.annotation.judging.pairs import Kind, Line, PairDraft, pairs_of, plan
 from tutti.annotation.judging.rows import StoredJudgement
 from tutti.annotation.service import build
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED, Overlap, Qualification
-from tutti.corpus.conversations import Answer, Message, Role, from_lines
+from tutti.corpus.conversations.conversations import Answer, Message, Role, from_lines
 from tutti.judgements.formats import differ_in_format
 from tutti.simulation import Simulation
 

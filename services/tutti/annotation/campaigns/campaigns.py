@@ -46,7 +46,7 @@ from tutti.contracts.annotation.v1 import (
     CampaignSpec,
     CampaignState,
 )
-from tutti.corpus.conversations import Answer
+from tutti.corpus.conversations.conversations import Answer
 from tutti.records.canonical import JsonValue
 from tutti.records.manifest import Kind as ManifestKind
 from tutti.records.manifest import Manifest

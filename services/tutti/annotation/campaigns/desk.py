@@ -46,8 +46,8 @@ from tutti.contracts.annotation.v1 import (
     CROWD_SIMULATED,
     Campaign,
 )
-from tutti.corpus.conversations import END, Messages
-from tutti.corpus.judgementset import BOTH_BAD
+from tutti.corpus.conversations.conversations import END, Messages
+from tutti.corpus.conversations.judgementset import BOTH_BAD
 
 MOST_LEASED = 8
 AGGREGATE, BLOCK = 5, 20

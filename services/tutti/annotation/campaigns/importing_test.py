@@ -26,7 +26,7 @@ from tutti.contracts.annotation.v1 import (
     ReadPreferencesRequest,
     RetractAnnotatorRequest,
 )
-from tutti.corpus.conversations import Preference, from_lines
+from tutti.corpus.conversations.conversations import Preference, from_lines
 
 NAME = "campaigns/a"
 

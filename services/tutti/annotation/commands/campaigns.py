@@ -53,7 +53,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import CancelRequest, GetRequest
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
-from tutti.corpus.labels import EXPECTED
+from tutti.corpus.conversations.labels import EXPECTED
 from tutti.records.canonical import content_digest
 
 TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -31,7 +31,7 @@ from tutti.contracts.annotation.v1 import (
     ReviewDemonstrationRequest,
 )
 from tutti.contracts.common.v1 import GetRequest
-from tutti.corpus.conversations import Conversation, from_lines, to_lines
+from tutti.corpus.conversations.conversations import Conversation, from_lines, to_lines
 from tutti.records.canonical import bytes_digest
 
 COLUMNS = ("id", "annotator", "state", "prompt", "answer", "reviewer", "reason")

@@ -19,7 +19,7 @@ from tutti.cli.targets import written_to
 from tutti.client import Client
 from tutti.contracts.annotation.v1 import Preferences, ReadPreferencesRequest
 from tutti.contracts.common.v1 import GetRequest
-from tutti.corpus.conversations import Preference, from_lines, to_lines
+from tutti.corpus.conversations.conversations import Preference, from_lines, to_lines
 
 JSONL, TRL, HF = "jsonl", "trl", "hf"
 

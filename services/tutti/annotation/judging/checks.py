@@ -16,8 +16,8 @@ from tutti.contracts.annotation.v1 import (
     Crowd,
     ExtendCampaignRequest,
 )
-from tutti.corpus.conversations import InvalidConversation, from_lines
-from tutti.corpus.labels import ANNOTATOR_NAME
+from tutti.corpus.conversations.conversations import InvalidConversation, from_lines
+from tutti.corpus.conversations.labels import ANNOTATOR_NAME
 
 LOGIC_VERSION = "campaign-2"
 LONGEST_GUIDELINE, LONGEST_RULE, LONGEST_REASON = 64 << 10, 1000, 500

@@ -27,7 +27,7 @@ from tutti.contracts.annotation.v1 import (
     ListWrittenDemonstrationsResponse,
     ReviewDemonstrationRequest,
 )
-from tutti.corpus.conversations import Conversation, InvalidConversation, Message, Role, messages_of
+from tutti.corpus.conversations.conversations import Conversation, InvalidConversation, Message, Role, messages_of
 from tutti.records.canonical import canonical_json
 from tutti.records.fields import Fields
 

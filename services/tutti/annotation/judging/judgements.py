@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tutti.corpus.judgementset import BOTH_BAD
-from tutti.corpus.labels import is_score
+from tutti.corpus.conversations.judgementset import BOTH_BAD
+from tutti.corpus.conversations.labels import is_score
 from tutti.records.canonical import JsonValue, content_digest
 
 LONGEST_COMMENT, LONGEST_REASON, LONGEST_ANSWER = 4000, 200, 8000

@@ -14,7 +14,7 @@ from typing import Self
 
 from tutti.annotation.judging import drawing
 from tutti.annotation.judging.judgements import canonical
-from tutti.corpus.conversations import (
+from tutti.corpus.conversations.conversations import (
     ENDED,
     Answer,
     InvalidConversation,
@@ -24,8 +24,8 @@ from tutti.corpus.conversations import (
     stops_of,
     stops_to_json,
 )
-from tutti.corpus.judgementset import BOTH_BAD
-from tutti.corpus.labels import is_score
+from tutti.corpus.conversations.judgementset import BOTH_BAD
+from tutti.corpus.conversations.labels import is_score
 from tutti.judgements.formats import marks, restyled
 from tutti.records.canonical import JsonValue, content_digest
 from tutti.records.fields import Fields

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from tutti.annotation.judging.pairs import Better
-from tutti.corpus.judgementset import BOTH_BAD
+from tutti.corpus.conversations.judgementset import BOTH_BAD
 
 
 class Answered(Enum):

@@ -31,7 +31,7 @@ from tutti.annotation.tables import Tables
 from tutti.chassis.store.statements import prepared, upsert
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.corpus.conversations import InvalidConversation, Messages, messages_of
+from tutti.corpus.conversations.conversations import InvalidConversation, Messages, messages_of
 from tutti.records.fields import Fields
 
 LEASED, JUDGED, PASSED, LAPSED = "leased", "judged", "passed", "lapsed"

@@ -22,7 +22,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.evaluation.v1 import STANDING_STALE, Comparison, DifferingPair, ReadComparisonRequest
 from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub
-from tutti.corpus.conversations import as_lines
+from tutti.corpus.conversations.conversations import as_lines
 from tutti.judgements.intervals import Proportion
 
 SECONDS = 3.0

@@ -11,7 +11,7 @@ from tutti.annotation.judging.pairs import Pair, Verdict
 from tutti.annotation.judging.remarks import Remark
 from tutti.annotation.judging.rows import StoredJudgement
 from tutti.annotation.judging.verdicts import Settled
-from tutti.corpus.conversations import END
+from tutti.corpus.conversations.conversations import END
 
 
 @dataclass(frozen=True)

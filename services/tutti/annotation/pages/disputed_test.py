@@ -5,7 +5,7 @@ from tutti.annotation.judging.remarks import Remark
 from tutti.annotation.judging.rows import StoredJudgement
 from tutti.annotation.judging.verdicts import Settled
 from tutti.annotation.pages.disputed import PairTexts, Said, differing, marked, shown
-from tutti.corpus.conversations import Message, Role
+from tutti.corpus.conversations.conversations import Message, Role
 
 AXES = ("helpful", "true")
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tutti.annotation.judging.pairs import EQUAL
-from tutti.corpus.conversations import Preference
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import Preference
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 from tutti.judgements.fit import Fit, Observations, fit
 from tutti.judgements.formats import formatting
 from tutti.native.arrays import np

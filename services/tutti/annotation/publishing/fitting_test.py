@@ -8,8 +8,8 @@ import pytest
 
 from tutti.annotation.judging import drawing
 from tutti.annotation.publishing.fitting import CERTAIN, PLAIN, RELIABILITY, Fitted, fitted, length
-from tutti.corpus.conversations import Message, Role
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 from tutti.judgements import letters
 from tutti.judgements.crowds import Annotator, Character, Crowd
 

@@ -7,7 +7,7 @@ counts as two annotators, since a set does not know users.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 
 Lines = tuple[Sequence[PairLine], Sequence[JudgementLine]]
 

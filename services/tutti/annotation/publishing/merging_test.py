@@ -2,8 +2,8 @@
 
 from tutti.annotation.publishing.fitting import fitted
 from tutti.annotation.publishing.merging import merged, whose
-from tutti.corpus.conversations import Message, Role
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 
 AXIS = "helpful"
 

@@ -19,7 +19,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.work import Outcome, Work, publish
 from tutti.contracts.annotation.v1 import Annotator, Estimate, JudgedCampaign, Preferences, PreferencesSpec
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields

@@ -14,7 +14,7 @@ from tutti.annotation.judging.judgements import JudgementKind, canonical, is_fas
 from tutti.annotation.judging.pairs import Kind, Pair
 from tutti.annotation.judging.rows import StoredJudgement
 from tutti.annotation.publishing.weighing import Weight
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 
 LINES = "annotation/lines"
 """The prefix of the files, in the blob store."""

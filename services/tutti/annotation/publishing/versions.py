@@ -22,8 +22,8 @@ from tutti.contracts.annotation.v1 import (
     FindDemonstrationsResponse,
 )
 from tutti.contracts.common.v1 import Artifact
-from tutti.corpus.conversations import Conversation
-from tutti.corpus.conversationset import ConversationsBody
+from tutti.corpus.conversations.conversations import Conversation
+from tutti.corpus.conversations.conversationset import ConversationsBody
 from tutti.records.manifest import Kind
 from tutti.staging import fetching, linefiles
 

@@ -20,7 +20,7 @@ from tutti.contracts.annotation.v1 import (
     ReviewDemonstrationRequest,
 )
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING, GetRequest
-from tutti.corpus.conversations import Conversation, from_lines
+from tutti.corpus.conversations.conversations import Conversation, from_lines
 from tutti.simulation import Simulation
 
 NAME, ADA, BOB = "campaigns/a", "ada", "bob"

@@ -18,8 +18,8 @@ from tutti.contracts.annotation.v1 import (
     RetractAnnotatorRequest,
     WeighAnnotatorRequest,
 )
-from tutti.corpus.conversations import Preference, from_lines
-from tutti.corpus.judgementset import JudgementLine, PairLine
+from tutti.corpus.conversations.conversations import Preference, from_lines
+from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 from tutti.judgements.habits import Run
 
 NAME = "campaigns/a"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from resiliparse.parse.html import HTMLTree
 
-from tutti.corpus.documents import MediaType
+from tutti.corpus.documents.documents import MediaType
 from tutti.ingest.crawl.urls import NotAPage, canonical
 from tutti.ingest.encoding.sniffing import decode, is_binary, media_type
 from tutti.ingest.reading.markup import rewritten

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus.documents import MediaType
+from tutti.corpus.documents.documents import MediaType
 from tutti.ingest.encoding.charsets import characters
 from tutti.ingest.encoding.japanese import euc_jp, iso_2022_jp
 from tutti.ingest.encoding.sniffing import decode

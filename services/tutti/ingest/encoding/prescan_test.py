@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus.documents import MediaType
+from tutti.corpus.documents.documents import MediaType
 from tutti.ingest.encoding.prescan import declared
 from tutti.ingest.encoding.sniffing import decode
 

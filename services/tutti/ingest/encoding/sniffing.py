@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tutti.corpus.documents import MediaType
+from tutti.corpus.documents.documents import MediaType
 from tutti.ingest.encoding.census import controls
 from tutti.ingest.encoding.charsets import MULTIBYTE, characters, guessed, named
 from tutti.ingest.encoding.prescan import declared

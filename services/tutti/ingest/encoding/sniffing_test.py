@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus.documents import Document, MediaType
+from tutti.corpus.documents.documents import Document, MediaType
 from tutti.ingest.encoding.charsets import characters
 from tutti.ingest.encoding.sniffing import decode, is_binary, media_type
 from tutti.ingest.reading.containers import Page

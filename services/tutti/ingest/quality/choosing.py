@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.corpus import decisions
+from tutti.corpus.documents import decisions
 from tutti.corpus.rows import batches
 from tutti.ingest.quality.languages import KNOWN, among
 from tutti.ingest.quality.lexicon import HARM_LEXICON
@@ -63,7 +63,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """`path` is the file of decisions (tutti.corpus.decisions); `rules`: how many each rejected, by name."""
+    """`path` is the file of decisions (tutti.corpus.documents.decisions); `rules`: how many each rejected, by name."""
 
     path: Path
     documents: int

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tutti.corpus import decisions
-from tutti.corpus.documents import Document
+from tutti.corpus.documents import decisions
+from tutti.corpus.documents.documents import Document
 from tutti.corpus.rows import read_rows, write_rows
 from tutti.ingest.quality import measures
 from tutti.ingest.quality.choosing import RULE_SETS, UnknownLanguage, UnknownRuleSet, choice, choose

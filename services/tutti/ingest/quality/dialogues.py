@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tutti.corpus.conversations import Conversation
-from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.corpus.conversations.conversations import Conversation
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
 from tutti.ingest.quality import choosing, measures
 from tutti.ingest.quality.choosing import Choice
 

@@ -20,7 +20,7 @@ from typing import Any
 from blake3 import blake3
 
 from tutti.backbone.files import RealFiles, overwrite
-from tutti.corpus.sections import HEADER_BYTES, Extent, Format, Sections, aligned
+from tutti.corpus.tokens.sections import HEADER_BYTES, Extent, Format, Sections, aligned
 from tutti.native.arrays import np, npt
 from tutti.native.native import own_folder
 from tutti.records.canonical import keyed_bytes

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from tutti.corpus.counts import statistics
-from tutti.corpus.documents import Document
+from tutti.corpus.documents.documents import Document
 from tutti.corpus.rows import write_rows
 from tutti.ingest.quality import languages, lexicon, pii
 from tutti.ingest.quality.classifier import Classifier, decode

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from fastwarc.warc import WarcRecord, WarcRecordType
 
-from tutti.corpus.documents import Document
+from tutti.corpus.documents.documents import Document
 from tutti.ingest.reading import containers, shards, warcrecords
 from tutti.ingest.reading.containers import Record, RecordOptions, Text, patiently
 from tutti.ingest.reading.extraction import extract

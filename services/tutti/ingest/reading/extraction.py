@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
 from tutti.ingest.encoding.mojibake import repaired
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION, normalise_title, normalised, utf8
 from tutti.ingest.encoding.sniffing import decode, is_binary, is_pdf, media_type

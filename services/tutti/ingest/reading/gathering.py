@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tutti.corpus.conversations import Conversation, from_lines, to_lines
-from tutti.corpus.conversationset import part_of
-from tutti.corpus.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of, unread
-from tutti.corpus.licences import UNKNOWN, Licences, bounded, preferred
+from tutti.corpus.conversations.conversations import Conversation, from_lines, to_lines
+from tutti.corpus.conversations.conversationset import part_of
+from tutti.corpus.conversations.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of, unread
+from tutti.corpus.conversations.licences import UNKNOWN, Licences, bounded, preferred
 from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.budgets import Spent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.corpus.documents import Document, Extraction
+from tutti.corpus.documents.documents import Document, Extraction
 from tutti.ingest.crawl.links import said
 from tutti.ingest.reading.containers import Page
 from tutti.ingest.reading.extraction import extract

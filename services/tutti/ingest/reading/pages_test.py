@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.config.datadir import DataDir
-from tutti.corpus.documents import Document, Extraction, MediaType
+from tutti.corpus.documents.documents import Document, Extraction, MediaType
 from tutti.ingest.encoding.normalisation import normalise
 from tutti.ingest.encoding.sniffing import media_type
 from tutti.ingest.reading.containers import Page

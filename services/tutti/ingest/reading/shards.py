@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.corpus.documents import Document
-from tutti.corpus.documentshard import DocumentShardInfo, encode_document_shard
+from tutti.corpus.documents.documents import Document
+from tutti.corpus.documents.documentshard import DocumentShardInfo, encode_document_shard
 from tutti.ingest.encoding.mojibake import MOJIBAKE_VERSION
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION
 from tutti.ingest.quality import measures

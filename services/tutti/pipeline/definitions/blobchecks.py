@@ -9,8 +9,8 @@ from blake3 import blake3
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobMissing
-from tutti.corpus.conversationset import Lines
-from tutti.corpus.dataset import tokenizer_key
+from tutti.corpus.conversations.conversationset import Lines
+from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.records.canonical import content_digest, named, parse_json
 from tutti.records.errors import CorpusError
 

@@ -22,10 +22,10 @@ from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
-from tutti.corpus.conversationset import Lines
-from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.template import REMEDY, TEMPLATES, TemplateError
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.conversations.conversationset import Lines
+from tutti.corpus.conversations.template import REMEDY, TEMPLATES, TemplateError
+from tutti.corpus.tokens.dataset import tokenizer_key
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.judgements.intervals import Proportion
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training

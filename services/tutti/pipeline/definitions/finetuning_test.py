@@ -13,8 +13,8 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_PRUNED, CHECKPOINT_STA
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.scheduler.v1 import Job
-from tutti.corpus.template import CHAT_1
-from tutti.corpus.tokenizer_test import of_bytes
+from tutti.corpus.conversations.template import CHAT_1
+from tutti.corpus.tokens.tokenizer_test import of_bytes
 from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.programs.sft import SftParameters

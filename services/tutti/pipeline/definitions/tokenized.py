@@ -11,7 +11,7 @@ from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError, least_tokens
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError, least_tokens
 from tutti.pipeline.definitions import evidence
 from tutti.pipeline.definitions.definition import StageDef
 from tutti.pipeline.recipes.values import Result

@@ -8,7 +8,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING, ListRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, Run
 from tutti.corpus.spans.building import MOST_TOKENS
-from tutti.corpus.tokenizer_test import of_bytes
+from tutti.corpus.tokens.tokenizer_test import of_bytes
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
 CONTEXT = 32

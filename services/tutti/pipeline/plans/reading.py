@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tutti.chassis.config import recipetext
 from tutti.chassis.errors import InvalidField
-from tutti.corpus.sampler import MAX_WEIGHTS
+from tutti.corpus.tokens.sampler import MAX_WEIGHTS
 from tutti.model.spec import SpecError
 from tutti.pipeline.plans import graph, instances
 from tutti.pipeline.plans.registry import definitions

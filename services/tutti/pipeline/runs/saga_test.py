@@ -21,7 +21,7 @@ from tutti.contracts.common.v1 import (
 )
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, Stage
 from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
-from tutti.corpus.stages import DedupBody
+from tutti.corpus.documents.stages import DedupBody
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.reading import read
 from tutti.pipeline.runs import saga

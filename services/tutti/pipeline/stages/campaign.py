@@ -23,7 +23,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.sampling.v1 import Sample
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Question, Role, StageContext, StageDef, resource_of
 from tutti.pipeline.recipes.crowdpart import CrowdPart

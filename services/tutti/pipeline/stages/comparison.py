@@ -11,7 +11,7 @@ from tutti.contracts.annotation.v1 import Campaign
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.evaluation.v1 import ComparedReward, ComparedSample, Comparison, ComparisonSpec, JudgedSet
 from tutti.contracts.sampling.v1 import Sample
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.judgements.intervals import Proportion
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of

@@ -11,8 +11,8 @@ from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.ingest.v1 import Conversations, ConversationsSource, ConversationsSpec, SplitShare
-from tutti.corpus.conversationset import ConversationsBody
-from tutti.corpus.licences import MOST_CHARACTERS, name_of
+from tutti.corpus.conversations.conversationset import ConversationsBody
+from tutti.corpus.conversations.licences import MOST_CHARACTERS, name_of
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Folder, Question, Role, StageContext, StageDef, resource_of
 from tutti.pipeline.recipes.recipe import DedupKeys, InputPart, Names, Recipe, Seed

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Place
-from tutti.corpus.stages import CrawlBody
+from tutti.corpus.documents.stages import CrawlBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Flat, Question, StageContext, StageDef
 from tutti.pipeline.recipes.recipe import CrawlPart, InputPart, Recipe

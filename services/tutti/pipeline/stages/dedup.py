@@ -10,7 +10,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import Filter, Ingest
-from tutti.corpus.stages import DedupBody
+from tutti.corpus.documents.stages import DedupBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.definitions.retracted import with_retracted

@@ -14,7 +14,7 @@ from tutti.contracts.annotation.v1 import (
     FindDemonstrationsRequest,
 )
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
-from tutti.corpus.conversationset import ConversationsBody
+from tutti.corpus.conversations.conversationset import ConversationsBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.recipes.recipe import Recipe

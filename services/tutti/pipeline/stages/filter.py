@@ -8,7 +8,7 @@ from pydantic import Field
 from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.ingest.v1 import Filter, FilterSpec, Ingest, Threshold
-from tutti.corpus.stages import FilterBody
+from tutti.corpus.documents.stages import FilterBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.definitions.retracted import with_retracted

@@ -12,7 +12,7 @@ from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, JobSpec
-from tutti.corpus.rewards import FUNCTIONS, InvalidReward, reward_of
+from tutti.corpus.conversations.rewards import FUNCTIONS, InvalidReward, reward_of
 from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel

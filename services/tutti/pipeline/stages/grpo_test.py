@@ -5,7 +5,7 @@ import pytest
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT
-from tutti.corpus.template import CHAT_1
+from tutti.corpus.conversations.template import CHAT_1
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction
 from tutti.model.training import Training
 from tutti.pipeline.definitions.finetuning_test import BASE, finished, jobs, world

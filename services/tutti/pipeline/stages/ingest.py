@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.ingest.v1 import Crawl, Ingest, IngestSpec
-from tutti.corpus.stages import IngestBody
+from tutti.corpus.documents.stages import IngestBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Folder, Question, Role, StageContext, StageDef
 from tutti.pipeline.recipes.recipe import MOST_REJECTED, FileKeys, InputPart, Names, QualityPart, Recipe

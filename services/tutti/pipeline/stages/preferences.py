@@ -7,7 +7,7 @@ from pydantic import Field
 
 from tutti.chassis.config.recipetext import Part
 from tutti.contracts.annotation.v1 import Campaign, JudgedCampaign, Preferences, PreferencesSpec
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.recipes.recipe import Recipe

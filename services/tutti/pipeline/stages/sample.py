@@ -8,7 +8,7 @@ from tutti.chassis.service import Host
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.sampling.v1 import PromptSet, Sample, SampleSpec
-from tutti.corpus.conversationset import Lines
+from tutti.corpus.conversations.conversationset import Lines
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef, resource_of
 from tutti.pipeline.definitions.tokenized import UNKNOWN, dataset_row, lengths

@@ -11,9 +11,9 @@ from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
-from tutti.corpus.dataset import tokenizer_key
-from tutti.corpus.template import TEMPLATES
-from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.conversations.template import TEMPLATES
+from tutti.corpus.tokens.dataset import tokenizer_key
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.model.programs.sft import SftParameters
 from tutti.model.training import Conversion, Initial, Training
 from tutti.pipeline.definitions.definition import Role, StageContext

@@ -9,8 +9,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
-from tutti.corpus.dataset import DatasetBody
-from tutti.corpus.template import TEMPLATES
+from tutti.corpus.conversations.template import TEMPLATES
+from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected, ExpectedTokenizer
 from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
 from tutti.pipeline.recipes.recipe import DataPart, Recipe, TokenizerPart

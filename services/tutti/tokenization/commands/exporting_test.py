@@ -1,6 +1,6 @@
 """Exports of datasets, as the command offers them."""
 
-from tutti.corpus.sampleformats import FORMATS
+from tutti.corpus.documents.sampleformats import FORMATS
 from tutti.tokenization.commands.exporting import ENDINGS
 
 

@@ -112,7 +112,7 @@ def say_little(found: Spoken) -> None:
 
 def written(client: Client, name: str, to: Path) -> Path:
     """Write a tokenizer of the platform into a new file. Raises NotFound, Failure."""
-    from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+    from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 
     found = client.tokenization.GetTokenizer(GetRequest(name=name))
     if to.exists():

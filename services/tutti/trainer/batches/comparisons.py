@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.conversations import END, Message, Preference, Role, from_lines, prompt_digest
-from tutti.corpus.template import Rendered
+from tutti.corpus.conversations.conversations import END, Message, Preference, Role, from_lines, prompt_digest
+from tutti.corpus.conversations.template import Rendered
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
 from tutti.trainer.batches.samples import Reading, RowBatch, SampleData, lines_of, refused, renderer_of, stacked

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.batch import Leaf, PackedSequenceBatch
-from tutti.corpus.dataset import DatasetBody, Split
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.loader import Loader
-from tutti.corpus.mixture import MixedLoader
+from tutti.corpus.tokens.batch import Leaf, PackedSequenceBatch
+from tutti.corpus.tokens.dataset import DatasetBody, Split
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.loader import Loader
+from tutti.corpus.tokens.mixture import MixedLoader
 from tutti.model.training import Training
 from tutti.records.manifest import Kind, Manifest
 from tutti.trainer.failures import RankFailure, Reason

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.corpus.conversations import Conversation, from_lines
-from tutti.corpus.template import Rendered
+from tutti.corpus.conversations.conversations import Conversation, from_lines
+from tutti.corpus.conversations.template import Rendered
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
 from tutti.trainer.batches.samples import (

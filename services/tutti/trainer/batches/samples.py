@@ -14,9 +14,9 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
-from tutti.corpus.template import Rendered, Renderer, of_digest
+from tutti.corpus.conversations.template import Rendered, Renderer, of_digest
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.canonical import keyed_bytes
@@ -165,7 +165,7 @@ def lines_of(staged: Staged, training: Training, kind: Kind) -> bytes:
 def renderer_of(staged: Staged, training: Training) -> Renderer:
     """Return the chat template of a training with its tokenizer. Raises RankFailure where they do not fit the model."""
     # Ranks import this module before they are forked, and the tokenizer's libraries start threads.
-    from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+    from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 
     if staged.tokenizer is None:
         raise refused("no tokenizer is staged; expected that of the training")

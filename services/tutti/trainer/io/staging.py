@@ -11,8 +11,8 @@ from pathlib import Path
 from tutti.backbone.blobs import BlobMissing, Blobs
 from tutti.backbone.files import Files, make_folders
 from tutti.checkpoints.reader import stage
-from tutti.corpus.conversationset import Lines
-from tutti.corpus.dataset import DatasetBody, Split
+from tutti.corpus.conversations.conversationset import Lines
+from tutti.corpus.tokens.dataset import DatasetBody, Split
 from tutti.records.canonical import file_digest, is_digest
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind, Manifest
@@ -91,7 +91,7 @@ class Cache:
     def tokenizer(self, key: str, version: str) -> Path:
         """The file of a tokenizer. Raises StagingError, BlobError."""
         # Ranks import this module before they are forked, and the tokenizer's libraries start threads.
-        from tutti.corpus.tokenizer import BytePairTokenizer, TokenizerError
+        from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 
         path = self._enter("tokenizers", version, self._keep) / TOKENIZER
         try:

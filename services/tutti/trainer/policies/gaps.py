@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.corpus.experience import Experience, Rollout
+from tutti.corpus.conversations.experience import Experience, Rollout
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.trainer.failures import RankFailure, Reason
 

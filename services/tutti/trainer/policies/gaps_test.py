@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tutti.corpus.conversations import Message, Role
-from tutti.corpus.experience import Experience, Prompt, Rollout
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.experience import Experience, Prompt, Rollout
 from tutti.judgements import letters
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.trainer.failures import RankFailure

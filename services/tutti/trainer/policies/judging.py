@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.rewards import Answered, Reward, reward_of
+from tutti.corpus.conversations.rewards import Answered, Reward, reward_of
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.trainer.failures import RankFailure, Reason
 

@@ -15,9 +15,9 @@ from tutti.contracts.scheduler.v1 import (
     STOP_RULE_KL_BUDGET,
     STOP_RULE_REWARD_GAP,
 )
-from tutti.corpus.experience import Experience, Prompt
-from tutti.corpus.ledger import Ledger
-from tutti.corpus.sampler import DatasetShare, Span
+from tutti.corpus.conversations.experience import Experience, Prompt
+from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.device import parity_nats
 from tutti.model.groups import NOBODY, dealt
 from tutti.model.policy import PolicyLeaf, Valued

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from torch import Tensor
 
 from tutti.checkpoints.digests import vector_digest
-from tutti.corpus.experience import STOPS, Credit, Experience, Prompt, Rollout
-from tutti.corpus.rewards import Answered
+from tutti.corpus.conversations.experience import STOPS, Credit, Experience, Prompt, Rollout
+from tutti.corpus.conversations.rewards import Answered
 from tutti.inference.engine import Completion, Mode, Request, Weights, generate
 from tutti.inference.errors import InferenceError
 from tutti.inference.limits import Limits, Stop

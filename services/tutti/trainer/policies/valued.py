@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.experience import Credit
+from tutti.corpus.conversations.experience import Credit
 from tutti.model.advantage import generalised, whitened
 from tutti.model.programs.ppo import PpoParameters
 from tutti.model.step import RankStep

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from tutti.corpus.ledger import Ledger
+from tutti.corpus.tokens.ledger import Ledger
 from tutti.inference.parameters import parameters_of
 from tutti.model.batch import CheckedBatch
 from tutti.model.preference import DirectPreference, pairs_of

@@ -6,11 +6,11 @@ All ranks roll out together with the state at hand; see `rollouts` and `policyda
 import torch
 from torch import Tensor
 
-from tutti.corpus.conversations import Conversation
-from tutti.corpus.conversationset import in_part
-from tutti.corpus.experience import Prompt
-from tutti.corpus.rewards import InvalidReward
-from tutti.corpus.template import Renderer
+from tutti.corpus.conversations.conversations import Conversation
+from tutti.corpus.conversations.conversationset import in_part
+from tutti.corpus.conversations.experience import Prompt
+from tutti.corpus.conversations.rewards import InvalidReward
+from tutti.corpus.conversations.template import Renderer
 from tutti.inference.parameters import parameters_of
 from tutti.model.policy import ClippedPolicy
 from tutti.model.programs.grpo import GrpoParameters
@@ -30,7 +30,7 @@ from tutti.trainer.programs.program import Program
 
 def read(staged: Staged, training: Training, kind: type[Rollouts] = Rollouts) -> PolicyData:
     """Raises RankFailure, CorpusError, SpecError, CheckpointError."""
-    from tutti.corpus.tokenizer import BytePairTokenizer  # starts threads, which the fork server must not have
+    from tutti.corpus.tokens.tokenizer import BytePairTokenizer  # starts threads, which the fork server must not have
 
     settings = training.program_parameters
     assert isinstance(settings, GrpoParameters)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from tutti.corpus.experience import Experience
-from tutti.corpus.ledger import Ledger
+from tutti.corpus.conversations.experience import Experience
+from tutti.corpus.tokens.ledger import Ledger
 from tutti.model.batch import LeafBatch
 from tutti.model.objective import Objective
 from tutti.model.step import RankStep

@@ -18,7 +18,7 @@ from tutti.contracts.trainer.v1 import (
     RolledOut,
     Snapshot,
 )
-from tutti.corpus.ledger import Ledger
+from tutti.corpus.tokens.ledger import Ledger
 from tutti.model.batch import LeafBatch
 from tutti.model.pace import Finding, Pace
 from tutti.model.results import Outcome, Scalars, StepResult

@@ -1,0 +1,1 @@
+"""Conversations: their sets, layouts, templates, judgements and experiences."""

@@ -1,0 +1,1 @@
+"""Documents: shards of texts, and what stages decided about them."""

@@ -1,0 +1,1 @@
+"""Tokens: the tokenizer, shards of tokens, and batches drawn from them."""

@@ -1,0 +1,180 @@
+"""The tokenizer: byte-level BPE, named by its content.
+
+Any text survives encoding and decoding; `<|endoftext|>` and reserved tokens are never produced by text, only by their
+ids. Texts are encoded by the kernel of tutti.corpus.tokens.bytepairs where it gives what the library `tokenizers`
+gives, else by that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tokenizers import Regex, Tokenizer
+from tokenizers.pre_tokenizers import Split
+
+from tutti.corpus.texts import require_texts
+from tutti.corpus.tokens import bytepairs
+from tutti.native.arrays import np, npt, pa
+from tutti.records.canonical import bytes_digest, canonical_json, content_digest, parse_json
+from tutti.records.errors import NotCanonical
+
+EOS = "<|endoftext|>"
+SPECIAL = re.compile(r"<\|[a-z][a-z0-9_]{0,30}\|>")
+"""The spelling of a special token. The split pattern of Llama 3 never makes one piece of it."""
+_BATCH = 64
+# A little of everything that splits words, and of what does not follow from letters alone.
+PROBE = (
+    "I'll say it's 'Tis WE'VE don'T \u2019s '\u017f 'x  two  spaces\tand\ttabs \r\n\r\n  lines \n\n\n   end.\n  "
+    "1234567 \u0663\u0664\u0665\u0666 x2y \u00bd ... !!! ---- ==== if(a[0]!=b){return&c;} _snake_case CamelCase "
+    "caf\u00e9 cafe\u0301 \u4e2d\u6587\u5b57 \ud55c\uad6d\uc5b4 \u0627\u0644\u0639 \u0928\u092e\u0938 "
+    "\u200b\u00a0\u3000\x1c\x85\ufeff \U0001f600\U0001f468\u200d\U0001f469 \0 aaaaaaaaaaaaaaaa <|endoftext|> "
+)
+
+
+def least_tokens(text: str) -> int:
+    """A lower bound for the number of ids that any tokenizer with Llama 3's pattern gives a text: no id spans a cut."""
+    return len(Split(Regex(bytepairs.LLAMA3_PATTERN), behavior="isolated").pre_tokenize_str(text))
+
+
+class TokenizerError(Exception):
+    """A tokenizer can't be trained as asked, or its file does not hold."""
+
+
+@dataclass(frozen=True)
+class BytePairTokenizer:
+    """A tokenizer; `artefact` is the `tokenizer.json` that Hugging Face reads, as canonical JSON."""
+
+    artefact: bytes
+
+    @cached_property
+    def version(self) -> str:
+        """The content digest of the artefact: the `tokenizer_version` of datasets and checkpoints."""
+        return content_digest(parse_json(self.artefact), kind="tokenizer")
+
+    @property
+    def artefact_digest(self) -> str:
+        return bytes_digest(self.artefact)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of ids: 256 bytes, the merges, the reserved tokens, and one for the end of a text."""
+        return int(self._encoder.get_vocab_size())
+
+    @property
+    def eos(self) -> int:
+        return self.vocabulary - 1
+
+    @cached_property
+    def reserved(self) -> Mapping[str, int]:
+        """The ids of special tokens that stand for no text, by their spelling, without that of the end of a text."""
+        added = self._encoder.get_added_tokens_decoder()
+        return {token.content: number for number, token in sorted(added.items()) if token.content != EOS}
+
+    def extended(self, tokens: Iterable[str]) -> BytePairTokenizer:
+        """Return this tokenizer with `tokens` reserved too, with the ids before the end of a text, which moves up.
+
+        All other ids are the same. Raises TokenizerError for a token that is text or no special token.
+        """
+        parsed = json.loads(self.artefact)
+        *added, end = parsed["added_tokens"]
+        more = [token for token in tokens if token not in self.reserved]
+        for token in more:
+            if not SPECIAL.fullmatch(token) or token == EOS or token in parsed["model"]["vocab"]:
+                raise TokenizerError(f"{token!r} cannot be reserved; expected a token such as <|user|> that is no text")
+        for number, token in enumerate([*more, EOS], end["id"]):
+            added.append({**end, "content": token, "id": number})
+        return BytePairTokenizer(canonical_json({**parsed, "added_tokens": added}))
+
+    @classmethod
+    def load(cls, artefact: bytes, *, expected_version: str) -> BytePairTokenizer:
+        """Raises TokenizerError unless `artefact` is the tokenizer of that version."""
+        try:
+            tokenizer = cls(artefact)
+            version = tokenizer.version
+        except NotCanonical as error:
+            raise TokenizerError(f"not a tokenizer.json: {error}; fetch it again") from error
+        if version != expected_version:
+            raise TokenizerError(
+                f"the tokenizer is damaged: version {version}, expected {expected_version}; fetch it again"
+            )
+        if tokenizer._encoder.token_to_id(EOS) != tokenizer.eos:
+            raise TokenizerError(f"the tokenizer has no {EOS} as its last id; train it with this version")
+        return tokenizer
+
+    def encode(self, text: str) -> npt.NDArray[np.uint32]:
+        """The ids of `text`, without `eos`."""
+        return next(self.encode_all((text,)))
+
+    def encode_all(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.uint32]]:
+        """The ids of each text, in order, a batch of texts at a time."""
+        iterator = iter(texts)
+        while batch := list(itertools.islice(iterator, _BATCH)):
+            ids, counts = self.encode_texts(pa.array(batch, pa.large_string()))
+            yield from np.split(ids, np.cumsum(counts[:-1]))
+
+    def encode_texts(self, texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """The ids of all texts of a string array one behind the other, without `eos`, and how many each has.
+
+        Threads may call it at once. Raises UnreadableTexts.
+        """
+        return self._kernel.encode(texts) if self._kernel else self._by_library(texts)
+
+    @cached_property
+    def byte_lengths(self) -> npt.NDArray[np.int64]:
+        """The number of bytes of each id; over all ids of a text, they add up to its bytes of UTF-8."""
+        lengths = np.zeros(self.vocabulary, np.int64)
+        for token, number in self._encoder.get_vocab(with_added_tokens=True).items():
+            lengths[number] = len(token)  # it is written in an alphabet that has one character for each byte
+        return lengths
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; `eos` reads `<|endoftext|>`, and bytes that are no UTF-8 read U+FFFD."""
+        return str(self._encoder.decode([int(token) for token in ids], skip_special_tokens=False))
+
+    def __reduce__(self) -> tuple[type[BytePairTokenizer], tuple[bytes]]:
+        """Pickled by its file: an encoder that was pickled would take text that spells `<|endoftext|>` for the end."""
+        return BytePairTokenizer, (self.artefact,)
+
+    def _by_library(self, texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        require_texts(texts)
+        found = self._encoder.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
+        ids = [np.array(each.ids, np.uint32) for each in found]
+        return np.concatenate([np.zeros(0, np.uint32), *ids]), np.array([len(each) for each in ids], np.int64)
+
+    @cached_property
+    def _kernel(self) -> bytepairs.Encoder | None:
+        """None where there is no kernel, or where it would not give what the library gives."""
+        library, merges = bytepairs.native().library, self._merges()
+        if library is None or merges is None:
+            return None
+        encoder, probe = bytepairs.Encoder(library, merges), pa.array([PROBE])
+        return encoder if np.array_equal(encoder.encode(probe)[0], self._by_library(probe)[0]) else None
+
+    def _merges(self) -> bytepairs.Merges | None:
+        """The merges as ids; None for a file that was not made by this version or has another pattern."""
+        try:
+            parsed = json.loads(self.artefact)
+            split, model = parsed["pre_tokenizer"]["pretokenizers"][0], parsed["model"]
+            if split["pattern"] != {"Regex": bytepairs.LLAMA3_PATTERN} or parsed["normalizer"] is not None:
+                return None
+            ids: dict[str, int] = model["vocab"]
+            if [ids[character] for character in bytepairs.spelling()] != bytepairs.byte_ids().tolist():
+                return None
+            rows = [(ids[left], ids[right], ids[left + right]) for left, right in model["merges"]]
+        except (KeyError, TypeError, ValueError, IndexError):
+            return None
+        return np.array(rows, np.uint32).reshape(-1, 3)
+
+    @cached_property
+    def _encoder(self) -> Tokenizer:
+        try:
+            encoder = Tokenizer.from_buffer(self.artefact)
+        except Exception as error:  # the library raises bare Exception
+            raise TokenizerError(f"not a tokenizer.json: {error}; fetch it again") from error
+        encoder.encode_special_tokens = True  # text that spells a special token is text
+        return encoder
