@@ -43,8 +43,8 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/python tools/house.py children
 	$(BIN)/python -m tools.callers
 	$(BIN)/python tools/house.py docstrings
-	$(BIN)/hadolint deploy/docker/Dockerfile deploy/docker/standins/*.Dockerfile
-	$(BIN)/shellcheck .ci/run deploy/docker/standins/kafka-archive deploy/docker/standins/kafka-run deploy/docker/standins/postgres-entrypoint
+	$(BIN)/hadolint deploy/docker/Dockerfile tests/trials/docker/standins/*.Dockerfile
+	$(BIN)/shellcheck .ci/run tests/trials/docker/standins/kafka-archive tests/trials/docker/standins/kafka-run tests/trials/docker/standins/postgres-entrypoint
 	$(BIN)/python -m tools.manifests --check
 	$(BIN)/python -m tools.dashboards --check
 	@if command -v promtool >/dev/null; then promtool check rules deploy/docker/prometheus/rules.yml; else echo 'no promtool: the alert rules are checked by tests/stack alone' >&2; fi
@@ -143,10 +143,10 @@ stack-up: $(SETUP) ## start real Kafka, Postgres and S3 servers here, without Do
 	@$(BIN)/python deploy/local/servers.py up
 
 compose-test: setup ## run docker-compose.yml on a real Docker engine, with faults; starts an engine where none is (root)
-	@$(BIN)/python deploy/docker/trial.py
+	@$(BIN)/python -m tests.trials.docker.trial
 
 kubernetes-test: setup ## apply deploy/kubernetes to a real control plane, built from Go modules; a pod of a training dies
-	@$(BIN)/python deploy/kubernetes/trial.py
+	@$(BIN)/python -m tests.trials.kubernetes.trial
 
 stack-down: $(SETUP) ## stop them; their data stay in build/servers/stack
 	@$(BIN)/python deploy/local/servers.py down

@@ -5,7 +5,6 @@ dashboards and rules ask for, and an alert of a real Prometheus.
 import json
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,10 +21,7 @@ from tests.e2e.command import start, tiny, tutti
 from tests.faults.processes import until
 from tests.network import PROXIES
 from tests.promtool import alerts, rules, scraping
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "deploy" / "local"))
-from traces import HOPS
-
+from tests.trials.traces import HOPS
 from tutti.backbone.direct import fetch
 
 ROOT = Path(__file__).resolve().parents[2]

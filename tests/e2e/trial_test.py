@@ -14,19 +14,16 @@ from tests.faults.processes import until
 from tutti.chassis.config.datadir import tokens_in
 from tutti.chassis.identity.auth import Role
 
-TRIAL = Path(__file__).resolve().parents[2] / "deploy" / "docker"
-
 
 @pytest.fixture
-def trial(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(TRIAL))
-    import trial
+def trial() -> ModuleType:
+    from tests.trials.docker import trial
 
     return trial
 
 
 def test_a_write_that_was_acknowledged_and_is_gone_is_found(trial: ModuleType, tmp_path: Path) -> None:
-    from engine import Engine
+    from tests.trials.docker.engine import Engine
 
     data_dir = tmp_path / "data"
     with platform(data_dir, agents=0):
@@ -68,7 +65,7 @@ def test_a_goal_that_was_missed_fails_the_trial(
 def test_the_client_of_the_trial_gives_containers_a_proxy_and_keeps_its_configuration(
     trial: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine import Engine
+    from tests.trials.docker.engine import Engine
 
     own = tmp_path / "own"
     (own / "cli-plugins").mkdir(parents=True)

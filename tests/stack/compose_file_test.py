@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import yaml
 
 from tests.lacking import lacking
 from tests.promtool import alerts, promtool
+from tests.trials.docker import images
 from tutti.chassis.config.settings import installed_services
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -234,10 +234,9 @@ def listeners(text: str) -> list[tuple[str, str, str]]:
     return [each.partition("://") for each in text.split(",")]
 
 
-def test_images_of_others_have_a_version_that_the_trial_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "deploy" / "docker"))
+def test_images_of_others_have_a_version_that_the_trial_knows() -> None:
     public = {each["image"] for each in SERVICES.values() if "tutti" not in each["image"]}
-    assert public == {*import_module("images").SERVERS.values(), *import_module("images").UNTRIED}
+    assert public == {*images.SERVERS.values(), *images.UNTRIED}
     assert all(re.search(r":v?\d", image) for image in public)
 
 

@@ -28,8 +28,13 @@ REPLICAS = ("--copies", "2", *([] if SOAK else [part for each in LEADING for par
 
 def local(script: str, *arguments: str | Path, seconds: float = 240.0) -> Result:
     """Run a script of deploy/local to its end."""
+    return program(LOCAL / script, *arguments, seconds=seconds)
+
+
+def program(*arguments: str | Path, seconds: float = 240.0) -> Result:
+    """Run a program in Python to its end."""
     done = subprocess.run(
-        [sys.executable, str(LOCAL / script), *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=seconds,

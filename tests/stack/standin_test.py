@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import yaml
-from deploy.kubernetes.gomodule import MODULE, rewritten
-from deploy.kubernetes.pods import environment, expanded, here, mounts, words
+
+from tests.trials.kubernetes.gomodule import MODULE, rewritten
+from tests.trials.kubernetes.pods import environment, expanded, here, mounts, words
 
 AGENTS = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes" / "base" / "agents.yaml"
 GO_MOD = f"""module {MODULE}

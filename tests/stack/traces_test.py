@@ -1,6 +1,5 @@
 """The collector and Jaeger: the programs themselves, where they were built, read what their containers read."""
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -8,16 +7,13 @@ import yaml
 
 from tests.e2e.command import ROOT
 from tests.scale import SOAK
-from tests.stack.conftest import LOCAL, local
+from tests.stack.conftest import program
+from tests.trials import traces
 
 MISSING = 3  # the exit code of traces.py
 
 
-def test_the_collector_is_built_with_the_components_of_its_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.syspath_prepend(str(LOCAL))
-    traces = import_module("traces")
+def test_the_collector_is_built_with_the_components_of_its_configuration(tmp_path: Path) -> None:
     collector, jaeger = traces.programs()
     images = {each["image"] for each in yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].values()}
     assert {
@@ -32,7 +28,7 @@ def test_the_collector_is_built_with_the_components_of_its_configuration(
 
 
 def test_the_collector_and_jaeger_accept_the_configuration_of_their_containers() -> None:
-    checked = local("traces.py", "check")
+    checked = program("-m", "tests.trials.traces", "check")
     if checked.code == MISSING:
         pytest.skip(checked.err.strip())
     assert checked.code == 0, checked.err
@@ -47,7 +43,7 @@ def test_the_collector_and_jaeger_accept_the_configuration_of_their_containers()
 def test_a_run_is_one_trace_in_jaeger_and_ends_alike_while_the_collector_is_stopped_or_dead(
     pages: Path, tmp_path: Path
 ) -> None:
-    tried = local("traces.py", "try", pages, "--dir", tmp_path / "traces", seconds=840)
+    tried = program("-m", "tests.trials.traces", "try", pages, "--dir", tmp_path / "traces", seconds=840)
     if tried.code == MISSING:
         pytest.skip(tried.err.strip())
     assert tried.code == 0, tried.err

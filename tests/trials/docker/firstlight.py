@@ -1,17 +1,14 @@
 """First light on containers: the site of the profile `example` is crawled and trained on, with the embedded digests."""
 
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from engine import TrialError, command
-from project import ROOT, TUTTI, Project
-
-sys.path.append(str(ROOT))
-
 from tools.exhibit_site import HOST, Site, serving
+
+from tests.trials.docker.engine import TrialError, command
+from tests.trials.docker.project import ROOT, TUTTI, Project
 
 RECIPE = ROOT / "recipes" / "first-light.yaml"
 SECONDS = 1800.0

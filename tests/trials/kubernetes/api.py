@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request
 
-from engine import TrialError
-
+from tests.trials.docker.engine import TrialError
 from tutti.backbone.direct import fetch
 
 CALL_SECONDS = 20.0

@@ -22,17 +22,15 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), *(str(ROOT / "deploy" / name) for name in ("docker", "local"))]
+from processes import ServerError
 
-from deploy.kubernetes import cluster, gang, kubelet, workloads  # noqa: E402
-from deploy.kubernetes.builds import VERSION, NoCluster, programs  # noqa: E402
-from deploy.kubernetes.cluster import NAMESPACE, Cluster  # noqa: E402
-from engine import TrialError, command, tell  # noqa: E402
-from processes import ServerError  # noqa: E402
+from tests.trials.docker.engine import TrialError, command, tell
+from tests.trials.kubernetes import cluster, gang, kubelet, workloads
+from tests.trials.kubernetes.builds import VERSION, NoCluster, programs
+from tests.trials.kubernetes.cluster import NAMESPACE, Cluster
+from tutti.chassis.errors import Problem
 
-from tutti.chassis.errors import Problem  # noqa: E402
-
+ROOT = Path(__file__).resolve().parents[3]
 CACHE = ROOT / "build" / "kubernetes"
 FOLDER = CACHE / "trial"
 NO_CLUSTER, INTERRUPTED = 77, 130
@@ -98,7 +96,9 @@ def apply(found: Cluster, overlay: str, secrets: Path, stores: dict[str, str]) -
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="trial.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.trials.kubernetes.trial",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--until", choices=PARTS, default=PARTS[-1], help="the last part to carry out; %(default)s")
     parser.add_argument("--steps", type=int, default=1000, help="steps of the training; %(default)s")

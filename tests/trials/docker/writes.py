@@ -9,9 +9,8 @@ import time
 from contextlib import suppress
 from itertools import pairwise
 
-from engine import TrialError
-from project import Project
-
+from tests.trials.docker.engine import TrialError
+from tests.trials.docker.project import Project
 from tutti.chassis.config.settings import TlsSettings
 from tutti.chassis.rpc.tls import Tls
 from tutti.client import Client, Problem, connect

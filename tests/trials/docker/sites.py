@@ -10,9 +10,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from engine import TrialError
-from project import CACHE, ROOT, Project
-
+from tests.trials.docker.engine import TrialError
+from tests.trials.docker.project import CACHE, ROOT, Project
 from tutti.chassis.config.settings import installed_services
 
 CLIENTS = (*installed_services(), "agent-a", "agent-b", "door")

@@ -15,14 +15,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from accounts import keys
-from deploy.kubernetes.agents import Agents
-from deploy.kubernetes.builds import NoCluster
-from deploy.kubernetes.cluster import NAMESPACE, Cluster, wait
-from deploy.kubernetes.kubelet import Kubelets
-from engine import TrialError, command
 from processes import write_secret
 from servers import ROOT, Stack
 
+from tests.trials.docker.engine import TrialError, command
+from tests.trials.kubernetes.agents import Agents
+from tests.trials.kubernetes.builds import NoCluster
+from tests.trials.kubernetes.cluster import NAMESPACE, Cluster, wait
+from tests.trials.kubernetes.kubelet import Kubelets
 from tutti.backbone.s3.users import agent
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import installed_services

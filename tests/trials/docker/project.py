@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import Engine, TrialError, command
+from tests.trials.docker.engine import Engine, TrialError, command
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CACHE = ROOT / "build" / "docker"
 TUTTI = str(Path(sys.executable).with_name("tutti"))
 UP_SECONDS, REPLICATED_UP_SECONDS = 180, 480

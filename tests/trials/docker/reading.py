@@ -5,8 +5,8 @@ import shlex
 from contextlib import closing
 from urllib.parse import urlsplit
 
-from engine import TrialError
-from project import Project
+from tests.trials.docker.engine import TrialError
+from tests.trials.docker.project import Project
 
 SECONDS = 30
 

@@ -20,18 +20,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import evidence
 import psutil
-from engine import NOWHERE, NoEngine, TrialError, command, engine, processor_seconds, proxied, tell
-from faults import HEAL_SECONDS, Fault, cause, kill_primary
-from firstlight import first_light
-from images import PYTHON, prepare, sizes
-from project import CACHE, READERS, REPLICAS, ROOT, TUTTI, Project
-from reading import read
-from sites import emptied_broker, second_clone, slow_host
-from upgrading import upgrade
-from writes import Writes
 
+from tests.trials.docker import evidence
+from tests.trials.docker.engine import NOWHERE, NoEngine, TrialError, command, engine, processor_seconds, proxied, tell
+from tests.trials.docker.faults import HEAL_SECONDS, Fault, cause, kill_primary
+from tests.trials.docker.firstlight import first_light
+from tests.trials.docker.images import PYTHON, prepare, sizes
+from tests.trials.docker.project import CACHE, READERS, REPLICAS, ROOT, TUTTI, Project
+from tests.trials.docker.reading import read
+from tests.trials.docker.sites import emptied_broker, second_clone, slow_host
+from tests.trials.docker.upgrading import upgrade
+from tests.trials.docker.writes import Writes
 from tutti.chassis.config.settings import installed_services
 
 NO_ENGINE = 77
@@ -431,7 +431,7 @@ def _processor() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="trial.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.trials.docker.trial", description=__doc__)
     parser.add_argument("--port", type=int, default=27600, help="port of the front door on loopback")
     parser.add_argument("--kind", action="append", help="cause faults of this service alone; may be repeated")
     parser.add_argument("--fault", action="append", type=Fault, help="kill, pause or disconnect; may be repeated")

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from deploy.kubernetes.api import Api, ApiError, Manifest
-from deploy.kubernetes.cluster import Cluster, wait
-from deploy.kubernetes.containers import Container, Simulated
-from engine import TrialError, tell
+from tests.trials.docker.engine import TrialError, tell
+from tests.trials.kubernetes.api import Api, ApiError, Manifest
+from tests.trials.kubernetes.cluster import Cluster, wait
+from tests.trials.kubernetes.containers import Container, Simulated
 
 LOOK_SECONDS = 0.5
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0

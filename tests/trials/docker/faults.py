@@ -9,8 +9,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from engine import TrialError
-from project import Project
+from tests.trials.docker.engine import TrialError
+from tests.trials.docker.project import Project
 
 FAULT_SECONDS = 12.0  # longer than the deadline of a call
 HEAL_SECONDS = 90.0

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGTERM
 
-from deploy.kubernetes.api import Api, ApiError, Manifest
-from deploy.kubernetes.certificates import LOOPBACK, Certificates
-from engine import TrialError, tell
 from processes import Process, free_port, load, save, start
+
+from tests.trials.docker.engine import TrialError, tell
+from tests.trials.kubernetes.api import Api, ApiError, Manifest
+from tests.trials.kubernetes.certificates import LOOPBACK, Certificates
 
 READY_SECONDS = 300.0
 KUBECTL_SECONDS = 240.0

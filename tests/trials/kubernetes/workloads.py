@@ -5,10 +5,10 @@ Every function raises TrialError, which names what is missing.
 
 from collections import Counter
 
-from deploy.kubernetes.api import ApiError, Manifest
-from deploy.kubernetes.cluster import NAMESPACE, Cluster, wait
-from deploy.kubernetes.kubelet import Kubelets
-from engine import TrialError
+from tests.trials.docker.engine import TrialError
+from tests.trials.kubernetes.api import ApiError, Manifest
+from tests.trials.kubernetes.cluster import NAMESPACE, Cluster, wait
+from tests.trials.kubernetes.kubelet import Kubelets
 
 SECONDS = 300.0
 TOO_MANY = 429

@@ -7,10 +7,9 @@ afterwards. The images stay the same: that a newer version meets older tables fo
 import json
 import time
 
-from engine import TrialError
-from evidence import CONSOLE
-from project import CACHE, Project
-
+from tests.trials.docker.engine import TrialError
+from tests.trials.docker.evidence import CONSOLE
+from tests.trials.docker.project import CACHE, Project
 from tutti.chassis.config.settings import installed_services
 from tutti.upkeep.backup.databases import installed
 

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy.kubernetes.api import Api, Manifest
-from deploy.kubernetes.containers import Container, Running
-from deploy.kubernetes.pods import environment, here, mounts, words
-from engine import command
+from tests.trials.docker.engine import command
+from tests.trials.kubernetes.api import Api, Manifest
+from tests.trials.kubernetes.containers import Container, Running
+from tests.trials.kubernetes.pods import environment, here, mounts, words
 
 NAME = "app.kubernetes.io/name"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108

@@ -9,8 +9,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from deploy.kubernetes.gomodule import MODULE, rewritten
-from engine import TrialError, command, tell
+from tests.trials.docker.engine import TrialError, command, tell
+from tests.trials.kubernetes.gomodule import MODULE, rewritten
 
 VERSION = "v1.34.2"
 """Of the schemas with which `python -m tools.manifests --check` compares the manifests."""

@@ -8,9 +8,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from engine import TrialError, tell
-from project import CACHE, REPLICAS, Project
-
+from tests.trials.docker.engine import TrialError, tell
+from tests.trials.docker.project import CACHE, REPLICAS, Project
 from tutti.chassis.config.settings import installed_services
 
 FOLDER = CACHE / "failed"

@@ -10,11 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from engine import Engine, TrialError, command, tell
+from tests.trials.docker.engine import Engine, TrialError, command, tell
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
-STANDINS = ROOT / "deploy" / "docker" / "standins"
+STANDINS = Path(__file__).with_name("standins")
 BASE = "tutti-standin/debian:bookworm"
 PYTHON = "python:3.11-slim-bookworm"
 SERVERS = {
@@ -23,7 +23,7 @@ SERVERS = {
     "s3": "versity/versitygw:v1.8.0",
     "prometheus": "prom/prometheus:v3.5.0",
 }
-# No stand-in is made of them, so no trial has run the images; deploy/local/traces.py runs the first two programs.
+# No stand-in is made of them, so no trial has run the images; tests/trials/traces.py runs the first two programs.
 UNTRIED = ("otel/opentelemetry-collector:0.138.0", "jaegertracing/jaeger:2.11.0", "grafana/grafana:11.6.0")
 DEBIAN = "http://deb.debian.org/debian"
 # Of the base image, so that builds inside trust what this machine trusts.

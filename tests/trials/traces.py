@@ -3,9 +3,9 @@
 Promises: both programs are built from their Go modules, in the versions of docker-compose.yml, and run with the
 configurations of deploy/docker, which only get other addresses, on loopback; what was started is stopped by its pid.
 
-    python deploy/local/traces.py obtain               build both; once, about ten minutes of two cores
-    python deploy/local/traces.py check                let both check their configuration
-    python deploy/local/traces.py try PAGES            runs with the collector up, stopped and killed: same results
+    python -m tests.trials.traces obtain               build both; once, about ten minutes of two cores
+    python -m tests.trials.traces check                let both check their configuration
+    python -m tests.trials.traces try PAGES            runs with the collector up, stopped and killed: same results
 """
 
 import argparse
@@ -72,7 +72,7 @@ class Program:
     def require(self) -> None:
         """Raises NotBuilt."""
         if not self.path.exists():
-            raise NotBuilt(f"{self.path} is missing: build it with `python deploy/local/traces.py obtain`")
+            raise NotBuilt(f"{self.path} is missing: build it with `python -m tests.trials.traces obtain`")
 
     def check(self) -> None:
         """The program accepts its configuration. Raises ServerError."""
@@ -336,7 +336,7 @@ def hops(trace: Mapping[str, Any]) -> dict[str, int]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="traces.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.trials.traces", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, dest="command", metavar="obtain|check|try")
     commands.add_parser("obtain", description=obtain.__doc__)

@@ -1,0 +1,1 @@
+"""The trial of docker-compose.yml on a container engine."""
