@@ -297,7 +297,7 @@ def test_decoding_that_differs_from_training_ends_the_job(dp: int) -> None:
 
 def test_where_no_decoding_is_exact_a_forward_gives_the_log_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("rollouts", "policydata"):  # as on a GPU
-        monkeypatch.setattr(f"tutti.trainer.{module}.parity_nats", lambda device: 0.25)
+        monkeypatch.setattr(f"tutti.trainer.policies.{module}.parity_nats", lambda device: 0.25)
     told = trained(1, until=4, kind=Inexact).metrics[0]
     assert 0 < told["decoding_apart"] < 0.25
     assert told["training_apart"] == 0
