@@ -20,6 +20,7 @@ QUESTION = re.compile(r"(What|Who|Whose|Whether|How|Why|Which|Where|That|Of)\b")
 """First words of a docstring that does not name the thing, what it returns or what it does."""
 LAYERS = [
     "cli",
+    "report",
     "client : web",
     "simulation",
     "platform",
@@ -52,6 +53,8 @@ STARTS = re.compile(
 """Calls that start another process."""
 PLATFORM = ["chassis", "upkeep", "platform", "simulation"]
 """The libraries that run services; only they use the event log."""
+COMMANDS = ["cli"]
+"""The libraries of the command line; a service uses them in its sub-package `commands` alone."""
 KNOWLEDGE = ["corpus", "model", "checkpoints", "inference", "judgements"]
 """The libraries about texts and models, of which the chassis knows nothing."""
 STARTERS = {
@@ -116,6 +119,18 @@ def contracts() -> str:
     lines += ["", "[importlinter:contract:log]", "name = only the platform uses the event log", "type = forbidden"]
     lines += ["source_modules =", *(f"    {name}" for name in [*every, *(b for b in beside if b != "tutti.backbone")])]
     lines += ["forbidden_modules =", "    tutti.backbone.eventlog", "allow_indirect_imports = True"]
+    lines += ["", "[importlinter:contract:commands]", "name = a service uses the command line in its commands alone"]
+    lines += ["type = forbidden", "source_modules =", *(f"    {name}" for name in every)]
+    lines += ["forbidden_modules =", *(f"    tutti.{name}" for name in COMMANDS), "allow_indirect_imports = True"]
+    lines += [
+        "ignore_imports =",
+        *(f"    {name}.commands{below} -> tutti.**" for name in every for below in ("", ".**")),
+    ]
+    lines += [f"    {name} -> tutti.**" for package in services() for name in tests(package)]
+    lines += ["unmatched_ignore_imports_alerting = none"]
+    lines += ["", "[importlinter:contract:report]", "name = reports print nothing", "type = forbidden"]
+    lines += ["source_modules =", "    tutti.report", "forbidden_modules =", "    click", "    rich"]
+    lines += ["allow_indirect_imports = True"]
     lines += ["", "[importlinter:contract:chassis-knows]", "name = the chassis knows nothing of texts and models"]
     lines += ["type = forbidden", "source_modules =", "    tutti.chassis", "forbidden_modules ="]
     lines += [f"    tutti.{name}" for name in KNOWLEDGE]

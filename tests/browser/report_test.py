@@ -16,10 +16,10 @@ from tests.browser.reader import NARROW, WIDE, Reader, reader
 from tests.web.hosted import BUILDS, Hosted, hosted
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host, Service
-from tutti.cli.report.example_test import facts
-from tutti.cli.report.page import body
-from tutti.cli.report.writing import place_of, write
 from tutti.pipeline.pages.views import ReportView
+from tutti.report.example_test import facts
+from tutti.report.page import body
+from tutti.report.writing import place_of, write
 from tutti.web.pages import Get, Page, Site, Visit
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.cli import passages as words
 from tutti.corpus.documents.documents import document_id
 from tutti.corpus.spans.building import build
 from tutti.corpus.spans.index import LEAST, Index
 from tutti.corpus.spans.passages import BEFORE, Passage, passages, whole
 from tutti.corpus.tokens.dataset import Packing
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
+from tutti.report import passages as words
 from tutti.tokenization.bpe import train_bpe
 from tutti.tokenization.documents import as_ids
 from tutti.tokenization.packing import concatenated

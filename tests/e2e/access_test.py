@@ -12,8 +12,8 @@ from tests.e2e.command import TINY, platform, run_process, start, tiny, tutti
 from tests.faults.processes import family, until
 from tutti.chassis.config.datadir import tokens_in
 from tutti.chassis.identity.auth import Role
-from tutti.cli.nouns import list_all
 from tutti.client import Problem, connect
+from tutti.client.resources import list_all
 
 
 @pytest.fixture(scope="module")

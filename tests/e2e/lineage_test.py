@@ -16,12 +16,12 @@ from tests.e2e.conftest import Finished
 from tests.faults.processes import until
 from tests.scale import SOAK, scale
 from tutti.chassis.errors import NotFound
-from tutti.cli.datasets import described
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceDocumentRequest, TraceRequest
 from tutti.corpus.tokens.ledger import Ledger
 from tutti.corpus.tokens.tokenshard import TokenShard
+from tutti.report.datasets import described
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ from tests.scale import rotated, scale
 from tutti.chassis.errors import NotFound, Refused
 from tutti.cli.failures import Failure
 from tutti.cli.progress import follow
-from tutti.cli.reruns import EVERY, PERHAPS
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, ListRequest
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, TraceDocumentRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.lineage.commands.reruns import EVERY, PERHAPS
 from tutti.lineage.commands.retractions import recorded, retract
 
 SEED, COPIES, STEPS = 7, 3, 2

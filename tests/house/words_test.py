@@ -1,10 +1,10 @@
 """What people read has words for every short name that services give."""
 
-from tutti.cli.report.outcomes import outcome, reason
 from tutti.ingest.crawl.frontier import State
 from tutti.ingest.crawl.scope import ExclusionReason
 from tutti.ingest.crawl.visiting import Outcome
 from tutti.ingest.reading.rejections import Reason
+from tutti.report.outcomes import outcome, reason
 
 
 def test_what_became_of_a_url_has_words() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from tutti.cli.connection import connected, typed
+from tutti.cli.connection import connected
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.guests import guest
 from tutti.cli.output import patiently
@@ -20,6 +20,7 @@ from tutti.cli.record import owner_of
 from tutti.cli.turns import turn
 from tutti.client import Client
 from tutti.contracts.common.v1 import ListRequest
+from tutti.report.hints import typed
 
 T = TypeVar("T")
 NO_AGENTS = ("--agents", "0")

@@ -15,10 +15,10 @@ from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import FAILED, MISUSE, Failure
 from tutti.cli.naming import resolved
-from tutti.cli.output import JSON, output_option, print_json, print_list, printable, shown
-from tutti.cli.plain import Plain, plain
+from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.words import Words
 from tutti.client import Client
+from tutti.client.plain import Plain, plain
 from tutti.contracts.admin.v1 import (
     DescribeRequest,
     DoctorRequest,
@@ -29,6 +29,7 @@ from tutti.contracts.admin.v1 import (
     SettleDeadLetterRequest,
     TailEventsRequest,
 )
+from tutti.report.values import printable, shown
 
 DOCTOR_SECONDS = 60.0  # longer than the looks at dependencies that hang, or that take half a second to answer
 

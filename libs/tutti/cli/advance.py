@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tutti.cli import crawls
 from tutti.client import Client
 from tutti.contracts.common.v1 import GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Stage
+from tutti.report import crawls
 
 ASK_SECONDS = 2.0  # between two looks: the URLs of a crawl are counted for each
 RATE_SECONDS = 10.0  # over which a speed is measured

@@ -8,9 +8,6 @@ from tutti.chassis.version import VERSION
 from tutti.cli import (
     administration,
     backups,
-    crawls,
-    datasets,
-    documents,
     logs,
     migrating,
     pages,
@@ -25,7 +22,7 @@ from tutti.cli.failures import guarded
 from tutti.cli.groups import group
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json
-from tutti.cli.report.command import report
+from tutti.cli.reports import report
 from tutti.cli.words import Words
 from tutti.platform.garbage import kept
 
@@ -65,8 +62,6 @@ def version(output: str) -> None:
 def build() -> click.Group:
     """Return the tree with every noun and verb: those of the platform here, those of a service by its entry point."""
     groups = {plural: group(noun) for plural, noun in BY_PLURAL.items()}
-    crawls.extend(groups["crawls"])
-    datasets.extend(groups["datasets"])
     runs.extend(groups["runs"])
     for made in groups.values():
         tutti.add_command(made)
@@ -81,7 +76,6 @@ def build() -> click.Group:
         administration.events,
         administration.export,
         administration.doctor,
-        documents.documents,
         recipes.recipes,
         stack.stack,
         scrubbing.scrub,

@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
-from tutti.cli.connection import connected, data_dir_option, typed
+from tutti.cli.connection import connected, data_dir_option
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.stack import settled
+from tutti.report.hints import typed
 
 WORD_SECONDS = 10.0
 COPY_SECONDS = 600.0

@@ -3,15 +3,14 @@
 import contextlib
 import json
 import os
-import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tutti.chassis.config.datadir import DEFAULT, config_in, is_found, named
+from tutti.chassis.config.datadir import DEFAULT, config_in, named
 from tutti.chassis.runtime.healthfile import awaits_upgrade
 from tutti.cli.failures import MISUSE, UNREACHABLE, Failure
 from tutti.cli.output import patiently
@@ -23,22 +22,6 @@ if TYPE_CHECKING:
 
 RESTART_SECONDS, LOOK_SECONDS = 60.0, 0.1
 AUTHORITY, PROXY = "tutti.tls-ca", "tutti.proxy"
-
-
-def typed(command: str, data_dir: Path) -> str:
-    """A command as it is typed for a data directory."""
-    return command if is_found(data_dir) else f"{command} --data-dir {shlex.quote(str(data_dir))}"
-
-
-def sampling(checkpoint: str, data_dir: Path) -> str:
-    """Return the command that lets a checkpoint continue a text, ready to be pasted."""
-    return typed(f'tutti sample {checkpoint} --prompt "The"', data_dir)
-
-
-def tries(models: Sequence[tuple[str, str]], data_dir: Path) -> list[tuple[str, str]]:
-    """Return a label and the command to sample each of a run's models, given as stage and checkpoint."""
-    alone = len(models) == 1
-    return [("to try it" if alone else f"to try {stage}", sampling(name, data_dir)) for stage, name in models]
 
 
 def data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:

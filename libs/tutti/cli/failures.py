@@ -20,6 +20,7 @@ from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say
 from tutti.cli.words import misuse
+from tutti.client.unusable import Unusable
 
 DONE, FAILED, MISUSE, UNREACHABLE = 0, 1, 2, 3
 DEBUG_VARIABLE = "TUTTI_DEBUG"
@@ -49,6 +50,8 @@ def guarded(main: Callable[[], object]) -> NoReturn:
         end(misuse(error), MISUSE)
     except Failure as error:
         end(str(error), error.code)
+    except Unusable as error:
+        end(str(error), FAILED)
     except InvalidField as error:
         end(error.message, MISUSE)
     except Untrusted as error:

@@ -12,14 +12,17 @@ import click
 from tutti.chassis.rpc.kinds import Kind
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.access import served
-from tutti.cli.connection import connection_options, tries
-from tutti.cli.naming import LATEST, TIMES, models, resolved, resolved_filter
-from tutti.cli.nouns import get_one, list_all
-from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_damaged, shown
-from tutti.cli.plain import Plain, indented, plain
+from tutti.cli.connection import connection_options
+from tutti.cli.naming import LATEST, TIMES, resolved, resolved_filter
+from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_damaged
 from tutti.cli.waiting import answers
 from tutti.cli.words import Words
 from tutti.client import Client
+from tutti.client.plain import Plain, indented, plain
+from tutti.client.resources import get_one, list_all
+from tutti.report.hints import tries
+from tutti.report.results import models
+from tutti.report.values import shown
 from tutti.web.words import duration
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 from tutti.cli import INTERRUPTED
 from tutti.cli.failures import Failure
 from tutti.cli.guests import Door
-from tutti.cli.nouns import list_all
 from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.client import Client
+from tutti.client.resources import list_all
 
 
 def unfinished(client: Client) -> set[str]:

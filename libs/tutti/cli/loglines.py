@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tutti.cli.output import printable
+from tutti.report.values import printable
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 MOST_BYTES = 1 << 20  # of a line; what is longer is cut

@@ -16,11 +16,12 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.loglines import LEVELS, Choice, Followed, Line, since, written
 from tutti.cli.naming import resolved
-from tutti.cli.nouns import BY_PLURAL, get_one
+from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, say
 from tutti.cli.pipedlogs import chosen
 from tutti.cli.pipedlogs import newest as newest_of
 from tutti.client import Client, Unreachable
+from tutti.client.resources import get_one
 
 LOOK_SECONDS = 0.3
 NEWEST = 100

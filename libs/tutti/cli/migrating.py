@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tutti.cli.connection import data_dir_option, typed
+from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.stack import settled
+from tutti.report.hints import typed
 
 if TYPE_CHECKING:
     from tutti.upkeep.upgrades import Step, Upgrade

@@ -5,26 +5,24 @@ is expected, are resolved here and nowhere else; an unknown name is "not found" 
 """
 
 import difflib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.rpc import kinds
 from tutti.cli.failures import MISUSE, Failure
-from tutti.cli.nouns import BY_PLURAL, full_name, get_one, list_all
+from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say_damaged
 from tutti.client import Client
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_DECIDED
+from tutti.client.resources import full_name, get_one, list_all
+from tutti.report.results import LIVE, dataset_of, newest_checkpoint, newest_of_job
 
 LATEST = "latest"
 SHOWN = 3
 """Names that an error lists."""
 TIMES = ("started_at", "decided_at", "retracted_at", "created_at")
 """Fields that say when a resource began."""
-LIVE = (CHECKPOINT_STATE_DECIDED, CHECKPOINT_STATE_COMMITTED)
 _PAIR = re.compile(r"\s+AND\s+")
 
 
@@ -90,32 +88,6 @@ def resolved_filter(client: Client, filter_text: str) -> str:
     return " AND ".join(pairs)
 
 
-def newest_checkpoint(client: Client, run: Any) -> str:
-    """Return the name of the newest checkpoint of the last training of a run; "" before there is one."""
-    jobs = [stage.resource for stage in run.stages if stage.resource.startswith("jobs/")]
-    found = [found for job in jobs if (found := _newest_checkpoint(client, job))]
-    return found[-1] if found else ""
-
-
-def models(client: Client, run: Any) -> list[tuple[str, str]]:
-    """Return each stage of a run that trained a model which writes text, and its newest checkpoint, in their order."""
-    jobs = [(stage.name, stage.resource) for stage in run.stages if stage.resource.startswith("jobs/")]
-    found = [(stage, get_one(client, "jobs", name)) for stage, name in jobs]
-    writing = [(stage, job.name) for stage, job in found if not _is_scalar(job.spec.training)]
-    return [(stage, newest) for stage, name in writing if (newest := _newest_checkpoint(client, name))]
-
-
-def _is_scalar(training: str) -> bool:
-    """Return whether a model gives a number instead of text, as a reward model does."""
-    return bool(json.loads(training or "{}").get("model", {}).get("scalar_head"))
-
-
-def dataset_of(run: Any) -> str:
-    """Return the name of the dataset that a run made; "" before it has."""
-    made = next((stage.content_digest for stage in run.stages if stage.name == "tokenization"), "")
-    return f"datasets/{made.removeprefix('blake3:')}" if made else ""
-
-
 def _latest(text: str) -> bool:
     return text.rpartition("/")[2] in ("", LATEST) and text.count("/") <= 1
 
@@ -176,18 +148,12 @@ def _made_by(client: Client, plural: str, maker: str) -> str:
         elif plural in ("datasets", "tokenizers") and (name := dataset_of(run)):
             made = [name if plural == "datasets" else get_one(client, "datasets", name).tokenizer]
     elif plural == "checkpoints":
-        made = [found] if (found := _newest_checkpoint(client, maker)) else []
+        made = [found] if (found := newest_of_job(client, maker)) else []
     else:
         raise Failure(f"{maker}: expected one of the {plural}, or a run; `tutti {plural} ls` lists them", MISUSE)
     if not made:
         raise Failure(f"{maker} has made none of the {plural}; `tutti {maker.partition('/')[0]} show {maker}` says why")
     return str(made[-1])
-
-
-def _newest_checkpoint(client: Client, job: str) -> str:
-    found = [each for each in list_all(client, "checkpoints", f"job={job}") if each.state in LIVE]
-    newest = max(found, key=lambda each: (each.decided_at.ToNanoseconds(), each.step), default=None)
-    return newest.name if newest else ""
 
 
 def _hint(plural: str, text: str, newest: Sequence[Candidate]) -> str:

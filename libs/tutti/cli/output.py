@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +9,9 @@ from typing import Any
 
 import click
 
-from tutti.cli.plain import Plain, indented
+from tutti.client.plain import Plain, indented
+from tutti.report.values import brief, inline, printable, shown
 
-_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
-_DOCUMENT = re.compile(r"\b(documents/[0-9a-f]{12})[0-9a-f]{52}\b")
-_OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 JSON, TEXT = "json", "text"
 COLOURS = {
     **dict.fromkeys(("done", "ready", "committed", "published"), "green"),
@@ -24,17 +21,9 @@ COLOURS = {
 }
 SOON_SECONDS = 3.0  # after which a person wonders
 NAMED = 5  # of many
-READING_SECONDS = 3600.0  # for what is read whole before there is an answer
 output_option = click.option(
     "-o", "--output", type=click.Choice([TEXT, JSON]), default=TEXT, help="Output format: for people, or for scripts."
 )
-
-
-def printable(text: str, *, kept: str = "") -> str:
-    """Text of elsewhere as a terminal may have it: of what it would obey (controls, changes of direction) the escapes
-    are shown, but for the characters `kept`.
-    """
-    return _OBEYED.sub(lambda found: found[0] if found[0] in kept else repr(found[0])[1:-1], text)
 
 
 def say(text: str) -> None:
@@ -125,9 +114,9 @@ def print_one(row: Plain, output: str) -> None:
                 click.echo(f"{key if not index else '':{width}}  {printable(str(item))}")
         elif isinstance(value, list):
             for index, item in enumerate(value):
-                click.echo(f"{key if not index else '':{width}}  {_inline(item)}")
+                click.echo(f"{key if not index else '':{width}}  {inline(item)}")
         else:
-            click.echo(f"{key:{width}}  {_inline(value) if isinstance(value, dict) else shown(value)}")
+            click.echo(f"{key:{width}}  {inline(value) if isinstance(value, dict) else shown(value)}")
 
 
 def print_cancelled(row: Plain, output: str) -> None:
@@ -150,37 +139,6 @@ def flat(row: Plain) -> Plain:
         else:
             found[key] = value
     return found
-
-
-def shown(value: Any, *, short: bool = False) -> str:
-    """A value for a person, on one line: numbers grouped, times to the second; `short` cuts digests and ids of
-    documents.
-    """
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, dict):
-        return _inline(value)
-    text = _MOMENT.sub(r"\1Z", printable(str(value)))
-    if not short:
-        return text
-    return text[:19] if text.startswith("blake3:") else brief(text)
-
-
-def brief(text: str) -> str:
-    """A text with the ids of documents cut to as many digits as are enough to find them by."""
-    return _DOCUMENT.sub(r"\1", text)
-
-
-def _inline(value: Plain) -> str:
-    return " ".join(
-        f"{printable(key)}={shown(item)}" for key, item in value.items() if item not in ("", None, [], 0, False)
-    )
 
 
 def _numeric(rows: Sequence[Plain], column: str) -> bool:

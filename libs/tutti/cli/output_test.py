@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tutti.cli.output import JSON, TEXT, print_cancelled, print_list, print_one, printable, say, shown
+from tutti.cli.output import JSON, TEXT, print_cancelled, print_list, print_one, say
+from tutti.report.values import printable, shown
 
 
 def test_a_mapping_of_mappings_is_shown_by_dotted_keys(capsys: pytest.CaptureFixture[str]) -> None:

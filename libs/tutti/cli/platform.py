@@ -16,7 +16,7 @@ from tutti.chassis.config.exits import IN_USE
 from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
 from tutti.cli import INTERRUPTED, interrupt
-from tutti.cli.connection import data_dir_option, trusted, typed
+from tutti.cli.connection import data_dir_option, trusted
 from tutti.cli.failures import FAILED, Failure
 from tutti.cli.guests import Door, guest
 from tutti.cli.handover import await_others, needs, unfinished
@@ -30,6 +30,7 @@ from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.platform import interpreter
 from tutti.platform.leash import Leash
 from tutti.platform.processes import gone
+from tutti.report.hints import typed
 
 STOP_SECONDS = 45.0
 LOOK_SECONDS = 0.2

@@ -18,14 +18,15 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from tutti.chassis.errors import NotFound
 from tutti.cli import advance
 from tutti.cli.advance import Advance, Rate
-from tutti.cli.output import printable, say
-from tutti.cli.trainings import trains
+from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.client import Client
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
-from tutti.web.words import duration, skipped
+from tutti.report.stages import seconds, taken, trains
+from tutti.report.values import printable
+from tutti.web.words import skipped
 
 if TYPE_CHECKING:  # no other command waits for it
     from rich.console import Console, RenderableType
@@ -328,15 +329,3 @@ def line(stage: Stage) -> str:
         return f"{stage.name:13} done in {taken(seconds(stage), stage.resumptions)}  {stage.content_digest[:19]}"
     word = "failed" if stage.state == STATE_FAILED else "cancelled"
     return f"{stage.name:13} {word}: {reason}"
-
-
-def taken(seconds: float, resumptions: int) -> str:
-    """The duration of a stage, as text, with a note if it includes idle time."""
-    return f"{duration(seconds)}{' with a stop in between' if resumptions else ''}"
-
-
-def seconds(stage: Stage) -> float:
-    """The duration of a stage in seconds; 0 for one that was reused."""
-    if not stage.HasField("started_at") or not stage.HasField("ended_at"):
-        return 0.0
-    return (stage.ended_at.ToNanoseconds() - stage.started_at.ToNanoseconds()) / 1e9

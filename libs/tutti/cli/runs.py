@@ -12,32 +12,25 @@ from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED, recipefiles
 from tutti.cli.access import consulted, served, upheld
-from tutti.cli.comparing import compared
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
-from tutti.cli.output import (
-    JSON,
-    READING_SECONDS,
-    output_option,
-    patiently,
-    print_cancelled,
-    print_json,
-    print_list,
-    say,
-)
-from tutti.cli.plain import plain
+from tutti.cli.output import JSON, output_option, patiently, print_cancelled, print_json, print_list, say
 from tutti.cli.platform import Platform, put_down
 from tutti.cli.progress import follow
 from tutti.cli.recipes import recipe_for, source_options
-from tutti.cli.report.facts import Facts, gather
-from tutti.cli.report.writing import place_of, write
-from tutti.cli.summary import show_summary, summary
+from tutti.cli.reports import whole
 from tutti.cli.waiting import answers
-from tutti.client import Client, Problem, Unreachable
+from tutti.client import READING_SECONDS, Client, Problem, Unreachable
+from tutti.client.plain import plain
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
+from tutti.report.comparing import compared
+from tutti.report.facts import Facts
+from tutti.report.summary import summary
+from tutti.report.summarytext import lines
+from tutti.report.writing import place_of, write
 
 MAX_RECIPE_BYTES = 1 << 20
 SOON_SECONDS = 1.0  # for an answer to Ctrl-C
@@ -238,16 +231,17 @@ def finish(platform: Platform, name: str, output: str) -> None:
             raise
         raise put_down(f"{platform.resumed_by} resumes {name}") from None
     if done.state == STATE_DONE:
-        facts = next(answers(lambda: gather(client, client.pipeline.GetRun(GetRequest(name=name))), platform.ended))
+        facts = next(answers(lambda: whole(client, name), platform.ended))
         if output == JSON:
             files = reported(facts, platform.data_dir)
             print_json({**facts.summary, "report": files[0] if files else None, "pictures": files[1:]})
         else:
-            show_summary(facts.summary, platform.data_dir or DEFAULT)
+            for line in lines(facts.summary, platform.data_dir or DEFAULT):
+                click.echo(line)
             for at, each in enumerate(reported(facts, platform.data_dir)):
                 click.echo(f"{('report', 'curves')[at] if at < 2 else '':14}{each}")
     elif output == JSON:
-        failed = next(answers(lambda: summary(client, done), platform.ended))
+        failed = next(answers(lambda: summary(client, done, warn=say), platform.ended))
         print_json({**failed, "report": None, "pictures": []})
     if done.state != STATE_DONE:
         raise Failure(f"{name} did not finish: {done.reason}")
@@ -297,7 +291,7 @@ def extend(group: click.Group) -> None:
         """
         with served(**where) as client:
             names = [resolved(client, "runs", each) for each in (first, second)]
-            found = [summary(client, client.pipeline.GetRun(GetRequest(name=name))) for name in names]
+            found = [summary(client, client.pipeline.GetRun(GetRequest(name=name)), warn=say) for name in names]
         rows = compared(*found, every=every)
         if output != JSON:
             rows = [each | {"": "*" if each["differs"] else ""} for each in rows]

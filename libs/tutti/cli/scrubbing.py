@@ -11,10 +11,11 @@ from tutti.cli.administration import services
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.numbers import FiniteRange
-from tutti.cli.output import JSON, output_option, print_json, printable, say
-from tutti.cli.plain import plain
+from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.client import Client
+from tutti.client.plain import plain
 from tutti.contracts.admin.v1 import GetScrubRequest, Scrub, StartScrubRequest
+from tutti.report.values import printable
 
 LOOK_SECONDS = 0.2
 WORD_SECONDS = 10.0

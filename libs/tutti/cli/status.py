@@ -16,17 +16,19 @@ import click
 from tutti.chassis.enums import word
 from tutti.chassis.errors import Unavailable
 from tutti.cli.advance import Advance, far
-from tutti.cli.connection import connected, connection_options, typed
-from tutti.cli.output import JSON, brief, output_option, print_json
-from tutti.cli.plain import Plain
+from tutti.cli.connection import connected, connection_options
+from tutti.cli.output import JSON, output_option, print_json
 from tutti.cli.progress import training_loss
-from tutti.cli.trainings import trains
 from tutti.client import Client
 from tutti.client.overview import SECONDS, Overview, look
+from tutti.client.plain import Plain
 from tutti.contracts.admin.v1 import DescribeResponse, ListDeadLettersRequest
 from tutti.contracts.common.v1 import STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job, JobState, Node, NodeState
+from tutti.report.hints import typed
+from tutti.report.stages import trains
+from tutti.report.values import brief
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from tutti.cli import waiting
 from tutti.cli.classifierrecipe import asked_for, of_options, read, spec_of
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name
-from tutti.cli.output import READING_SECONDS, patiently
+from tutti.cli.output import patiently
 from tutti.cli.platform import Platform
 from tutti.cli.runs import naming, read_recipe
 from tutti.cli.waiting import cancelling
-from tutti.client import Client
+from tutti.client import READING_SECONDS, Client
+from tutti.client.resources import full_name
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, GetRequest
 from tutti.contracts.ingest.v1 import (
     Classifier,

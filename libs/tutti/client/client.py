@@ -40,10 +40,12 @@ from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub, SamplingSer
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 
-__all__ = ["Client", "Problem", "Unreachable", "connect"]
+__all__ = ["READING_SECONDS", "Client", "Problem", "Unreachable", "connect"]
 
 TOKEN_VARIABLE = "TUTTI_TOKEN"  # noqa: S105 - the name of a variable
 DEADLINE_SECONDS = 10.0
+READING_SECONDS = 3600.0
+"""Deadline of a call that reads everything before it answers."""
 
 
 def connect(

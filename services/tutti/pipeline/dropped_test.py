@@ -1,6 +1,5 @@
 """Dropped records: said with their share, the field that is there and the remedy, before anything is trained."""
 
-from tutti.cli import inputs
 from tutti.contracts.ingest.v1 import (
     Conversations,
     DroppedFile,
@@ -11,6 +10,7 @@ from tutti.contracts.ingest.v1 import (
     SampledRejections,
 )
 from tutti.contracts.pipeline.v1 import InputReport
+from tutti.pipeline.commands import inputs
 from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.recipes.values import Source
 from tutti.pipeline.runs.asked import dropped

@@ -15,11 +15,11 @@ from tutti.chassis.identity.auth import NODE, Role, Tokens
 from tutti.chassis.rpc.usertokens import INVITATION, JOINED
 from tutti.cli.connection import AUTHORITY, connection_options, data_dir_option, trusted
 from tutti.cli.failures import MISUSE, Failure
-from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.words import Words
 from tutti.client import connect
 from tutti.client.client import TOKEN_VARIABLE
+from tutti.client.resources import full_name
 from tutti.contracts.access.v1 import InviteNodeRequest, InviteNodeResponse, JoinNodeRequest, JoinNodeResponse
 from tutti.web.tokens import digest
 

@@ -8,10 +8,10 @@ from tutti.access.commands.newtokens import NewToken
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
-from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, print_list
-from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
+from tutti.client.plain import Plain, plain
+from tutti.client.resources import full_name
 from tutti.contracts.access.v1 import IssueTokenRequest, ListTokensRequest, RevokeTokenRequest, TokenKind
 from tutti.contracts.access.v1 import Token as WireToken
 

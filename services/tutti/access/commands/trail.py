@@ -8,8 +8,8 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
-from tutti.cli.plain import plain
 from tutti.cli.words import Words
+from tutti.client.plain import plain
 from tutti.contracts.admin.v1 import (
     AcknowledgeAuditRequest,
     DescribeRequest,

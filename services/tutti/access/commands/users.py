@@ -7,12 +7,12 @@ import click
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
 from tutti.cli.pages import new_link, pages_of
-from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
 from tutti.client import Client
+from tutti.client.plain import Plain, plain
+from tutti.client.resources import full_name
 from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, EraseUserRequest
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role

@@ -11,8 +11,8 @@ from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
-from tutti.cli.plain import Plain, plain
 from tutti.cli.words import Words
+from tutti.client.plain import Plain, plain
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_INVITED,
     AnnotatorState,

@@ -17,12 +17,12 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
-from tutti.cli.nouns import full_name, get_one
 from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import JSON, output_option, print_json, print_list, print_one, say
 from tutti.cli.pages import new_link, pages_of
-from tutti.cli.plain import Plain, plain
 from tutti.client import Client
+from tutti.client.plain import Plain, plain
+from tutti.client.resources import full_name, get_one
 from tutti.contracts.access.v1 import USER_STATE_DISABLED, CreateUserRequest
 from tutti.contracts.annotation.v1 import (
     CROWD_IMPORTED,

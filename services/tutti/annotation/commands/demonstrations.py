@@ -15,12 +15,12 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
-from tutti.cli.nouns import full_name
 from tutti.cli.output import JSON, output_option, print_json, print_list, print_one
-from tutti.cli.plain import plain
 from tutti.cli.targets import written_to
 from tutti.cli.waiting import done
 from tutti.client import Client
+from tutti.client.plain import plain
+from tutti.client.resources import full_name
 from tutti.contracts.annotation.v1 import (
     CreateDemonstrationsRequest,
     Demonstration,

@@ -8,11 +8,11 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.naming import LATEST, LIVE, resolved
-from tutti.cli.nouns import list_all
-from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_one, say
-from tutti.cli.plain import plain
-from tutti.client import Client
+from tutti.cli.naming import LATEST, resolved
+from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
+from tutti.client import READING_SECONDS, Client
+from tutti.client.plain import plain
+from tutti.client.resources import list_all
 from tutti.committer.commands.curves import show_curve
 from tutti.contracts.committer.v1 import (
     GetCurveRequest,
@@ -20,6 +20,7 @@ from tutti.contracts.committer.v1 import (
     PruneCheckpointsRequest,
     VerifyCheckpointRequest,
 )
+from tutti.report.results import LIVE
 
 
 def every(client: Client) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from tutti.cli.output import TEXT, print_list, say
-from tutti.cli.plain import Plain
+from tutti.client.plain import Plain
 from tutti.contracts.committer.v1 import CurvePoint, GetCurveResponse
 from tutti.web.charts import titled
 

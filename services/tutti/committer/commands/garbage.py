@@ -8,8 +8,9 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
-from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
-from tutti.cli.plain import plain
+from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
+from tutti.client import READING_SECONDS
+from tutti.client.plain import plain
 from tutti.contracts.committer.v1 import CollectGarbageRequest
 
 

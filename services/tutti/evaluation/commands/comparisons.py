@@ -7,10 +7,11 @@ import click
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import LATEST, resolved
-from tutti.cli.output import JSON, output_option, print_json, printable, say
-from tutti.cli.plain import plain
+from tutti.cli.output import JSON, output_option, print_json, say
+from tutti.client.plain import plain
 from tutti.contracts.evaluation.v1 import ReadComparisonRequest
 from tutti.judgements.intervals import Proportion
+from tutti.report.values import printable
 
 
 def extend(group: click.Group) -> None:

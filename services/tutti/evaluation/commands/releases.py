@@ -10,9 +10,9 @@ from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.nouns import full_name, get_one
 from tutti.cli.output import JSON, output_option, print_json, print_one
-from tutti.cli.plain import plain
+from tutti.client.plain import plain
+from tutti.client.resources import full_name, get_one
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.evaluation.v1 import (
     STANDING_ACTIVE,

@@ -10,7 +10,7 @@ from tutti.cli.access import reached, served
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
-from tutti.cli.plain import Plain, plain
+from tutti.client.plain import Plain, plain
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Classifier
 from tutti.judgements.intervals import Proportion

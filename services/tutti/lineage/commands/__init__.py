@@ -1,8 +1,8 @@
-"""The commands of the service lineage: trace, retractions, rebuild."""
+"""The commands of the service lineage: documents, trace, retractions, rebuild."""
 
 import click
 
-from tutti.cli.groups import of_kind
+from tutti.lineage.commands.documents import documents
 from tutti.lineage.commands.rebuilding import lineage
 from tutti.lineage.commands.retractions import recorded, retract
 from tutti.lineage.commands.tracing import trace
@@ -12,6 +12,6 @@ def extend(tree: click.Group) -> None:
     """Add them to the tree of the command."""
     tree.add_command(trace)
     tree.add_command(lineage)
-    documents = of_kind(tree, "documents")
+    tree.add_command(documents)
     documents.add_command(retract)
     documents.add_command(recorded())

@@ -10,9 +10,9 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, NAMED, output_option, print_json, say
-from tutti.cli.plain import Plain, plain
 from tutti.cli.waiting import POLL_SECONDS, answers
 from tutti.cli.words import Words
+from tutti.client.plain import Plain, plain
 from tutti.contracts.lineage.v1 import Graph, RebuildGraphRequest, ShowGraphRequest
 
 WORD_SECONDS, DEADLINE_SECONDS = 5.0, 600

@@ -15,26 +15,14 @@ from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.rpc import kinds
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
-from tutti.cli.documents import listed
 from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
-from tutti.cli.nouns import full_name, list_all
-from tutti.cli.output import (
-    JSON,
-    READING_SECONDS,
-    output_option,
-    patiently,
-    print_json,
-    print_one,
-    printable,
-    say,
-    shown,
-)
-from tutti.cli.plain import Plain, plain
-from tutti.cli.reruns import plans
-from tutti.client import Client
+from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
+from tutti.client import READING_SECONDS, Client
+from tutti.client.plain import Plain, plain
+from tutti.client.resources import full_name, list_all
 from tutti.contracts.ingest.v1 import (
     CreateRetractionRequest,
     RetractionSpec,
@@ -42,6 +30,9 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.contracts.lineage.v1 import Reach, ShowDocumentRequest, ShowReachRequest
 from tutti.contracts.pipeline.v1 import Run
+from tutti.lineage.commands.reruns import plans
+from tutti.report.documents import listed
+from tutti.report.values import printable, shown
 
 MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25

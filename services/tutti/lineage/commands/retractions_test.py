@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.cli.plain import Plain
+from tutti.client.plain import Plain
 from tutti.contracts.lineage.v1 import Reach, ReachedDocument
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.lineage.commands.retractions import evaluated, moves, parts

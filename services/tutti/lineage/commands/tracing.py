@@ -9,26 +9,15 @@ from typing import Any
 import click
 
 from tutti.chassis.errors import NotFound
-from tutti.cli import passages
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import LATEST, resolved
-from tutti.cli.nouns import BY_PLURAL, list_all
-from tutti.cli.output import (
-    JSON,
-    NAMED,
-    TEXT,
-    brief,
-    output_option,
-    print_json,
-    print_list,
-    printable,
-    say,
-    say_versions,
-)
-from tutti.cli.plain import Plain, plain
+from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.output import JSON, NAMED, TEXT, output_option, print_json, print_list, say, say_versions
 from tutti.client import Client
+from tutti.client.plain import Plain, plain
+from tutti.client.resources import list_all
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
@@ -37,6 +26,8 @@ from tutti.contracts.lineage.v1 import (
     TraceRequest,
     TraceStepRequest,
 )
+from tutti.report import passages
+from tutti.report.values import brief, printable
 
 COLUMNS = ("step", "leaf", "row", "sample", "document", "source")
 """Columns of the places where a document was read."""
@@ -121,7 +112,7 @@ def trace(
     if text is not None:
         with served(**where) as client, hinted(within):
             answer = passages.traced(client, text, place(client, within), least=least or 0, limit=limit)
-        print_json(answer) if output == JSON else passages.show(answer, least or 0)
+        print_json(answer) if output == JSON else show_passages(answer, least or 0)
         if not (within or answer["passages"]):
             say("--in names another dataset, or a checkpoint")
         return
@@ -235,3 +226,22 @@ def show(answer: Plain) -> None:
         say(f"blobs are gone, so what they hold of it is not told: {', '.join(gone[:NAMED])}{more}")
     if answer.get("truncated"):
         say("there is more; raise --limit")
+
+
+def show_passages(answer: Plain, least: int) -> None:
+    """Print the passages of a text that have at least `least` tokens, 0 for the default."""
+    for passage in answer["passages"]:
+        click.echo(f"{passage['begin']:>6}  {next(found := passages.lines(passage))}")
+        for line in found:
+            click.echo(f"{'':6}  {line}")
+    where = " or ".join(answer["datasets"])
+    if not answer["passages"] and answer["tokens"] < least:
+        say(f"the text has {answer['tokens']} tokens, fewer than --least {least}: nothing was looked for")
+    elif not answer["passages"] and not least and answer["tokens"] < passages.LEAST:
+        say(f"it stands nowhere as a whole in {where}; --least {max(answer['tokens'] // 2, 1)} finds parts")
+    elif not answer["passages"]:
+        say(f"no {least or passages.LEAST} tokens of it in a row stand in {where}")
+    if gone := passages.unsearched([answer]):
+        say(gone)
+    if answer["truncated"]:
+        say("there are more, and shorter ones; raise --limit")

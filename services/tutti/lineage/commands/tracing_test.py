@@ -2,9 +2,9 @@
 
 import pytest
 
-from tutti.cli import passages
-from tutti.cli.plain import Plain
+from tutti.client.plain import Plain
 from tutti.lineage.commands import tracing
+from tutti.report import passages
 
 ODD = "a\n\x1b]0;x\x07.txt"  # files may be named so
 SHOWN = r"a\n\x1b]0;x\x07.txt"

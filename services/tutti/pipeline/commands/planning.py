@@ -9,16 +9,19 @@ from pathlib import Path
 import click
 
 from tutti.chassis.rpc.kinds import owners
-from tutti.cli import inputs, recipefiles, verdict
+from tutti.cli import recipefiles
 from tutti.cli.access import consulted, consulted_soon
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
-from tutti.cli.output import JSON, READING_SECONDS, output_option, patiently, print_json, print_list, say
-from tutti.cli.plain import Plain, plain
+from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
 from tutti.cli.platform import Platform
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.runs import READS, naming, read_recipe
+from tutti.client import READING_SECONDS
+from tutti.client.plain import Plain, plain
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
+from tutti.pipeline.commands import inputs
+from tutti.report import verdict
 
 COLUMNS = ("stage", "what", "time", "disk", "memory", "why")
 UNKNOWN, SHORT_SECONDS = "not known", 0.1

@@ -82,8 +82,8 @@ class RunPages:
 
     def report(self, visit: Visit) -> Page:
         """The report that `tutti report` writes, from what the services answer now. Raises Problem."""
-        from tutti.cli.report.facts import BRIEF, gather  # brings what no other page needs
-        from tutti.cli.report.page import body
+        from tutti.report.facts import BRIEF, gather  # brings what no other page needs
+        from tutti.report.page import body
 
         run = self._run(visit)
         facts = gather(Client.of_channels(self._host.channel), run, BRIEF)

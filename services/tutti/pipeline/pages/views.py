@@ -24,9 +24,10 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.records.figures import newest_loss
+from tutti.report import figures
+from tutti.report.figures import Figure
 from tutti.web import curves as shown
 from tutti.web.charts import Series
-from tutti.web.words import skipped
 
 JOBS, TOKENIZATIONS = "jobs/", "tokenizations/"
 SHOWN_CHECKPOINTS = 20
@@ -66,13 +67,6 @@ class StageRow:
     resource: str
     content_digest: str
     summary: str
-
-
-@dataclass(frozen=True)
-class Figure:
-    name: str
-    value: str
-    note: str
 
 
 @dataclass(frozen=True)
@@ -227,28 +221,21 @@ def newest_checkpoint(job: Job) -> str:
 
 
 def _figures(trainings: Sequence[Training], datasets: Sequence[Dataset]) -> list[Figure]:
-    figures = [
-        Figure("Tokens", f"{dataset.tokens:,}", f"{dataset.validation_tokens:,} held out") for dataset in datasets
-    ]
+    rows = [figures.tokens(dataset.tokens, dataset.validation_tokens) for dataset in datasets]
     for each in trainings:
-        figures.append(Figure("Steps", f"{each.step:,}", f"of {each.steps:,}, {_ranks(each.ranks)}"))
-        if each.skipped:
-            told = skipped(each.skipped, each.skipped_in_a_row)
-            figures.append(Figure("Skipped", f"{each.skipped:,}", f"{told}: the loss or a gradient was not finite"))
+        rows.append(figures.steps(each.step, f"of {each.steps:,}, {figures.ranks(each.ranks)}"))
+        rows += figures.skips(each.skipped, each.skipped_in_a_row)
         if each.step:
-            figures.append(Figure("Loss", f"{each.loss:.3f}", f"nats a token, {each.loss_of}"))
+            rows.append(figures.loss(each.loss, each.loss_of))
         if each.bits_per_byte is not None:
             bigram = datasets[0].bigram_bits_per_byte if len(datasets) == 1 else 0.0
-            note = f"bigram {bigram:.3f}" if bigram else "held-out text"
-            figures.append(Figure("Bits per byte", f"{each.bits_per_byte:.3f}", note))
+            rows.append(
+                figures.bits_per_byte(each.bits_per_byte, f"bigram {bigram:.3f}" if bigram else "held-out text")
+            )
         if each.checkpoints:
             total = len(each.checkpoints) + each.more_checkpoints
-            figures.append(Figure("Checkpoints", f"{total:,}", f"newest: step {each.checkpoints[0].step:,}"))
-    return figures
-
-
-def _ranks(count: int) -> str:
-    return f"{count:,} rank{'' if count == 1 else 's'}"
+            rows.append(figures.checkpoints(total, f"newest: step {each.checkpoints[0].step:,}"))
+    return rows
 
 
 def _stage(stage: Stage, now: datetime) -> StageRow:

@@ -7,8 +7,8 @@ import click
 from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import LATEST, resolved
-from tutti.cli.output import JSON, output_option, print_json, printable, say
-from tutti.cli.plain import plain
+from tutti.cli.output import JSON, output_option, print_json, say
+from tutti.client.plain import plain
 from tutti.contracts.sampling.v1 import (
     ROLLOUT_ORDER_BEST,
     ROLLOUT_ORDER_KL,
@@ -17,6 +17,7 @@ from tutti.contracts.sampling.v1 import (
     ROLLOUT_ORDER_WORST,
     ReadExperienceRequest,
 )
+from tutti.report.values import printable
 
 ORDERS = {
     "number": ROLLOUT_ORDER_UNSPECIFIED,

@@ -7,17 +7,17 @@ import click
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
-from tutti.cli import passages, waiting
+from tutti.cli import waiting
 from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
-from tutti.cli.fetching import fetch
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
-from tutti.cli.plain import plain
 from tutti.cli.targets import written_to
 from tutti.cli.waiting import cancelling
 from tutti.client import Client
+from tutti.client.fetching import fetch
+from tutti.client.plain import plain
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.sampling.v1 import (
     FORMAT_HUGGING_FACE,
@@ -30,6 +30,7 @@ from tutti.contracts.sampling.v1 import (
     ReadSampleRequest,
     SampleSpec,
 )
+from tutti.report import passages
 
 FORMATS = {"hf": FORMAT_HUGGING_FACE}
 MOST = 2**31 - 1
@@ -134,7 +135,7 @@ def sample(
         found = [plain(each) for each in client.sampling.ReadSample(ReadSampleRequest(name=name)).continuations]
         if spans:
             with patiently("looks for verbatim spans"):
-                found = passages.continued(client, found, spec.checkpoint)
+                found = passages.continued(client, found, spec.checkpoint, warn=say)
     if output == JSON:
         print_json(plain(done) | {"continuations": found})
         return

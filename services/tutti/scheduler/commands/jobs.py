@@ -8,7 +8,7 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.output import output_option, print_cancelled, print_one, say
-from tutti.cli.plain import plain
+from tutti.client.plain import plain
 from tutti.contracts.common.v1 import CancelRequest
 from tutti.contracts.scheduler.v1 import ReshapeJobRequest
 

@@ -11,9 +11,9 @@ from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, print_one
-from tutti.cli.plain import Plain
 from tutti.cli.targets import written_to
 from tutti.client import Client
+from tutti.client.plain import Plain
 from tutti.contracts.tokenization.v1 import ListDatasetFilesRequest, ListDatasetFilesResponse
 
 ENDINGS = {"webdataset": ".tar", "hf-datasets": ".parquet"}
@@ -63,7 +63,7 @@ def extend(group: click.Group) -> None:
                 dataset, listed = known(platform.client, name)
                 found |= {"dataset": dataset, **planned(listed, file_bytes, ENDINGS[wanted])}
         else:
-            from tutti.cli.datasetfiles import written  # no other command waits for it
+            from tutti.tokenization.commands.writing import written  # no other command waits for it
 
             with (
                 written_to(folder, "--to"),

@@ -14,15 +14,15 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import LATEST, resolved
-from tutti.cli.nouns import get_one
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
-from tutti.cli.plain import Plain
-from tutti.cli.references import FILE, Reference, measured, opened, references
 from tutti.cli.targets import written_to
-from tutti.cli.texts import LANGUAGE_BYTES, LEAST_BYTES, UNDETERMINED, Spoken, samples, spoken
 from tutti.client import Client
+from tutti.client.plain import Plain
+from tutti.client.resources import get_one
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.tokenization.v1 import ReadTokenizerRequest
+from tutti.report.references import FILE, Reference, measured, opened, references
+from tutti.report.texts import LANGUAGE_BYTES, LEAST_BYTES, UNDETERMINED, Spoken, samples, spoken
 
 COLUMNS = ("sample", "documents", "bytes", "tokenizer", "vocabulary", "tokens", "bytes_a_token")
 

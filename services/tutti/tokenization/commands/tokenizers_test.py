@@ -1,7 +1,7 @@
 """Tokenizers beside others: a table has each group once, with what every tokenizer makes of it."""
 
-from tutti.cli.references import Reference, measured
-from tutti.cli.texts import Group
+from tutti.report.references import Reference, measured
+from tutti.report.texts import Group
 from tutti.tokenization.commands.tokenizers import beside, heads
 
 GROUPS = [Group("en", ("the lamp", "the mill")), Group("de", ("grün",))]
