@@ -22,15 +22,12 @@ from tutti.chassis.errors import (
     Unauthenticated,
     is_transient,
 )
-from tutti.chassis.telemetry import span_before, span_from
+from tutti.chassis.telemetry import span_before
 from tutti.contracts.committer.v1 import (
     ClaimVerificationRequest,
     ClaimVerificationResponse,
-    ReportShardRequest,
-    ReportVerificationRequest,
 )
 from tutti.contracts.common.v1 import GetRequest
-from tutti.contracts.sampling.v1 import ReportExperienceRequest
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_LOST,
     Assignment,
@@ -38,7 +35,6 @@ from tutti.contracts.scheduler.v1 import (
     HeartbeatResponse,
     Node,
     RegisterNodeRequest,
-    ReportProgressRequest,
     ReportRankRequest,
     ReportReleasedRequest,
     ReportStallRequest,
@@ -46,15 +42,13 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.contracts.trainer.v1 import (
     ExperienceName,
-    ExperienceStored,
     IoMessage,
-    Lost,
     Release,
     Stored,
     VerifyRequest,
 )
 from tutti.platform.patience import Doubling
-from tutti.trainer.agent import measures
+from tutti.trainer.agent import measures, reporting
 from tutti.trainer.agent.attempt import Attempt, Phase
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import (
@@ -66,7 +60,7 @@ from tutti.trainer.agent.ports import (
     SamplingApi,
     SchedulerApi,
 )
-from tutti.trainer.agent.reports import Reports
+from tutti.trainer.agent.reporting import Reporting
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +98,7 @@ class Agent:
         self.settings, self.incarnation, self.state = settings, incarnation, AgentState.REGISTERING
         self.superseded = False
         self.refused = ""  # why the scheduler does not take this agent
-        self._scheduler, self._committer, self._sampling = scheduler, committer, sampling
+        self._scheduler, self._committer = scheduler, committer
         self._courier, self._clock = courier, clock
         self._launcher, self._io, self._journal, self._watch = launcher, io, journal, watch
         self._restarts_seen = io.restarts
@@ -119,17 +113,17 @@ class Agent:
         self._fresh = False
         self._next_register = self._next_poll = self._next_beat = self._next_claim = 0.0
         self._drain_until = 0.0
-        self._to_scheduler = Reports(
-            "reports", courier, clock, self._call_scheduler, answered=self._answered, refused=self._refused
-        )
-        self._to_committer = Reports("shards", courier, clock, self._call_committer)
-        self._to_sampling = Reports(
-            "experiences",
+        self._reports = Reporting(
+            settings.name,
             courier,
             clock,
-            self._call_sampling,
-            answered=self._experience_told,
-            refused=self._experience_told,
+            scheduler=scheduler,
+            committer=committer,
+            sampling=sampling,
+            trace=lambda job, epoch: self._traces.get((job, epoch), ""),
+            answered=self._answered,
+            refused=self._refused,
+            experience_told=self._experience_told,
         )
 
     @property
@@ -152,7 +146,7 @@ class Agent:
             did |= self._reconcile()
         did |= self._settle()
         self._journal.processes(self._all_processes())
-        did |= self._to_scheduler.step() | self._to_committer.step() | self._to_sampling.step()
+        did |= self._reports.step()
         return did
 
     def drain(self) -> None:
@@ -166,7 +160,9 @@ class Agent:
 
     def _tell_leaving(self) -> None:
         """Before what then happens to its ranks, so that no attempt is spent on it and nothing is placed here."""
-        self._to_scheduler.add(HeartbeatRequest(name=self.settings.name, incarnation=self.incarnation, leaving=True))
+        self._reports.scheduler.add(
+            HeartbeatRequest(name=self.settings.name, incarnation=self.incarnation, leaving=True)
+        )
 
     def close(self) -> None:
         """End every process now."""
@@ -325,7 +321,7 @@ class Agent:
         if not self._journal.begin(*key):
             self._told_lost.add(key)
             for rank in assignment.ranks:
-                self._to_scheduler.add(
+                self._reports.scheduler.add(
                     ReportRankRequest(
                         job=key[0],
                         epoch=key[1],
@@ -343,7 +339,7 @@ class Agent:
             self._clock,
             self._launcher,
             ask=self._io.send,
-            report=self._to_scheduler.add,
+            report=self._reports.scheduler.add,
             next_id=lambda: next(self._ids),
             doubling=self._doubling,
         )
@@ -374,14 +370,14 @@ class Agent:
             for attempt in self._attempts.values():
                 if attempt.all_finished or late or attempt.phase in (Phase.STAGING, Phase.BUFFERS):
                     attempt.end()
-            told = not (self._to_scheduler or self._handing_over)
+            told = not (self._reports.scheduler or self._handing_over)
             if not self._attempts and (told or late):
                 self.state = AgentState.DONE
         return did
 
     def _tell_released(self, key: tuple[str, int]) -> None:
         self._released.add(key)
-        self._to_scheduler.add(
+        self._reports.scheduler.add(
             ReportReleasedRequest(job=key[0], epoch=key[1], node=self.settings.name, incarnation=self.incarnation)
         )
 
@@ -408,22 +404,16 @@ class Agent:
             case "stored":
                 measures.stored(message.stored)
                 self._trace_write(message.stored)
-                self._to_committer.add(self._shard(message.stored))
+                self._reports.committer.add(reporting.shard(message.stored, self.settings.name))
             case "lost":
-                self._to_committer.add(self._shard(message.lost))
+                self._reports.committer.add(reporting.shard(message.lost, self.settings.name))
             case "experience_kept":
                 any(attempt.experience_kept(message.experience_kept.digest) for attempt in everyone)
             case "experience_stored":
-                self._to_sampling.add(_experience(message.experience_stored, self.settings.name))
+                self._reports.sampling.add(reporting.experience(message.experience_stored, self.settings.name))
             case "verified":
-                self._to_committer.add(
-                    ReportVerificationRequest(
-                        verification=message.verified.verification,
-                        claim=message.verified.claim,
-                        node=self.settings.name,
-                        process=self._process_name,
-                        error=message.verified.error,
-                    )
+                self._reports.committer.add(
+                    reporting.verification(message.verified, node=self.settings.name, process=self._process_name)
                 )
             case "trouble":
                 log.warning("I/O child: %s", message.trouble.message)
@@ -433,46 +423,6 @@ class Agent:
         trace = self._traces.get((told.job, told.epoch), "")
         if told.writing_seconds > 0:
             span_before(trace, f"put {told.report_key}", seconds=told.writing_seconds)
-
-    def _shard(self, told: Stored | Lost) -> ReportShardRequest:
-        """The report of a shard for the committer: where its report blob is, or why there will be none."""
-        request = ReportShardRequest(
-            job=told.job, line=told.line, step=told.step, epoch=told.epoch, rank=told.rank, node=self.settings.name
-        )
-        if isinstance(told, Lost):
-            request.error = told.error
-        else:
-            request.report_key, request.report_digest = told.report_key, told.report_digest
-        return request
-
-    def _call_scheduler(self, request: Any) -> object:
-        if isinstance(request, HeartbeatRequest):
-            return self._scheduler.Heartbeat(request)
-        with span_from(self._traces.get((request.job, request.epoch), ""), f"{self.settings.name} reports"):
-            return self._tell_scheduler(request)
-
-    def _tell_scheduler(self, request: Message) -> object:
-        match request:
-            case ReportRankRequest():
-                return self._scheduler.ReportRank(request)
-            case ReportProgressRequest():
-                return self._scheduler.ReportProgress(request)
-            case ReportStallRequest():
-                return self._scheduler.ReportStall(request)
-            case ReportReleasedRequest():
-                return self._scheduler.ReportReleased(request)
-        raise TypeError(type(request).__name__)
-
-    def _call_committer(self, request: Message) -> object:
-        if isinstance(request, ReportShardRequest):
-            with span_from(self._traces.get((request.job, request.epoch), ""), f"{self.settings.name} reports"):
-                return self._committer.ReportShard(request)
-        assert isinstance(request, ReportVerificationRequest)
-        return self._committer.ReportVerification(request)
-
-    def _call_sampling(self, request: Message) -> object:
-        assert isinstance(request, ReportExperienceRequest)
-        return self._sampling.ReportExperience(request)
 
     def _experience_told(self, request: Any, answer: object) -> None:
         """Tell the I/O child that an experience was delivered. A refused one is not sent again: the reason is in the
@@ -495,17 +445,3 @@ class Agent:
         ranks = [process.process for attempt in self._attempts.values() for process in attempt.processes]
         known = [process for process in ranks if process is not None]
         return [*known, *self._launcher.processes(), *self._io.processes()]
-
-
-def _experience(stored: ExperienceStored, node: str) -> ReportExperienceRequest:
-    name = stored.name
-    return ReportExperienceRequest(
-        job=name.job,
-        line=name.line,
-        iteration=name.iteration,
-        key=stored.key,
-        digest=name.digest,
-        checkpoint=stored.checkpoint,
-        node=node,
-        epoch=stored.epoch,
-    )

@@ -6,13 +6,11 @@ cause finds the first one, not what followed from it.
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tutti.backbone.clock import Clock
 from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.keys import checkpoint_name, manifest_of
 from tutti.checkpoints.writer import plan_of
 from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_DISTURBED,
@@ -22,8 +20,6 @@ from tutti.contracts.scheduler.v1 import (
     RANK_EVENT_READY,
     RANK_EVENT_SPAWNED,
     Assignment,
-    AuditFailure,
-    PolicyStop,
     RankEvent,
     ReportProgressRequest,
     ReportRankRequest,
@@ -33,34 +29,27 @@ from tutti.contracts.trainer.v1 import (
     BufferFree,
     BuffersRequest,
     BuffersResponse,
-    Dump,
-    ExperienceName,
     Heartbeat,
     IoMessage,
     Listening,
     RankMessage,
     RolledOut,
     Snapshot,
-    StagedModel,
-    StageRequest,
     StageResponse,
-    Start,
     Stop,
     StoreExperience,
     StoreRequest,
 )
 from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
-from tutti.model.stall import Gang, Standing, examine
 from tutti.model.training import Training
 from tutti.native.deferred import deferred
 from tutti.platform.patience import Doubling
-from tutti.trainer import autopsy
-from tutti.trainer.agent import measures
+from tutti.trainer.agent import measures, messages
 from tutti.trainer.agent.crossings import Crossings
-from tutti.trainer.agent.places import Place, all_ended, first_loss
+from tutti.trainer.agent.places import Loss, Place, all_ended, first_loss
 from tutti.trainer.agent.ports import AgentSettings, Launcher, LaunchError, RankProcess
-from tutti.trainer.lifeline import WAITING_FOR_BUFFER, WAITING_FOR_WEIGHTS
+from tutti.trainer.agent.stalls import StallWatch
 
 if TYPE_CHECKING:
     from tutti.checkpoints import curve
@@ -112,42 +101,24 @@ class Attempt:
         self._experiences: dict[str, StoreExperience] = {}
         self._staged = StageResponse()
         self._rendezvous = ""
-        self._deadline = 0.0
-        self._silent: tuple[int, ...] = ()
-        self._suspects, self._decides = False, False
-        self._inquiry, self._joined, self._settled = 0, 0, 0
-        self._verdict_at: float | None = None
         self._stopping = False
-        self._begun_at = self._worked_at = self._beat_at = clock.monotonic()
+        self._begun_at = self._beat_at = clock.monotonic()
+        self._stalls = StallWatch(assignment, settings, self._places, doubling, report=report, now=self._begun_at)
         measures.began(assignment.job, self._begun_at)
         self._crossings = Crossings(
             assignment.job, assignment.epoch, settings.name, seconds=settings.progress, now=self._begun_at
         )
         self._curve = curve.Recorder()
-        self._plan, self._size = None, 0
+        self._plan = None
         try:
             self._training = Training.from_json(assignment.training)
             shape = to_shape(assignment.shape)
-            self._plan, self._size = plan_of(self._training, shape), shape.ranks + assignment.rollouts
-            start_from, models = _start_from(assignment, self._training), _models(self._training)
+            self._plan, self._stalls.size = plan_of(self._training, shape), shape.ranks + assignment.rollouts
+            staging = messages.staging(assignment, self._training, next_id())
         except (SpecError, CheckpointError) as error:
-            self.lose(tuple(assignment.ranks), f"the assignment cannot be carried out: {error}")
+            self.lose(Loss(tuple(assignment.ranks), f"the assignment cannot be carried out: {error}"))
             return
-        self._want(
-            IoMessage(
-                stage=StageRequest(
-                    id=next_id(),
-                    dataset_manifest_key=assignment.dataset_manifest_key,
-                    dataset_digest=assignment.dataset_digest,
-                    resume_manifest_key=start_from.manifest_key,
-                    state_digest=start_from.state_digest,
-                    mixed=assignment.mixed,
-                    tokenizer_key=assignment.tokenizer_key,
-                    tokenizer_version=self._training.tokenizer,
-                    models=models,
-                )
-            )
-        )
+        self._want(IoMessage(stage=staging))
 
     @property
     def key(self) -> tuple[str, int]:
@@ -187,20 +158,18 @@ class Attempt:
 
     def inquired(self, inquiry: int, *, settled: int) -> None:
         """Answer an inquiry of the scheduler; with one that is `settled`, the ranks go on."""
-        if settled > self._settled:
-            self._settled, self._verdict_at, self._worked_at = settled, None, self._clock.monotonic()
-        if inquiry <= max(settled, self._joined):
+        now = self._clock.monotonic()
+        if not self._stalls.inquired(inquiry, settled=settled, now=now):
             return
-        self._inquiry = self._joined = inquiry
         if self.phase in (Phase.STAGING, Phase.BUFFERS):
-            self._tell_stall([autopsy.staging(rank) for rank in self.assignment.ranks], {}, seconds=0.0)
+            self._stalls.answer_without_ranks()
         elif self.phase is Phase.RUNNING:
-            self._suspects, self._silent = False, ()
-            self._dump(self._settings.silence / 2)
+            self.phase = Phase.AUTOPSY
+            self._stalls.answer(now)
 
     def joined(self, inquiry: int) -> None:
         """The scheduler counts the last report for this inquiry."""
-        self._joined = max(self._joined, inquiry)
+        self._stalls.joined(inquiry)
 
     def ask_again(self) -> None:
         """Another I/O child took over: repeat what the last one left unanswered."""
@@ -221,7 +190,7 @@ class Attempt:
         if self.phase is not Phase.STAGING:
             return True
         if answer.error:
-            self.lose(tuple(self.assignment.ranks), answer.error)
+            self.lose(Loss(tuple(self.assignment.ranks), answer.error))
             return True
         self._staged, self.phase = answer, Phase.BUFFERS
         measures.staged(self.assignment.job, answer.found_bytes, answer.brought_bytes)
@@ -248,7 +217,7 @@ class Attempt:
         if self.phase is Phase.BUFFERS:
             rank = self._ranks_of_requests[answer.id]
             if answer.error:
-                self.lose((rank,), answer.error)
+                self.lose(Loss((rank,), answer.error))
                 return True
             self._buffers[rank] = tuple(answer.paths)
             if len(self._buffers) == len(self._actors):
@@ -279,26 +248,14 @@ class Attempt:
         if self.phase not in (Phase.ENDING, Phase.GONE):
             self._kill()
 
-    def lose(
-        self,
-        ranks: tuple[int, ...],
-        cause: str,
-        *,
-        final: bool = False,
-        stop: PolicyStop | None = None,
-        audit: AuditFailure | None = None,
-        consequence: bool = False,
-    ) -> None:
-        """The attempt is void because of these ranks: say so at once, and end the others. `final`: so is the next;
-        `stop`: because of this stop rule; `audit`: because of this audit; `consequence`: because of ranks on other
-        nodes.
-        """
+    def lose(self, loss: Loss) -> None:
+        """Report the loss that ends this attempt, and end its processes. A loss after the first one has no effect."""
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
-        log.warning("%s, epoch %d: %s", *self.key, cause)
+        log.warning("%s, epoch %d: %s", *self.key, loss.cause)
         measures.losses.labels(self.assignment.job).inc()
-        for rank in ranks or tuple(self.assignment.ranks)[:1]:
-            self._tell(rank, RANK_EVENT_LOST, cause=cause, final=final, stop=stop, audit=audit, consequence=consequence)
+        for rank in loss.ranks or tuple(self.assignment.ranks)[:1]:
+            self._tell(rank, RANK_EVENT_LOST, loss=loss)
         self._kill()
 
     def step(self) -> bool:
@@ -316,7 +273,10 @@ class Attempt:
                 self._tell_progress(now, final=False)
             case Phase.AUTOPSY:
                 self._beat(now)
-                self._examine(now)
+                if self._stalls.due(now):
+                    self.phase = Phase.RUNNING
+                    if (loss := self._stalls.examine(now)) is not None:
+                        self.lose(loss)
             case Phase.ENDING if all(place.process.gone for place in self._places.values()):
                 self.phase, did = Phase.GONE, True
                 measures.ranks.labels(self.assignment.job).set(0)
@@ -338,36 +298,24 @@ class Attempt:
             try:
                 process = self._launcher.launch(device)
             except LaunchError as error:
-                self.lose((rank,), str(error))
+                self.lose(Loss((rank,), str(error)))
                 return
             now = self._clock.monotonic()
             self._places[rank] = Place(rank, process, heard=now, buffers=self._buffers.get(rank, ()), worked_at=now)
             process.send(
-                RankMessage(
-                    start=Start(
-                        job=given.job,
-                        epoch=given.epoch,
-                        rank=rank,
-                        shape=given.shape,
-                        training=given.training,
-                        dataset=self._staged.dataset,
-                        mixed=self._staged.mixed,
-                        tokenizer=self._staged.tokenizer,
-                        models=self._staged.models,
-                        resume=self._staged.resume if given.resume_manifest_key else "",
-                        initial="" if given.resume_manifest_key else self._staged.resume,
-                        buffers=self._buffers.get(rank, ()),
-                        rendezvous="" if rank == 0 else self._rendezvous,
-                        listen=settings.address,
-                        device=device,
-                        rendezvous_seconds=settings.meeting,
-                        silence_seconds=self._doubling.limit(settings.silence),
-                        rollouts=given.rollouts,
-                    )
+                messages.start(
+                    given,
+                    self._staged,
+                    settings,
+                    rank=rank,
+                    device=device,
+                    buffers=self._buffers.get(rank, ()),
+                    rendezvous=self._rendezvous,
+                    silence_seconds=self._doubling.limit(settings.silence),
                 )
             )
             self._tell(rank, RANK_EVENT_SPAWNED)
-        self._worked_at = self._clock.monotonic()
+        self._stalls.worked_at = self._clock.monotonic()
 
     def _take(self, place: Place, message: RankMessage) -> None:
         place.heard, place.met = self._clock.monotonic(), True
@@ -377,7 +325,7 @@ class Attempt:
                 self.rendezvous(message.listening.address)
             case "ready":
                 place.step, place.kernel = message.ready.step, message.ready.kernel
-                self._worked_at = place.worked_at = place.heard
+                self._stalls.worked_at = place.worked_at = place.heard
                 measures.restore.labels(self.assignment.job).observe(place.heard - self._begun_at)
                 self._tell(place.rank, RANK_EVENT_READY)
                 if message.ready.note and place.rank == min(self._places):
@@ -387,11 +335,11 @@ class Attempt:
                     "rank %d of %s computes %d leaves and keeps %d chunks", place.rank, self.assignment.job, *counts
                 )
             case "heartbeat" if message.heartbeat.work != place.work:
-                place.work, self._worked_at = message.heartbeat.work, place.heard
+                place.work, self._stalls.worked_at = message.heartbeat.work, place.heard
                 place.worked_at = place.heard
                 self._crossings.worked()
             case "progress":
-                place.step, self._worked_at = message.progress.step, place.heard
+                place.step, self._stalls.worked_at = message.progress.step, place.heard
                 place.worked_at = place.heard
                 if place.rank == min(self._places):
                     measures.progress(self.assignment.job, message.progress, place.heard)
@@ -413,47 +361,19 @@ class Attempt:
                 place.record = message.flight_record
 
     def _store(self, place: Place, snapshot: Snapshot) -> None:
-        given = self.assignment
-        request = StoreRequest(
-            job=given.job,
-            line=given.line,
-            step=snapshot.step,
-            epoch=given.epoch,
-            rank=place.rank,
-            shape=given.shape,
-            training=given.training,
-            buffer=place.buffers[snapshot.buffer],
-            scalars=snapshot.scalars,
-            node=self._settings.name,
-            loss=snapshot.loss,
-            kernel=place.kernel,
+        buffer, node = place.buffers[snapshot.buffer], self._settings.name
+        request = messages.storing(
+            self.assignment, snapshot, rank=place.rank, buffer=buffer, node=node, kernel=place.kernel
         )
-        if snapshot.HasField("bits_per_byte"):
-            request.bits_per_byte = snapshot.bits_per_byte
         if place.rank == min(self._places):
             request.curve = self._curve.take().encode()
         self._stores[request.buffer] = request
         self._ask(IoMessage(store=request))
 
     def _keep(self, rolled_out: RolledOut) -> None:
-        job, line = self.assignment.job, self.assignment.line
-        request = StoreExperience(
-            name=ExperienceName(job=job, line=line, iteration=rolled_out.iteration, digest=rolled_out.digest),
-            checkpoint=self._checkpoint_of(rolled_out.step),
-            data=rolled_out.data,
-            epoch=self.assignment.epoch,
-        )
+        request = messages.experience(self.assignment, self._training, rolled_out)
         self._experiences[rolled_out.digest] = request
         self._ask(IoMessage(experience=request))
-
-    def _checkpoint_of(self, step: int) -> str:
-        """The checkpoint of this job after a step, empty where there is none: of this line, or where the line began."""
-        begun = self.assignment.resume_checkpoint
-        first = int(begun.rpartition("/")[2]) if begun else 0
-        if step <= first:
-            return begun if step == first else ""
-        own = checkpoint_name(self.assignment.job.removeprefix("jobs/"), self.assignment.line, step)
-        return own if self._training.checkpoint_due(step) else ""
 
     def _beat(self, now: float) -> None:
         if now - self._beat_at >= min(1.0, self._settings.silence / 4):
@@ -468,110 +388,10 @@ class Attempt:
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
             return self.end()
         if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
-            return self.lose(
-                loss.ranks,
-                loss.cause,
-                final=loss.final,
-                stop=loss.stop,
-                audit=loss.audit,
-                consequence=loss.consequence,
-            )
-        if self._verdict_at is not None and now < self._verdict_at:
-            return None
-        settings = self._settings
-        silent = tuple(place.rank for place in places if self._is_silent(place, now))
-        ready = [place for place in self._places.values() if place.met and not place.finished]
-        loaded = any(place.kernel for place in self._places.values())
-        patience = (
-            settings.stall if loaded else max(settings.stall, settings.meeting + self._doubling.limit(settings.start))
-        )
-        stalled = bool(ready) and now - self._worked_at > patience
-        if places and not silent:
-            self._doubling.well(now)
-        if silent or stalled:
-            # A part of a gang sees only the others wait; it decides if the scheduler did not.
-            self._decides = len(self.assignment.ranks) == self._size or self._verdict_at is not None
-            self._suspects, self._silent = True, silent
-            self._dump(settings.dump)
-        self._verdict_at = None
+            return self.lose(loss)
+        if self._stalls.suspects(now):
+            self.phase = Phase.AUTOPSY
         return None
-
-    def _is_silent(self, place: Place, now: float) -> bool:
-        limit = self._settings.silence / 2 if place.met else self._settings.start
-        return not place.process.ended and now - place.heard > self._doubling.limit(limit)
-
-    def _dump(self, seconds: float) -> None:
-        """Ask the ranks for flight records, and wait for so long."""
-        self.phase, self._deadline = Phase.AUTOPSY, self._clock.monotonic() + seconds
-        for place in self._places.values():
-            place.record = None
-            place.process.send(RankMessage(dump=Dump()))
-
-    def _examine(self, now: float) -> None:
-        """Wait for flight records, then name the guilty, or have the scheduler do so; only then end anybody."""
-        missing = [place for place in self._places.values() if place.record is None and not place.process.ended]
-        if missing and now < self._deadline:
-            return
-        self.phase = Phase.RUNNING
-        records = {place.rank: place.record for place in self._places.values() if place.record is not None}
-        if self._silent and not set(self._silent) - set(records):
-            self._suspects = False  # they were late, not dead
-        waiting = [record.phase == WAITING_FOR_WEIGHTS for record in records.values()]
-        stores = any(record.phase == WAITING_FOR_BUFFER for record in records.values())
-        if self._suspects and not self._silent and (stores or all(waiting)):
-            self._suspects, self._worked_at = False, now
-        if not (self._suspects or self._inquiry):
-            return
-        standings = [self._standing(place, now) for place in self._places.values()]
-        groups = autopsy.groups_of(records.values(), self._size)
-        if not self._suspects:
-            self._tell_stall(standings, groups, seconds=0.0)
-            return
-        silent = [each.rank for each in standings if each.silent]
-        if silent:
-            self._doubling.missed(now)
-        since = min((self._places[rank].heard for rank in silent), default=self._worked_at)
-        for rank, record in records.items():
-            log.warning("flight record of rank %d:\n%s\n%s", rank, record.stacks, record.collectives)
-        if self._decides:
-            self._decide(standings, groups, seconds=now - since)
-        else:
-            self._tell_stall(standings, groups, seconds=now - since)
-            self._verdict_at = now + self._settings.verdict
-
-    def _standing(self, place: Place, now: float) -> Standing:
-        idle = now - place.worked_at
-        if place.record is None and not (self._suspects or self._is_silent(place, now)):
-            return autopsy.unclear(place.rank, crossed=place.step, idle=idle, finished=place.finished)
-        if place.record is None and place.process.ended:
-            return autopsy.unclear(place.rank, crossed=place.step, idle=idle, finished=True)
-        return autopsy.standing_of(place.rank, place.record, crossed=place.step, idle=idle)
-
-    def _decide(self, standings: list[Standing], groups: autopsy.Groups, *, seconds: float) -> None:
-        """Name the guilty by the ranks of this node alone."""
-        whole = len(self.assignment.ranks) == self._size
-        own = dict.fromkeys(self.assignment.ranks, "" if whole else self._settings.name)
-        others = dict.fromkeys(set(range(self._size)) - own.keys(), "another node")
-        finding = examine(Gang({**own, **others}, groups), standings, seconds=seconds)
-        if finding.excused:
-            self._worked_at = self._clock.monotonic()
-            return
-        guilty = tuple(rank for rank in finding.guilty if rank in own)
-        self.lose(guilty or (min(own),), finding.cause, consequence=not guilty)
-
-    def _tell_stall(self, standings: list[Standing], groups: autopsy.Groups, *, seconds: float) -> None:
-        self._report(
-            ReportStallRequest(
-                job=self.assignment.job,
-                epoch=self.assignment.epoch,
-                node=self._settings.name,
-                inquiry=self._inquiry,
-                seconds=seconds,
-                ranks=[autopsy.to_wire(each) for each in standings],
-                groups=autopsy.groups_to_wire(groups),
-            )
-        )
-        self._inquiry = 0
 
     def _tell_progress(self, now: float, *, final: bool) -> None:
         """Report the newest step that all ranks here have crossed, if that is due."""
@@ -588,26 +408,13 @@ class Attempt:
         *,
         address: str = "",
         cause: str = "",
-        final: bool = False,
-        stop: PolicyStop | None = None,
-        audit: AuditFailure | None = None,
-        consequence: bool = False,
+        loss: Loss | None = None,
     ) -> None:
-        place = self._places.get(rank)
+        place, node = self._places.get(rank), self._settings.name
+        step = place.step if place else 0
         self._report(
-            ReportRankRequest(
-                job=self.assignment.job,
-                epoch=self.assignment.epoch,
-                node=self._settings.name,
-                rank=rank,
-                event=event,
-                address=address,
-                cause=cause[:4000],
-                final=final,
-                stop=stop,
-                audit=audit,
-                consequence=consequence,
-                step=place.step if place else 0,
+            messages.rank_report(
+                self.assignment, node, rank, event, step=step, address=address, loss=loss or Loss((), cause)
             )
         )
 
@@ -616,28 +423,3 @@ class Attempt:
         self._wanted.clear()
         for place in self._places.values():
             place.process.kill()
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The checkpoint that an attempt has staged; empty for none."""
-
-    manifest_key: str = ""
-    state_digest: str = ""
-
-
-def _models(training: Training) -> list[StagedModel]:
-    """Return the checkpoints that the program reads. Raises CheckpointError."""
-    return [
-        StagedModel(role=each.role, manifest_key=manifest_of(each.checkpoint), state_digest=each.state_digest)
-        for each in training.models
-    ]
-
-
-def _start_from(assignment: Assignment, training: Training) -> _Start:
-    """The resume point, or else the checkpoint whose parameters the training begins with. Raises CheckpointError."""
-    if assignment.resume_manifest_key:
-        return _Start(assignment.resume_manifest_key, assignment.resume_digest)
-    if training.initial is not None:
-        return _Start(manifest_of(training.initial.checkpoint), training.initial.state_digest)
-    return _Start()

@@ -22,7 +22,8 @@ from tutti.backbone.ours import close_to_others
 from tutti.chassis.config.arguments import add_overrides, add_places
 from tutti.chassis.config.datadir import DataDir, tokens_at
 from tutti.chassis.config.exits import FAILED, say
-from tutti.chassis.config.settings import Loaded, Section, SettingsError, load
+from tutti.chassis.config.sections import Section
+from tutti.chassis.config.settings import Loaded, SettingsError, load
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.metrics import MetricsServer, count_logs, metrics
 from tutti.chassis.rpc.channel import RpcChannel
