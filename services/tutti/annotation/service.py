@@ -16,7 +16,7 @@ from tutti.annotation.pages.ownerpages import OwnerPages
 from tutti.annotation.pages.pages import AnnotationPages
 from tutti.annotation.publishing.preferring import preferring
 from tutti.annotation.publishing.versions import publishing
-from tutti.annotation.rpc import AnnotationApi
+from tutti.annotation.rpc.api import AnnotationApi
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
 from tutti.chassis.rpc import standard

@@ -11,7 +11,7 @@ from tutti.annotation.campaigns import rounds
 from tutti.annotation.conftest import Desks, lines, spec
 from tutti.annotation.judging import drawing
 from tutti.annotation.judging.pairs import Kind, Line, PairDraft, pairs_of, plan
-from tutti.annotation.judging.rows import StoredJudgement
+from tutti.annotation.judging.records import StoredJudgement
 from tutti.annotation.service import build
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_PUBLISHED, Overlap, Qualification
 from tutti.corpus.conversations.conversations import Answer, Message, Role, from_lines

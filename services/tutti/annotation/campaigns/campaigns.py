@@ -16,7 +16,8 @@ from tutti.annotation.judging import guidelines, verdicts
 from tutti.annotation.judging.checks import lines_in
 from tutti.annotation.judging.judgements import JudgementKind
 from tutti.annotation.judging.pairs import FILLER, Kind, Pair, PairDraft, imported, pairs_of, plan
-from tutti.annotation.judging.rows import ACTIVE, CONTROLS, INVITED, LAPSED, QUALIFYING, RETRACTED, Annotator, Rows
+from tutti.annotation.judging.records import ACTIVE, CONTROLS, INVITED, LAPSED, QUALIFYING, RETRACTED, Annotator
+from tutti.annotation.judging.rows import Rows
 from tutti.annotation.publishing import facts
 from tutti.annotation.publishing.sets import LINES, JudgementSet
 from tutti.annotation.publishing.weighing import WHOLE, Weight, to_json

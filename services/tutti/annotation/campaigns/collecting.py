@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.annotation.judging import guidelines, verdicts
-from tutti.annotation.judging.rows import RETRACTED, Rows
+from tutti.annotation.judging.records import RETRACTED
+from tutti.annotation.judging.rows import Rows
 from tutti.annotation.publishing.sets import JudgementSet, collect
 from tutti.annotation.publishing.weighing import below_one
 from tutti.chassis.store.unit import Unit

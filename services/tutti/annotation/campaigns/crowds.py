@@ -16,7 +16,8 @@ from typing import Any
 from tutti.annotation.campaigns.campaigns import CROWDS
 from tutti.annotation.campaigns.collecting import ASSIGNING, UNDER_WAY
 from tutti.annotation.campaigns.desk import MOST_LEASED, VIRTUAL
-from tutti.annotation.judging.rows import RETRACTED, SUSPENDED, Rows
+from tutti.annotation.judging.records import RETRACTED, SUSPENDED
+from tutti.annotation.judging.rows import Rows
 from tutti.annotation.judging.simulated import Simulated, simulated, user_of
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField

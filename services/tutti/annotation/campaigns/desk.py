@@ -22,7 +22,7 @@ from tutti.annotation.judging.judgements import (
 from tutti.annotation.judging.messages import Message
 from tutti.annotation.judging.pairs import EQUAL, Kind, Pair
 from tutti.annotation.judging.qualification import Answered
-from tutti.annotation.judging.rows import (
+from tutti.annotation.judging.records import (
     ACTIVE,
     CONTROLS,
     INVITED,
@@ -33,9 +33,9 @@ from tutti.annotation.judging.rows import (
     SUSPENDED,
     Annotator,
     Assigned,
-    Rows,
     StoredJudgement,
 )
+from tutti.annotation.judging.rows import Rows
 from tutti.annotation.publishing import facts
 from tutti.backbone.randomness import Randomness
 from tutti.chassis.store.tables import micros

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tutti.annotation.commands.campaigns import imported_spec
+from tutti.annotation.commands.importing import imported_spec
 from tutti.annotation.commands.labels import labels_in
 from tutti.annotation.conftest import Desks, spec
 from tutti.annotation.service_test import preferences

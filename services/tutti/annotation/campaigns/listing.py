@@ -5,7 +5,8 @@ from collections import Counter
 from tutti.annotation.judging.habits import habits
 from tutti.annotation.judging.judgements import JudgementKind, is_fast
 from tutti.annotation.judging.pairs import Kind
-from tutti.annotation.judging.rows import RETRACTED, Annotator, Rows
+from tutti.annotation.judging.records import RETRACTED, Annotator
+from tutti.annotation.judging.rows import Rows
 from tutti.annotation.publishing import weighing
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator

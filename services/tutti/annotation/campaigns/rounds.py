@@ -7,7 +7,7 @@ rounds before it, and gives another judgement to the pairs that are least decide
 from collections.abc import Iterable, Sequence
 
 from tutti.annotation.judging.judgements import JudgementKind, canonical
-from tutti.annotation.judging.rows import StoredJudgement
+from tutti.annotation.judging.records import StoredJudgement
 
 
 def first(numbers: Sequence[int], least: int, wanted: int) -> dict[int, int]:

@@ -1,31 +1,24 @@
 """Campaigns: created, paused, resumed, closed, and annotators invited to them."""
 
-import difflib
 import math
 import secrets
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
-from tutti.annotation.commands.labels import LabelPart, labels_in
 from tutti.chassis.enums import word
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.numbers import FiniteRange
-from tutti.cli.output import JSON, output_option, print_json, print_list, print_one, say
-from tutti.cli.pages import new_link, pages_of
+from tutti.cli.output import JSON, output_option, print_json, print_one
 from tutti.client import Client
-from tutti.client.plain import Plain, plain
+from tutti.client.plain import plain
 from tutti.client.resources import full_name, get_one
-from tutti.contracts.access.v1 import USER_STATE_DISABLED, CreateUserRequest
 from tutti.contracts.annotation.v1 import (
-    CROWD_IMPORTED,
     CROWD_PEOPLE,
     CROWD_SIMULATED,
     VERDICT_KEPT,
@@ -39,43 +32,29 @@ from tutti.contracts.annotation.v1 import (
     CloseCampaignRequest,
     CreateCampaignRequest,
     ExtendCampaignRequest,
-    InviteAnnotatorRequest,
-    ListGuidelinesRequest,
     Overlap,
     PauseCampaignRequest,
     Qualification,
-    ReadGuidelineRequest,
     ResumeCampaignRequest,
-    RetractGuidelineRequest,
     SettlePairRequest,
     SimulatedCrowd,
-    UpdateGuidelineRequest,
 )
-from tutti.contracts.common.v1 import CancelRequest, GetRequest
-from tutti.contracts.options.v1 import ROLE_ANNOTATOR
-from tutti.corpus.conversations.labels import EXPECTED
-from tutti.records.canonical import content_digest
+from tutti.contracts.common.v1 import CancelRequest
 
 TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 HOUR, LONGEST_HOURS = 3600, 366 * 24
-USERS = "users/"
 
 
 def extend(group: click.Group) -> None:
     """Add what changes a campaign to the group `campaigns`."""
     for command in (
         create,
-        import_,
         clone,
-        invite,
         pause,
         resume,
         extend_,
         close,
         cancel,
-        guideline,
-        guidelines,
-        retract_guideline,
         settle,
     ):
         group.add_command(command)
@@ -130,7 +109,9 @@ def create(name: str, output: str, **given: Any) -> None:
         request = CreateCampaignRequest(request_id=fresh_id(), name=full_name("campaigns", name), spec=spec)
         made = client.annotation.CreateCampaign(request).campaign
     invite_first = f"`tutti campaigns invite {name} NAME` invites an annotator, " if given["crowd"] is None else ""
-    _print(made, output, f"{made.name} was created; {invite_first}`tutti campaigns show {name}` says how it goes on")
+    print_campaign(
+        made, output, f"{made.name} was created; {invite_first}`tutti campaigns show {name}` says how it goes on"
+    )
 
 
 def _spec(
@@ -156,7 +137,7 @@ def _spec(
     spec = CampaignSpec(
         answers=[_source(client, each) for each in samples],
         pairs=_filled(pairs) if pairs else "",
-        guideline=_text(guideline),
+        guideline=text_of(guideline),
         axes=[Axis(name=name, rule=rule) for name, _, rule in (each.partition("=") for each in axes)],
         crowd=CROWD_SIMULATED if crowd else CROWD_PEOPLE,
         overlap=Overlap(least=least, most=most or 0),
@@ -165,12 +146,12 @@ def _spec(
         deadline_seconds=round(deadline_hours * HOUR),
         seed=secrets.randbelow(1 << 53) if seed is None else seed,
         qualification=Qualification(pairs=qualification[0], right=qualification[1]),
-        qualifying=_text(qualifying) if qualifying else "",
+        qualifying=text_of(qualifying) if qualifying else "",
         filler=filler,
         warning=warning,
     )
     if crowd is not None:
-        spec.simulated.CopyFrom(SimulatedCrowd(annotators=annotators, crowd=_text(crowd)))
+        spec.simulated.CopyFrom(SimulatedCrowd(annotators=annotators, crowd=text_of(crowd)))
     return spec
 
 
@@ -184,169 +165,17 @@ def _source(client: Client, name: str) -> AnswerSource:
 
 
 def _filled(path: Path) -> str:
-    if not (text := _text(path)).strip():
+    if not (text := text_of(path)).strip():
         raise Failure(f"{path} is empty: expected JSON lines with `prompt` and two `answers`", MISUSE)
     return text
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file that a user named. Raises Failure."""
     try:
         return path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"{path} cannot be read as text: {error}", MISUSE) from error
-
-
-IMPORTED = "Judgements that were made elsewhere."
-"""The guideline of an import without one: it names no file, so that a renamed file gives the same judgements."""
-
-
-@click.command("import", short_help="Create campaigns from judgements that exist already.")
-@click.argument("name")
-@click.argument("file", type=TEXT_FILE)
-@click.option("--axis", "axes", multiple=True, default=("helpful",), show_default=True,
-              help="NAME or NAME=RULE of what was judged; repeatable.")  # fmt: skip
-@click.option("--guideline", type=TEXT_FILE, help="Guideline by which the pairs were judged, if there was one.")
-@click.option("--seed", type=click.IntRange(0, (1 << 53) - 1), default=0, show_default=True,
-              help="Seed of the order of the two answers.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Check, and create nothing.")
-@output_option
-@connection_options
-def import_(
-    name: str,
-    file: Path,
-    axes: tuple[str, ...],
-    guideline: Path | None,
-    seed: int,
-    dry_run: bool,
-    output: str,
-    **where: Any,
-) -> None:
-    """Create campaign NAME from the pairs and judgements in FILE, and publish it.
-
-    FILE has JSON lines, a list in JSON or rows of Parquet, of TRL, UltraFeedback or HH (`chosen` and `rejected`, with
-    or without `prompt`; equal scores are a tie), or of our own:
-
-    \b
-    {"prompt": "…", "answers": ["…", "…"], "score": -1, "annotator": "ada"}
-
-    A score is from -2 (the first answer is much better) to 2, or both_bad; `scores` has them by axis. Records that are
-    no judgement, or whose rejected answer has the higher score, are counted and quoted. `fit: certain@1` in the stage
-    preferences takes the judgements as certain. A campaign holds 3 MiB; of a larger file, further campaigns NAME-2, …
-    are made.
-
-    \b
-    tutti campaigns import helpful labels.jsonl --axis "helpful=Which answer helps more?"
-    """
-    names = [axis.partition("=")[0] for axis in axes]
-    found = labels_in(file, names)
-    for words in found.quoted:
-        say(words)
-    if not found.parts:
-        raise Failure(f"{file} has no judgement of a pair; expected {EXPECTED}", MISUSE)
-    text = _text(guideline) if guideline else IMPORTED
-    made = list[Campaign]()
-    with connected(**where) as client:
-        for place, part in enumerate(found.parts, 1):
-            full = full_name("campaigns", name if place == 1 else f"{name}-{place}")
-            spec = imported_spec(part, axes, text, seed)
-            request = CreateCampaignRequest(
-                request_id=f"import/{full}/{content_digest(part.text, kind='import')}",
-                name=full,
-                spec=spec,
-                validate_only=dry_run,
-            )
-            made.append(client.annotation.CreateCampaign(request).campaign)
-            if output != JSON:
-                does = "would get" if dry_run else "has"
-                click.echo(f"{full} {does} {part.pairs:,} pairs with {part.judgements:,} judgements")
-    if output == JSON:
-        print_json([plain(each) for each in made])
-    elif not dry_run:
-        say(f"fit preferences to them with `from: {{judged: [{', '.join(each.name for each in made)}]}}`")
-
-
-def imported_spec(part: LabelPart, axes: Sequence[str], guideline: str = IMPORTED, seed: int = 0) -> CampaignSpec:
-    """The campaign that holds judgements which exist already; `axes` are NAME or NAME=RULE."""
-    return CampaignSpec(
-        pairs=part.text,
-        guideline=guideline,
-        axes=[Axis(name=axis, rule=rule) for axis, _, rule in (each.partition("=") for each in axes)],
-        crowd=CROWD_IMPORTED,
-        controls=0,
-        qualification=Qualification(),
-        seed=seed,
-    )
-
-
-@click.command("invite", short_help="Print a link for each annotator.")
-@click.argument("campaign")
-@click.argument("names", nargs=-1, required=True)
-@output_option
-@connection_options
-def invite(campaign: str, names: tuple[str, ...], output: str, **where: Any) -> None:
-    """Invite annotators to CAMPAIGN and print a link for each: it logs in once and opens the campaign.
-
-    NAMES are people, for whom users are created, or users that exist (users/…). A link expires after seven days, or
-    after ten minutes for a user who has logged in before.
-
-    \b
-    tutti campaigns invite trial "Ada Example" "Bob Example"
-    tutti campaigns invite trial users/u4k2m7qx9c
-    """
-    from tutti.chassis.config.datadir import LOOPBACK
-
-    rows = list[Plain]()
-    with connected(**where) as client:
-        base = pages_of(client, "annotation")
-        found = get_one(client, "campaigns", resolved(client, "campaigns", campaign))
-        _check_invited(client, found, names)
-        try:
-            for each in names:
-                rows.append(_invited(client, base, found, each))
-                if output != JSON:
-                    _print_link(rows[-1])
-            if urlsplit(base).hostname in LOOPBACK:
-                say("these links open on the machine of the platform only; for other machines, set web.public_url")
-        finally:  # a link is shown once: those that were made are not lost with the rest
-            if output == JSON:
-                print_json(rows)
-
-
-def _check_invited(client: Client, campaign: Campaign, names: Sequence[str]) -> None:
-    """Raises Failure for a user who could not open the campaign, Problem where nobody can be invited, before anybody
-    is.
-    """
-    for name in names:
-        if not name.startswith(USERS):
-            continue
-        user = client.access.GetUser(GetRequest(name=name))
-        if user.tenant != campaign.tenant:
-            words = f"{name} belongs to {user.tenant}, {campaign.name} to {campaign.tenant}"
-            raise Failure(f"{words}: invite somebody of that tenant", MISUSE)
-        if user.state == USER_STATE_DISABLED:
-            raise Failure(f"{name} is disabled: invite somebody else", MISUSE)
-    anybody = InviteAnnotatorRequest(campaign=campaign.name, user="users/anybody", validate_only=True)
-    client.annotation.InviteAnnotator(anybody)
-
-
-def _invited(client: Client, base: str, campaign: Campaign, name: str) -> Plain:
-    user = name if name.startswith(USERS) else _user(client, campaign, name)
-    request = InviteAnnotatorRequest(request_id=fresh_id(), campaign=campaign.name, user=user)
-    made = client.annotation.InviteAnnotator(request)
-    link = new_link(client, base, f"/annotation/{campaign.name.removeprefix('campaigns/')}", user)
-    return {"annotator": made.key, "name": name, "user": user, "url": link.url, "expires_at": link.expires_at}
-
-
-def _print_link(row: Plain) -> None:
-    click.echo(row["url"])
-    say(f"this link is for {row['name']}, annotator {row['annotator']}; it works once, until {row['expires_at']}")
-
-
-def _user(client: Client, campaign: Campaign, name: str) -> str:
-    request = CreateUserRequest(
-        request_id=fresh_id(), display_name=name, roles=[ROLE_ANNOTATOR], tenant=campaign.tenant
-    )
-    return str(client.access.CreateUser(request).user.name)
 
 
 @click.command("pause", help="Give out no new pairs; accept judgements of given ones.")
@@ -357,7 +186,7 @@ def pause(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
         request = PauseCampaignRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.PauseCampaign(request)
-    _print(found, output, f"{found.name} is paused; `tutti campaigns resume {campaign}` goes on")
+    print_campaign(found, output, f"{found.name} is paused; `tutti campaigns resume {campaign}` goes on")
 
 
 @click.command("resume", help="Give out pairs again.")
@@ -368,7 +197,7 @@ def resume(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
         request = ResumeCampaignRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.ResumeCampaign(request)
-    _print(found, output, f"{found.name} is open")
+    print_campaign(found, output, f"{found.name} is open")
 
 
 @click.command("extend", short_help="Collect more judgements, or close later.")
@@ -409,7 +238,7 @@ def extend_(
         closes = f", or closes {found.spec.deadline_seconds / HOUR:g} hours after its opening"
     most = found.spec.overlap.most
     words = f"{found.wanted:,} judgements, at most {most} of a pair{closes}"
-    _print(found, output, f"{found.name} {'would collect' if dry_run else 'collects'} {words}")
+    print_campaign(found, output, f"{found.name} {'would collect' if dry_run else 'collects'} {words}")
 
 
 @click.command("clone", short_help="Create a campaign like another one.")
@@ -435,7 +264,7 @@ def clone(source: str, name: str, dry_run: bool, output: str, **where: Any) -> N
         )
         made = client.annotation.CloneCampaign(request)
     words = "would be created" if dry_run else f"was created; `tutti campaigns invite {name} NAME` invites an annotator"
-    _print(made, output, f"{made.name} {words}")
+    print_campaign(made, output, f"{made.name} {words}")
 
 
 @click.command("close", help="Stop accepting judgements, and publish the existing ones.")
@@ -446,7 +275,7 @@ def close(campaign: str, output: str, **where: Any) -> None:
     with connected(**where) as client:
         request = CloseCampaignRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.CloseCampaign(request)
-    _print(found, output, f"{found.name} is closed with {found.judgements:,} judgements")
+    print_campaign(found, output, f"{found.name} is closed with {found.judgements:,} judgements")
 
 
 @click.command("cancel", help="End a campaign without a result; its judgements are kept.")
@@ -458,99 +287,9 @@ def cancel(campaign: str, output: str, **where: Any) -> None:
         request = CancelRequest(request_id=fresh_id(), name=resolved(client, "campaigns", campaign))
         found = client.annotation.CancelCampaign(request)
     state = word(CampaignState.DESCRIPTOR, CampaignState.Name(found.state))
-    _print(found, output, f"{found.name} is {state}" + ("" if state == "cancelled" else "; nothing was changed"))
-
-
-@click.command("guideline", short_help="Replace the guideline; annotators read it first.")
-@click.argument("campaign")
-@click.argument("file", type=TEXT_FILE)
-@click.option("--requalify", is_flag=True, help="Let everybody pass the qualification again before the next pair.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@output_option
-@connection_options
-def guideline(campaign: str, file: Path, requalify: bool, dry_run: bool, output: str, **where: Any) -> None:
-    """Replace the guideline of CAMPAIGN by the text of FILE; annotators read what is new before they go on.
-
-    \b
-    tutti campaigns guideline trial better.md --dry-run
-    tutti campaigns guideline trial better.md --requalify
-    """
-    text = _text(file)
-    with connected(**where) as client:
-        name = resolved(client, "campaigns", campaign)
-        before = client.annotation.ReadGuideline(ReadGuidelineRequest(name=name))
-        request = UpdateGuidelineRequest(
-            request_id=fresh_id(), name=name, text=text, requalify=requalify, validate_only=dry_run
-        )
-        found = client.annotation.UpdateGuideline(request)
-    if output != JSON:
-        lines = difflib.unified_diff(before.text.splitlines(), text.splitlines(), "before", str(file), lineterm="")
-        for line in lines:
-            click.echo(line)
-    words = "would have this guideline" if dry_run else f"has the guideline {found.guideline}"
-    _print(found, output, f"{found.name} {words}")
-
-
-@click.command("guidelines", short_help="List the versions of the guideline of a campaign.")
-@click.argument("campaign")
-@output_option
-@connection_options
-def guidelines(campaign: str, output: str, **where: Any) -> None:
-    """List the versions of the guideline of CAMPAIGN, the oldest first, with the judgements that were made under each.
-
-    \b
-    tutti campaigns guidelines trial
-    tutti campaigns retract-guideline trial blake3:4a1c --reason "it preferred long answers"
-    """
-    with connected(**where) as client:
-        request = ListGuidelinesRequest(campaign=resolved(client, "campaigns", campaign))
-        found = client.annotation.ListGuidelines(request).guidelines
-    columns = ("version", "current", "judgements", "title", "retracted")
-    print_list([plain(each) for each in found], columns, output, nothing="the campaign has no guideline")
-
-
-@click.command("retract-guideline", short_help="Remove what was judged under a version of the guideline.")
-@click.argument("campaign")
-@click.argument("version")
-@click.option("--reason", required=True, help="Reason, which other owners see.")
-@click.option("--dry-run", is_flag=True, help="Check, and change nothing.")
-@output_option
-@connection_options
-def retract_guideline(campaign: str, version: str, reason: str, dry_run: bool, output: str, **where: Any) -> None:
-    """Take out of CAMPAIGN what was judged under a VERSION of its guideline, or its beginning; it counts no more.
-
-    While the campaign is open the same annotators are given the pairs again; replace the guideline first. Judgements
-    that were published are published anew without them; the next run of the recipe fits preferences anew, and trains
-    what follows from them.
-
-    \b
-    tutti campaigns guidelines trial
-    tutti campaigns guideline trial better.md
-    tutti campaigns retract-guideline trial blake3:4a1c --reason "it preferred long answers"
-    """
-    with connected(**where) as client:
-        name = resolved(client, "campaigns", campaign)
-        every = client.annotation.ListGuidelines(ListGuidelinesRequest(campaign=name)).guidelines
-        meant = [each for each in every if each.version.startswith(version)]
-        if len(meant) > 1:
-            raise Failure(f"{version} is the beginning of {len(meant)} versions: give more of it", MISUSE)
-        request = RetractGuidelineRequest(
-            request_id=fresh_id(),
-            campaign=name,
-            version=meant[0].version if meant else version,
-            reason=reason,
-            validate_only=dry_run,
-        )
-        found = client.annotation.RetractGuideline(request)
-    if output == JSON:
-        print_json(plain(found))
-        return
-    count = meant[0].judgements if meant else 0
-    told = f"the guideline {found.version} of {found.campaign}"
-    if dry_run:
-        click.echo(f"{told} would be retracted with {count:,} judgements")
-    else:
-        click.echo(f"{told} is retracted with {count:,} judgements")
+    print_campaign(
+        found, output, f"{found.name} is {state}" + ("" if state == "cancelled" else "; nothing was changed")
+    )
 
 
 @click.command("settle", short_help="Decide whether the judgements of a pair count.")
@@ -589,7 +328,8 @@ def settle(campaign: str, pair: str, leave_out: bool, reason: str, dry_run: bool
         click.echo(f"the pair {found.pair} of {found.campaign} {'would be settled: it ' if dry_run else ''}{done}")
 
 
-def _print(campaign: Campaign, output: str, words: str) -> None:
+def print_campaign(campaign: Campaign, output: str, words: str) -> None:
+    """Print a campaign as JSON, or `words` about it."""
     if output == JSON:
         print_one(plain(campaign), output)
     else:

@@ -13,7 +13,7 @@ from sqlalchemy import and_, insert, select, update
 
 from tutti.annotation.judging.judgements import Judgement
 from tutti.annotation.judging.pairs import OUT
-from tutti.annotation.judging.rows import RETRACTED, Annotator
+from tutti.annotation.judging.records import RETRACTED, Annotator
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.identity.principal import Principal

@@ -12,7 +12,8 @@ from sqlalchemy import ColumnElement, Table, delete, func, select, update
 
 from tutti.annotation.judging.judgements import JudgementKind
 from tutti.annotation.judging.pairs import Kind
-from tutti.annotation.judging.rows import BATCH, JUDGED
+from tutti.annotation.judging.records import JUDGED
+from tutti.annotation.judging.rows import BATCH
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import Campaign, Guideline

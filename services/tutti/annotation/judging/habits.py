@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tutti.annotation.judging.judgements import canonical, in_words
 from tutti.annotation.judging.pairs import Kind
-from tutti.annotation.judging.rows import StoredJudgement
+from tutti.annotation.judging.records import StoredJudgement
 from tutti.judgements.habits import Drift, Haste, Run, drift, hasty, straight
 from tutti.judgements.intervals import Proportion
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Select, Table, bindparam, func, insert, select, update
 
 from tutti.annotation.judging.judgements import id_of, is_text
-from tutti.annotation.judging.rows import Annotator
+from tutti.annotation.judging.records import Annotator
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.store.statements import prepared

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from sqlalchemy import and_, case, func, or_, select
 
 from tutti.annotation.judging.judgements import JudgementKind
-from tutti.annotation.judging.rows import Annotator
+from tutti.annotation.judging.records import Annotator
 from tutti.annotation.tables import Tables
 from tutti.chassis.store.unit import Unit
 

@@ -5,85 +5,53 @@ Promises: counters of a pair are changed in the transaction of the assignment th
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
-    Insert,
-    Select,
-    Table,
-    Update,
-    and_,
-    bindparam,
     case,
     delete,
     func,
     insert,
-    or_,
     select,
     update,
 )
 
 from tutti.annotation.judging.judgements import UNKNOWN_MS, Judgement, JudgementKind
-from tutti.annotation.judging.pairs import EQUAL, OUT, Kind, Pair
+from tutti.annotation.judging.pairs import OUT, Kind, Pair
+from tutti.annotation.judging.records import (
+    ACTIVE,
+    HELD,
+    INVITED,
+    JUDGED,
+    LAPSED,
+    LEASED,
+    PASSED,
+    RETRACTED,
+    Annotator,
+    Assigned,
+    StoredJudgement,
+)
+from tutti.annotation.judging.statements import (
+    annotator_statement,
+    answered_statement,
+    assigned_statement,
+    counted_statement,
+    free_statement,
+    given_statement,
+    in_state_statement,
+    inserted_statement,
+    judgement_statement,
+    pair_of,
+    row_of_pair,
+    settled_so_far_statement,
+    settled_statement,
+)
 from tutti.annotation.tables import Tables
-from tutti.chassis.store.statements import prepared, upsert
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.corpus.conversations.conversations import InvalidConversation, Messages, messages_of
-from tutti.records.fields import Fields
+from tutti.corpus.conversations.conversations import Messages
 
-LEASED, JUDGED, PASSED, LAPSED = "leased", "judged", "passed", "lapsed"
-"""States of an assignment: open, judged, skipped or flagged, and given to others since nobody judged it."""
-HELD = (LEASED, JUDGED)
-CONTROLS = (*EQUAL, Kind.SWAPPED)
-INVITED, QUALIFYING, ACTIVE, SUSPENDED, RETRACTED = "invited", "qualifying", "active", "suspended", "retracted"
 BATCH = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Annotator:
-    """A user in a campaign. `places` counts the pairs that were assigned, `guideline` is the version that was read,
-    `code` says that he or she was done; empty before. `weight` is that of the judgements in fits, from 0 to 1, which
-    the owner has set because of `weight_reason`.
-    """
-
-    campaign: str
-    key: str
-    user: str
-    state: str
-    reason: str
-    guideline: str
-    places: int
-    code: str = ""
-    weight: float = 1.0
-    weight_reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """An assignment with its pair."""
-
-    pair: Pair
-    state: str
-    place: int
-    judgement: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredJudgement:
-    """A judgement as it is kept, with what decides its content. `scores` as displayed."""
-
-    id: str
-    annotator: str
-    pair: str
-    kind: str
-    flipped: bool
-    scores: dict[str, int | str]
-    said: str
-    guideline: str
-    shown_ms: int
 
 
 class Rows:
@@ -92,7 +60,7 @@ class Rows:
 
     def annotator(self, unit: Unit, campaign: str, *, user: str = "", key: str = "") -> Annotator | None:
         """The annotator of a campaign by user or by key, locked until the unit ends."""
-        statement = _annotator(self.tables.annotators, "user" if user else "key")
+        statement = annotator_statement(self.tables.annotators, "user" if user else "key")
         row = unit.tx.execute(statement, {"of": campaign, "wanted": user or key}).first()
         return Annotator(**row._mapping) if row else None
 
@@ -123,7 +91,7 @@ class Rows:
 
     def add_pairs(self, unit: Unit, campaign: str, pairs: Sequence[Pair], needed: dict[int, int]) -> None:
         """`needed` judgements by the numbers of ordinary pairs; a pair that was brought with judgements has as many."""
-        rows = [_pair_row(campaign, pair, needed.get(pair.number, 0)) for pair in pairs]
+        rows = [row_of_pair(campaign, pair, needed.get(pair.number, 0)) for pair in pairs]
         unit.tx.insert(self.tables.pairs, rows)
 
     def add_labels(self, unit: Unit, campaign: str, pairs: Sequence[Pair], guideline: str) -> Sequence[str]:
@@ -163,13 +131,13 @@ class Rows:
         for begin in range(0, len(wanted), BATCH):
             among = table.c.id.in_(wanted[begin : begin + BATCH])
             for row in unit.tx.execute(select(table).where(table.c.campaign == campaign, among)).all():
-                found[row.id] = _pair(row)
+                found[row.id] = pair_of(row)
         return found
 
     def numbered(self, unit: Unit, campaign: str, number: int) -> Pair:
         table = self.tables.pairs
         row = unit.tx.execute(select(table).where(table.c.campaign == campaign, table.c.number == number)).one()
-        return _pair(row)
+        return pair_of(row)
 
     def has_pairs(self, unit: Unit, campaign: str) -> bool:
         table = self.tables.pairs
@@ -184,24 +152,26 @@ class Rows:
         found = list[Pair]()
         for after in (True, False):
             if len(found) < most:
-                statement = _free(self.tables.pairs, self.tables.assignments, tuple(map(str, kinds)), after=after)
+                statement = free_statement(
+                    self.tables.pairs, self.tables.assignments, tuple(map(str, kinds)), after=after
+                )
                 rows = unit.tx.execute(statement, {**given, "most": most - len(found)}).all()
-                found += [_pair(row) for row in rows]
+                found += [pair_of(row) for row in rows]
         return found
 
     def open(self, unit: Unit, annotator: Annotator) -> list[Assigned]:
         """The pairs that the annotator was given and has not answered, in the order in which they were given."""
-        statement = _in_state(self.tables.pairs, self.tables.assignments)
+        statement = in_state_statement(self.tables.pairs, self.tables.assignments)
         given = {"of": annotator.campaign, "by": annotator.key, "in": LEASED}
         rows = unit.tx.execute(statement, given).all()
-        return [Assigned(_pair(row), row.state, row.place, row.judgement) for row in rows]
+        return [Assigned(pair_of(row), row.state, row.place, row.judgement) for row in rows]
 
     def passed(self, unit: Unit, annotator: Annotator) -> set[Messages]:
         """The prompts of the pairs that the annotator skipped or flagged, without those of the qualification."""
-        statement = _in_state(self.tables.pairs, self.tables.assignments)
+        statement = in_state_statement(self.tables.pairs, self.tables.assignments)
         given = {"of": annotator.campaign, "by": annotator.key, "in": PASSED}
         rows = unit.tx.execute(statement, given).all()
-        return {_pair(row).prompt for row in rows if row.kind != Kind.QUALIFYING}
+        return {pair_of(row).prompt for row in rows if row.kind != Kind.QUALIFYING}
 
     def qualify_again(self, unit: Unit, annotator: Annotator) -> None:
         """Begin the qualification anew: its pairs are free again, and their judgements do not count."""
@@ -224,13 +194,13 @@ class Rows:
 
     def settled(self, unit: Unit, campaign: str) -> int:
         """Assignments of a campaign that are no longer open: answered, or taken back."""
-        statement = _settled_so_far(self.tables.annotators, self.tables.assignments)
+        statement = settled_so_far_statement(self.tables.annotators, self.tables.assignments)
         return int(unit.tx.execute(statement, {"of": campaign}).scalar_one())
 
     def assigned(self, unit: Unit, annotator: Annotator, pair: str) -> Assigned | None:
-        statement = _assigned(self.tables.pairs, self.tables.assignments)
+        statement = assigned_statement(self.tables.pairs, self.tables.assignments)
         row = unit.tx.execute(statement, {"of": annotator.campaign, "by": annotator.key, "wanted": pair}).first()
-        return Assigned(_pair(row), row.state, row.place, row.judgement) if row else None
+        return Assigned(pair_of(row), row.state, row.place, row.judgement) if row else None
 
     def assign(self, unit: Unit, annotator: Annotator, pair: Pair, place: int, expires_at: int) -> None:
         row = {
@@ -242,7 +212,7 @@ class Rows:
             "expires_at": expires_at,
             "judgement": "",
         }
-        unit.tx.execute(_given(self.tables.assignments, unit.tx.skip_locked), row)
+        unit.tx.execute(given_statement(self.tables.assignments, unit.tx.skip_locked), row)
         self._count(unit, annotator.campaign, pair, given=1)
 
     def renew(self, unit: Unit, annotator: Annotator, expires_at: int) -> None:
@@ -253,7 +223,7 @@ class Rows:
     def settle(self, unit: Unit, annotator: Annotator, assigned: Assigned, state: str, judgement: str = "") -> None:
         """Give an assignment another state, and count that at its pair."""
         of = {"of": annotator.campaign, "by": annotator.key, "wanted": assigned.pair.id}
-        unit.tx.execute(_settled(self.tables.assignments), {**of, "state": state, "judgement": judgement})
+        unit.tx.execute(settled_statement(self.tables.assignments), {**of, "state": state, "judgement": judgement})
         given = (state in HELD) - (assigned.state in HELD)
         self._count(
             unit,
@@ -286,7 +256,7 @@ class Rows:
 
     def judgement(self, unit: Unit, id: str) -> Any:
         """The row of a judgement, None if there is none."""
-        return unit.tx.execute(_judgement(self.tables.judgements), {"wanted": id}).first()
+        return unit.tx.execute(judgement_statement(self.tables.judgements), {"wanted": id}).first()
 
     def add_judgement(
         self, unit: Unit, annotator: Annotator, pair: Pair, judgement: Judgement, *, flipped: bool, simulated: bool
@@ -312,7 +282,7 @@ class Rows:
         }
         if judgement.supersedes:
             unit.tx.execute(update(table).where(table.c.id == judgement.supersedes).values(current=False))
-        unit.tx.execute(_inserted(table), row)
+        unit.tx.execute(inserted_statement(table), row)
         if judgement.comment:
             comment = {"judgement": judgement.id, "campaign": annotator.campaign, "words": judgement.comment}
             unit.tx.execute(insert(self.tables.comments), comment)
@@ -361,7 +331,7 @@ class Rows:
         table = self.tables.pairs
         among = (table.c.campaign == campaign, table.c.kind == str(Kind.ORDINARY))
         statement = select(table).where(*among).order_by(table.c.number).limit(most)
-        return [_pair(row) for row in unit.tx.execute(statement).all()]
+        return [pair_of(row) for row in unit.tx.execute(statement).all()]
 
     def judged(self, unit: Unit, campaign: str) -> tuple[int, int, int]:
         """Counts of the ordinary pairs: judgements, judgements needed so far, and pairs that lack some."""
@@ -381,7 +351,7 @@ class Rows:
     def answered(self, unit: Unit, annotator: Annotator) -> int:
         """Pairs that the annotator judged, skipped or flagged, without those of the qualification."""
         of = {"of": annotator.campaign, "by": annotator.key}
-        return int(unit.tx.execute(_answered(self.tables.judgements), of).scalar_one())
+        return int(unit.tx.execute(answered_statement(self.tables.judgements), of).scalar_one())
 
     def needs(self, unit: Unit, campaign: str) -> list[tuple[str, int, int]]:
         """Id, number and needed judgements of every ordinary pair that counts, by number."""
@@ -440,125 +410,4 @@ class Rows:
     def _count(self, unit: Unit, campaign: str, pair: Pair, *, given: int = 0, judged: int = 0) -> None:
         if given or judged:
             values = {"of": campaign, "wanted": pair.id, "more_given": given, "more_judged": judged}
-            unit.tx.execute(_counted(self.tables.pairs), values)
-
-
-@prepared
-def _given(table: Table, postgres: bool) -> Any:
-    made = upsert(table, postgres)
-    again = {name: made.excluded[name] for name in ("place", "state", "expires_at")}
-    return made.on_conflict_do_update(index_elements=["campaign", "annotator", "pair"], set_=again)
-
-
-@prepared
-def _annotator(table: Table, by: str) -> Select[Any]:
-    mine = (table.c.campaign == bindparam("of"), table.c[by] == bindparam("wanted"))
-    return select(table).where(*mine).with_for_update()
-
-
-@prepared
-def _free(table: Table, own: Table, kinds: tuple[str, ...], *, after: bool) -> Select[Any]:
-    """Pairs of these kinds that an annotator was not given, or that were taken back unanswered, from a place on or
-    before it; ordinary ones are lacking.
-    """
-    mine = and_(own.c.campaign == table.c.campaign, own.c.pair == table.c.id, own.c.annotator == bindparam("by"))
-    taken_back = and_(own.c.state == LAPSED, own.c.judgement == "")
-    conditions = [table.c.campaign == bindparam("of"), table.c.kind.in_(kinds), or_(own.c.pair.is_(None), taken_back)]
-    conditions.append(table.c.verdict.not_in(OUT))
-    if Kind.ORDINARY in kinds:
-        conditions.append(table.c.given < table.c.needed)
-    start: BindParameter[int] = bindparam("start")
-    conditions.append(table.c.number >= start if after else table.c.number < start)
-    found = select(table).outerjoin(own, mine).where(*conditions)
-    return found.order_by(table.c.number).limit(bindparam("most"))
-
-
-@prepared
-def _in_state(table: Table, own: Table) -> Select[Any]:
-    mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.state == bindparam("in"))
-    return _with_pairs(table, own).where(*mine).order_by(own.c.place)
-
-
-@prepared
-def _assigned(table: Table, own: Table) -> Select[Any]:
-    mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.pair == bindparam("wanted"))
-    return _with_pairs(table, own).where(*mine)
-
-
-def _with_pairs(table: Table, own: Table) -> Select[Any]:
-    same = and_(table.c.campaign == own.c.campaign, table.c.id == own.c.pair)
-    return select(own.c.state, own.c.place, own.c.judgement, table).join(table, same)
-
-
-@prepared
-def _inserted(table: Table) -> Insert:
-    return insert(table)
-
-
-@prepared
-def _settled(own: Table) -> Update:
-    mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.pair == bindparam("wanted"))
-    return update(own).where(*mine)
-
-
-@prepared
-def _settled_so_far(annotators: Table, own: Table) -> Select[Any]:
-    given = select(func.coalesce(func.sum(annotators.c.places), 0)).where(annotators.c.campaign == bindparam("of"))
-    open_ = select(func.count()).where(own.c.campaign == bindparam("of"), own.c.state == LEASED)
-    return select(given.scalar_subquery() - open_.scalar_subquery())
-
-
-@prepared
-def _judgement(table: Table) -> Select[Any]:
-    return select(table).where(table.c.id == bindparam("wanted"))
-
-
-@prepared
-def _answered(table: Table) -> Select[Any]:
-    mine = (table.c.campaign == bindparam("of"), table.c.annotator == bindparam("by"), table.c.current.is_(True))
-    return select(func.count()).select_from(table).where(*mine, table.c.kind != str(Kind.QUALIFYING))
-
-
-@prepared
-def _counted(table: Table) -> Update:
-    given, judged = (table.c[name] + bindparam(f"more_{name}") for name in ("given", "judged"))
-    mine = (table.c.campaign == bindparam("of"), table.c.id == bindparam("wanted"))
-    return update(table).where(*mine).values(given=given, judged=judged)
-
-
-def _pair_row(campaign: str, pair: Pair, needed: int) -> dict[str, object]:
-    return {
-        "campaign": campaign,
-        "id": pair.id,
-        "number": pair.number,
-        "kind": str(pair.kind),
-        "prompt": json.dumps([each.to_json() for each in pair.prompt]),
-        "first": json.dumps(pair.answers[0]),
-        "second": json.dumps(pair.answers[1]),
-        "first_source": pair.sources[0],
-        "second_source": pair.sources[1],
-        "base": pair.base,
-        "better": pair.better,
-        "explanation": json.dumps(pair.explanation),
-        "first_stop": pair.stops[0],
-        "second_stop": pair.stops[1],
-        "needed": needed or len(pair.labels),
-        "given": len(pair.labels),
-        "judged": len(pair.labels),
-    }
-
-
-def _pair(row: Any) -> Pair:
-    prompt = Fields({"prompt": json.loads(row.prompt)}, path="pair", error=InvalidConversation)
-    return Pair(
-        row.id,
-        row.number,
-        Kind(row.kind),
-        messages_of(prompt, "prompt"),
-        (json.loads(row.first), json.loads(row.second)),
-        (row.first_source, row.second_source),
-        row.base,
-        row.better,
-        json.loads(row.explanation),
-        stops=(row.first_stop, row.second_stop),
-    )
+            unit.tx.execute(counted_statement(self.tables.pairs), values)

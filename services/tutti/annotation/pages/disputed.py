@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tutti.annotation.judging.habits import scores_by_pair
 from tutti.annotation.judging.judgements import JudgementKind, canonical, in_words
 from tutti.annotation.judging.pairs import Pair, Verdict
+from tutti.annotation.judging.records import StoredJudgement
 from tutti.annotation.judging.remarks import Remark
-from tutti.annotation.judging.rows import StoredJudgement
 from tutti.annotation.judging.verdicts import Settled
 from tutti.corpus.conversations.conversations import END
 

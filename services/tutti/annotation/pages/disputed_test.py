@@ -1,8 +1,8 @@
 """Which pairs an owner should look at, and what stands beside them."""
 
 from tutti.annotation.judging.pairs import Kind, Pair, Verdict
+from tutti.annotation.judging.records import StoredJudgement
 from tutti.annotation.judging.remarks import Remark
-from tutti.annotation.judging.rows import StoredJudgement
 from tutti.annotation.judging.verdicts import Settled
 from tutti.annotation.pages.disputed import PairTexts, Said, differing, marked, shown
 from tutti.corpus.conversations.conversations import Message, Role

@@ -11,8 +11,8 @@ from tutti.annotation.campaigns.collecting import ASSIGNING
 from tutti.annotation.judging.habits import habits, scores_by_pair
 from tutti.annotation.judging.judgements import UNKNOWN_MS, JudgementKind
 from tutti.annotation.judging.messages import Message
+from tutti.annotation.judging.records import StoredJudgement
 from tutti.annotation.judging.remarks import Remark
-from tutti.annotation.judging.rows import StoredJudgement
 from tutti.annotation.publishing.weighing import WHOLE
 from tutti.contracts.annotation.v1 import (
     CROWD_IMPORTED,

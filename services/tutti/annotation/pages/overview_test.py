@@ -3,7 +3,7 @@
 import pytest
 
 from tutti.annotation.judging.habits import scores_by_pair
-from tutti.annotation.judging.rows import StoredJudgement
+from tutti.annotation.judging.records import StoredJudgement
 from tutti.annotation.pages.overview import ALPHA_NEEDS, Agreement, Overview, overview
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_ACTIVE,

@@ -12,7 +12,7 @@ from tutti.annotation.campaigns.campaigns import Campaigns
 from tutti.annotation.campaigns.desk import MOST_LEASED, Desk, Lease, Receipt, Standing
 from tutti.annotation.judging import messages, remarks
 from tutti.annotation.judging.judgements import MOST
-from tutti.annotation.judging.rows import Annotator
+from tutti.annotation.judging.records import Annotator
 from tutti.annotation.judging.simulated import user_of
 from tutti.annotation.pages.ownerpages import OwnerPages
 from tutti.annotation.publishing.weighing import WHOLE

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tutti.annotation.judging.judgements import JudgementKind, canonical, is_fast
 from tutti.annotation.judging.pairs import Kind, Pair
-from tutti.annotation.judging.rows import StoredJudgement
+from tutti.annotation.judging.records import StoredJudgement
 from tutti.annotation.publishing.weighing import Weight
 from tutti.corpus.conversations.judgementset import JudgementLine, PairLine
 

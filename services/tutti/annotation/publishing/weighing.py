@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tutti.annotation.judging.checks import check_reason
 from tutti.annotation.judging.judgements import FASTEST_MS
-from tutti.annotation.judging.rows import RETRACTED, Annotator
+from tutti.annotation.judging.records import RETRACTED, Annotator
 from tutti.annotation.publishing.merging import Lines
 from tutti.chassis.errors import InvalidField
 from tutti.judgements.habits import Run
