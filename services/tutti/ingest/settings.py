@@ -5,7 +5,7 @@ import os
 
 from pydantic import Field, field_validator
 
-from tutti.chassis.config.settings import Section
+from tutti.chassis.config.sections import Section
 
 MOST = 4
 

@@ -2,132 +2,51 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
+from tutti.ingest.reading.markupblocks import Block, Open, Sums, is_solid, is_teaser
 from tutti.ingest.reading.markupkinds import (
     ARTICLE,
     KINDS,
     LITTLE_PROSE,
     LONG_RUN,
-    LONGEST,
     LONGEST_WORD,
     MAX_DEPTH,
     MOST_BLOCKS,
     NO_KIND,
     QUESTION,
     READ,
-    WORDS,
     Kind,
     Markup,
     Mode,
     Sort,
     title_of,
 )
+from tutti.ingest.reading.markupsorts import NO_SORT, attribute_values, is_word, sort_of
+from tutti.ingest.reading.markuptags import SPACES, TOKEN, Tag, raw_end, read_tag
 
-_TOKEN = re.compile(
-    rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(?P<end>/?)(?P<name>[a-zA-Z][^\t\n\f\r />]*+)|<(?:[!?]|/(?=.))[^>]*+>?"
-    rb"|(?P<text><|[^<]++)",
-    re.DOTALL,
-)
-_BETWEEN = re.compile(rb"[\t\n\f\r /]*+")
-_ATTRIBUTE = re.compile(
-    rb"([^\t\n\f\r />][^\t\n\f\r />=]*+)"
-    rb"(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:\"([^\"]*+)(?:\"|\Z)|'([^']*+)(?:'|\Z)|([^\t\n\f\r >]*+)))?+"
-)
-_WORD = re.compile(rb"[A-Z]*[a-z]+|[A-Z]+")
-_HIDES = re.compile(rb"(?:^|;)(?:display:none|visibility:hidden)")
-_SPACES = b"\t\n\f\r "
 _BLOCKS = Kind.SPECIAL | Kind.THIN
-_NO_SORT = Sort(0)
-
-
-@dataclass(slots=True)
-class _Sums:
-    """Bytes of text, of those in links, and of those that are prose; headings of the first level, and headings that
-    are links.
-    """
-
-    text: int = 0
-    link: int = 0
-    prose: int = 0
-    titles: int = 0
-    heads: int = 0
-
-    def add(self, other: _Sums) -> None:
-        self.text += other.text
-        self.link += other.link
-        self.prose += other.prose
-        self.titles += other.titles
-        self.heads += other.heads
-
-
-@dataclass(slots=True, eq=False)
-class _Open:
-    """`shown`: the name that its tags have in what is written; `at`: where they begin; `inner`: how many blocks had
-    ended before. `pending`: it is left out unless a block is in it. `formula`: where the formula begins that ends
-    before or with it; `tex`: where its source in LaTeX is written.
-    """
-
-    name: bytes
-    kind: Kind
-    at: int = 0
-    shown: bytes = b""
-    sort: Sort = _NO_SORT
-    link: bool = False
-    inner: int = 0
-    sums: _Sums = field(default_factory=lambda: _Sums())
-    pending: bool = False
-    alt: bytes = b""
-    formula: int = 0
-    tex: tuple[int, int] = (0, 0)
-
-
-@dataclass(slots=True)
-class _Block:
-    """The written part of an element that has ended. `out`: the prose left out up to its end."""
-
-    begin: int
-    end: int
-    prose: int
-    inner: int
-    sort: Sort
-    out: int = 0
-
-
-@dataclass(slots=True)
-class _Tag:
-    name: bytes
-    kind: Kind
-    ends: bool
-    empty: bool = False
-    has: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
-    """The value, and how it is quoted, of attributes that are read."""
-
-    def value(self, name: str) -> bytes:
-        return self.has.get(name, (b"", b""))[0]
 
 
 def written(page: bytes, mode: Mode) -> Markup:
     """Return the page as it is to be parsed."""
     rewriting = _Rewriting(mode)
     at, title = 0, None
-    while token := _TOKEN.match(page, at):
+    while token := TOKEN.match(page, at):
         at = token.end()
         if token["text"]:
             rewriting.text(b"&lt;" if token["text"] == b"<" else token["text"])
         if not token["name"]:
             continue
-        tag, at = _read(page, token, mode)
+        tag, at = read_tag(page, token, mode)
         if tag is None:
             break
         rewriting.tag(tag)
         if rewriting.too_deep:
             break
         if Kind.RAW in tag.kind and not tag.ends and not (tag.empty and rewriting.is_foreign):
-            end = _raw_end(page, at, tag.name)
+            end = raw_end(page, at, tag.name)
             if Kind.TITLE in tag.kind and not rewriting.is_foreign:
                 title = page[at:end] if title is None else title
             if Kind.SCRIPT in tag.kind and tag.value("type")[:8].lower() == b"math/tex":
@@ -136,63 +55,17 @@ def written(page: bytes, mode: Mode) -> Markup:
     return rewriting.done(title_of(title or b""))
 
 
-def _read(page: bytes, token: re.Match[bytes], mode: Mode) -> tuple[_Tag | None, int]:
-    """The tag whose name was matched, and where it ends; none where it has no end."""
-    name = token["name"].lower()
-    tag = _Tag(name, KINDS.get(name.decode("latin-1"), NO_KIND), ends=bool(token["end"]))
-    at = token.end()
-    while (between := _BETWEEN.match(page, at)) and (at := between.end()) < len(page) and page[at] != ord(">"):
-        if found := _ATTRIBUTE.match(page, at):
-            at = found.end()
-            label = found[1].lower().decode("latin-1")
-            which = found.lastindex or 1
-            quote = b"\0\0\"'\0"[which : which + 1].strip(b"\0")
-            if label in READ[mode]:
-                tag.has.setdefault(label, (_cut(found[which] if which > 1 else b"", LONGEST[mode]), quote))
-    if at >= len(page):
-        return None, at
-    tag.empty = bool(between and between[0].endswith(b"/"))
-    return tag, at + 1
-
-
-def _cut(value: bytes, longest: int) -> bytes:
-    """At most so many bytes of a value, and no part of a character."""
-    if len(value) <= longest:
-        return value
-    while longest and value[longest] & 0xC0 == 0x80:
-        longest -= 1
-    return value[:longest]
-
-
-def _raw_end(page: bytes, at: int, name: bytes) -> int:
-    """The start of the end tag of an element that contains no tags."""
-    comment = inner = False
-    marks = re.compile(rb"<!(?=--)|--(?=>)|<(?P<end>/?)" + name + rb"(?=[\t\n\f\r />])", re.IGNORECASE)
-    for mark in marks.finditer(page, at):
-        if mark[0] == b"<!":
-            comment = comment or name == b"script"
-        elif mark[0] == b"--":
-            comment = inner = False
-        elif not mark["end"]:
-            inner = comment
-        elif not inner:
-            return mark.start()
-        else:
-            inner = False
-    return len(page)
-
-
 class _Rewriting:
     """The written text, and the elements that are open there."""
 
     def __init__(self, mode: Mode) -> None:
         self._mode = mode
         self._out = bytearray()
-        self._open: list[_Open] = []
+        self._open: list[Open] = []
         self._opened: Counter[bytes] = Counter()
-        self._sums, self._run, self._blocks = _Sums(), _Sums(), list[_Block]()
+        self._sums, self._run, self._blocks = Sums(), Sums(), list[Block]()
         self._formula = (0, -1)
-        self._dropping: _Open | None = None
+        self._dropping: Open | None = None
         self._tags = self._depth = self._deepest = self._work = self._bytes = self._templates = 0
         self.too_deep = False
 
@@ -222,12 +95,12 @@ class _Rewriting:
         self._formula = (0, -1)
 
     def _count(self, text: bytes) -> None:
-        length, link = len(text.strip(_SPACES)), any(each.link for each in self._open)
+        length, link = len(text.strip(SPACES)), any(each.link for each in self._open)
         for sums in (self._around(), self._run):
             sums.text += length
             sums.link += length if link else 0
 
-    def tag(self, tag: _Tag) -> None:
+    def tag(self, tag: Tag) -> None:
         if self._mode is Mode.LINKS:
             self._link(tag)
         elif tag.ends:
@@ -242,18 +115,18 @@ class _Rewriting:
         cost = self._work + self._bytes // 16
         return Markup(bytes(self._out), title, self._tags, self._deepest, cost, self.too_deep)
 
-    def _link(self, tag: _Tag) -> None:
+    def _link(self, tag: Tag) -> None:
         if Kind.TEMPLATE in tag.kind:
             self._templates = max(0, self._templates + (-1 if tag.ends else 1))
         if tag.ends or self._templates or Kind.LINK not in tag.kind:
             return
         framed = tag.name in (b"frame", b"iframe")
         name = b"iframe" if framed else tag.name
-        self._out += b"<" + name + _attributes(tag, READ[self._mode]) + b">"
+        self._out += b"<" + name + attribute_values(tag, READ[self._mode]) + b">"
         if framed or Kind.A in tag.kind:
             self._out += b"</" + name + b">"
 
-    def _opens(self, tag: _Tag) -> None:
+    def _opens(self, tag: Tag) -> None:
         kind = tag.kind
         if Kind.IGNORED in kind:
             return
@@ -282,15 +155,15 @@ class _Rewriting:
         elif not (tag.empty and (Kind.FOREIGN in kind or self.is_foreign)):
             self._push(tag)
 
-    def _push(self, tag: _Tag) -> None:
+    def _push(self, tag: Tag) -> None:
         kind = tag.kind
         hard = Kind.HARD in kind or (Kind.TEX in kind and tag.value("encoding").lower() != b"application/x-tex")
-        solid = sum(map(_is_solid, self._open))
-        is_solid = Kind.INLINE not in kind
-        if (solid if is_solid else len(self._open) - solid) == MAX_DEPTH:
-            self.too_deep |= is_solid
+        solid = sum(map(is_solid, self._open))
+        is_new_solid = Kind.INLINE not in kind
+        if (solid if is_new_solid else len(self._open) - solid) == MAX_DEPTH:
+            self.too_deep |= is_new_solid
             return
-        new = _Open(tag.name, kind, len(self._out), inner=len(self._blocks))
+        new = Open(tag.name, kind, len(self._out), inner=len(self._blocks))
         if self._dropping is None and not hard:
             self._begin(new, tag)
         self._opened[new.name] += 1
@@ -302,9 +175,9 @@ class _Rewriting:
             self._depth += 1
             self._deepest = max(self._deepest, self._depth)
 
-    def _begin(self, new: _Open, tag: _Tag) -> None:
+    def _begin(self, new: Open, tag: Tag) -> None:
         """Set the properties of an element that is not dropped."""
-        kind, top = tag.kind, self._open[-1] if self._open else _Open(b"", NO_KIND)
+        kind, top = tag.kind, self._open[-1] if self._open else Open(b"", NO_KIND)
         if Kind.INLINE not in kind:
             self._end_run()
             new.shown = b"div" if Kind.BLOCK in kind else tag.name if tag.name.decode("latin-1") in KINDS else b"span"
@@ -312,7 +185,7 @@ class _Rewriting:
         new.link = Kind.A in kind and "href" in tag.has and not anchor
         new.pending = Kind.LABEL in kind
         new.formula = self._formula[0] if self._formula[1] == len(self._out) else len(self._out)
-        new.sort = _sort_of(tag, self._mode)
+        new.sort = sort_of(tag, self._mode)
         if Kind.MATH in kind:
             new.alt = tag.value("alttext")
             if Kind.INLINE in top.kind:
@@ -323,7 +196,7 @@ class _Rewriting:
         if Kind.SUP in kind:
             self._out += b"^"
 
-    def _closes(self, tag: _Tag) -> None:
+    def _closes(self, tag: Tag) -> None:
         kind = tag.kind
         if kind & (Kind.IGNORED | Kind.RAW):
             return
@@ -381,7 +254,7 @@ class _Rewriting:
 
     def _ends_format(self, name: bytes) -> None:
         """End what formats text. Where blocks have begun in it they stay open."""
-        inner = list[_Open]()
+        inner = list[Open]()
         for each in reversed(self._open if self._opened[name] else []):
             if each.name == name:
                 break
@@ -398,27 +271,27 @@ class _Rewriting:
         self._opened[b""] += 1
         each.link = False
 
-    def _around(self) -> _Sums:
+    def _around(self) -> Sums:
         return self._open[-1].sums if self._open else self._sums
 
     def _end_run(self) -> None:
         """End a run of text between two blocks."""
         if self._run.text > LONG_RUN and 2 * self._run.link < self._run.text:
             self._around().prose += self._run.text - self._run.link
-        self._run = _Sums()
+        self._run = Sums()
 
-    def _take_back(self, last: _Open) -> None:
+    def _take_back(self, last: Open) -> None:
         del self._out[last.at :], self._blocks[last.inner :]
         self._formula = (0, -1)
 
-    def _settle(self, last: _Open) -> None:
+    def _settle(self, last: Open) -> None:
         """Add what an element holds to that around it, or take it back where it is no main content."""
-        kind, sums, top = last.kind, last.sums, self._open[-1] if self._open else _Open(b"", NO_KIND)
+        kind, sums, top = last.kind, last.sums, self._open[-1] if self._open else Open(b"", NO_KIND)
         if Kind.MATH in kind:
             self._settle_formula(last)
         if Kind.TEX in kind and Kind.MATH in top.kind:
             top.tex = last.at, len(self._out)
-        if Kind.SUP in kind and _is_word(bytes(self._out[last.at : last.at + LONGEST_WORD + 2])):
+        if Kind.SUP in kind and is_word(bytes(self._out[last.at : last.at + LONGEST_WORD + 2])):
             del self._out[last.at]
             self._formula = (0, -1)
         if Kind.MATH in kind or Sort.JAX in last.sort:
@@ -437,9 +310,9 @@ class _Rewriting:
         self._around().add(sums)
         sort = self._sort_at_end(last, poor=poor)
         if (sort or (last.shown and self._mode is Mode.MAIN)) and len(self._blocks) < MOST_BLOCKS:
-            self._blocks.append(_Block(last.at, len(self._out), prose, last.inner, sort))
+            self._blocks.append(Block(last.at, len(self._out), prose, last.inner, sort))
 
-    def _settle_formula(self, last: _Open) -> None:
+    def _settle_formula(self, last: Open) -> None:
         """Leave of a formula its source in LaTeX, where there is one."""
         begin, end = last.tex
         if begin < end:
@@ -448,7 +321,7 @@ class _Rewriting:
             self._out[last.at :] = last.alt.replace(b"<", b"&lt;")
         del self._blocks[last.inner :]
 
-    def _sort_at_end(self, last: _Open, *, poor: bool) -> Sort:
+    def _sort_at_end(self, last: Open, *, poor: bool) -> Sort:
         if self._mode is not Mode.MAIN:
             return last.sort & Sort.GONE
         kind, sums = last.kind, last.sums
@@ -470,13 +343,13 @@ class _Rewriting:
         """Leave out what is no main content, by its name and by where it is."""
         prose = self._sums.prose - self._mark_out()
         article = self._article(prose)
-        teasers = self._outermost(lambda each: _is_teaser(each, article))
+        teasers = self._outermost(lambda each: is_teaser(each, article))
         teased = sum(self._blocks[at].prose for at in teasers)
-        dropped = Sort.LINKED | (Sort.TEASER if 2 * teased <= prose else _NO_SORT)
+        dropped = Sort.LINKED | (Sort.TEASER if 2 * teased <= prose else NO_SORT)
         for at in self._outermost(lambda each: self._is_left_out(each, article, dropped)):
             del self._out[self._blocks[at].begin : self._blocks[at].end]
 
-    def _is_left_out(self, each: _Block, article: _Block, dropped: Sort) -> bool:
+    def _is_left_out(self, each: Block, article: Block, dropped: Sort) -> bool:
         if Sort.OUT in each.sort:
             return True
         if article.begin < 0:
@@ -488,7 +361,7 @@ class _Rewriting:
         is_inside = each.begin > article.begin or each.end < article.end
         return is_inside and bool(each.sort & dropped)
 
-    def _outermost(self, chosen: Callable[[_Block], bool]) -> Iterator[int]:
+    def _outermost(self, chosen: Callable[[Block], bool]) -> Iterator[int]:
         """The places of blocks that are chosen and in no other that is, from the last on."""
         at = len(self._blocks) - 1
         while at >= 0:
@@ -509,71 +382,14 @@ class _Rewriting:
             each.out = total = total + each.out
         return total
 
-    def _article(self, prose: int) -> _Block:
+    def _article(self, prose: int) -> Block:
         """The first block to end that has nearly all of the prose, or one that is nowhere where there is little."""
         for each in self._blocks if prose >= ARTICLE else []:
             out = each.out - (self._blocks[each.inner - 1].out if each.inner else 0)
             if Sort.WHOLE in each.sort and Sort.OUT not in each.sort and 5 * (each.prose - out) >= 4 * prose:
                 return each
-        return _Block(-1, -1, 0, 0, _NO_SORT)
+        return Block(-1, -1, 0, 0, NO_SORT)
 
-    def _pop_to(self, last: _Open) -> None:
+    def _pop_to(self, last: Open) -> None:
         while last in self._open:
             self._pop()
-
-
-def _sort_of(tag: _Tag, mode: Mode) -> Sort:
-    """The sort of an element by its attributes and its name."""
-    is_main, kind = mode is Mode.MAIN, tag.kind
-    sort = _sort_of_names(tag.value("class"))
-    if is_main:
-        sort |= _sort_of_names(tag.value("role"))
-        if Kind.SLUG not in kind and tag.value("class").lower() != b"section":
-            sort |= _sort_of_names(tag.value("id"))
-    else:
-        sort &= Sort.JAX
-    is_unread = tag.value("aria-hidden").lower() == b"true" and (is_main or Kind.INLINE in kind)
-    is_hidden = "hidden" in tag.has and tag.value("hidden").lower() != b"until-found"
-    style = tag.value("style").translate(None, _SPACES).lower()
-    if is_unread or is_hidden or _HIDES.search(style):
-        sort |= Sort.GONE
-    if is_main and Kind.BESIDE in kind:
-        sort |= Sort.BOX
-    if is_main and Kind.SIDE in kind:
-        sort |= Sort.BOX if Sort.POOR in sort else Sort.ASIDE
-    return sort
-
-
-def _sort_of_names(names: bytes) -> Sort:
-    """The sorts of the words of names: they end at what is no letter, and before a capital behind a small letter."""
-    sort = _NO_SORT
-    for name in re.split(b"[\t\n\f\r ]", names):
-        of_name = _NO_SORT
-        for word in _WORD.findall(name):
-            of_name |= WORDS.get(word.lower().decode(), _NO_SORT)
-        if Sort.LAYOUT not in of_name:
-            sort |= of_name
-    return sort
-
-
-def _is_teaser(each: _Block, article: _Block) -> bool:
-    is_inside = each.begin >= article.begin and each.end <= article.end
-    return is_inside and Sort.TEASER in each.sort and Sort.OUT not in each.sort
-
-
-def _is_word(superscript: bytes) -> bool:
-    """True if a superscript needs no sign: it is empty, or a word as in 19th."""
-    word = superscript[1:]
-    return superscript == b"^" or (1 < len(word) <= LONGEST_WORD and word.isalpha())
-
-
-def _is_solid(each: _Open) -> bool:
-    return Kind.INLINE not in each.kind
-
-
-def _attributes(tag: _Tag, names: tuple[str, ...]) -> bytes:
-    return b"".join(_attribute(name, *tag.has[name]) for name in names if name in tag.has)
-
-
-def _attribute(name: str, value: bytes, quote: bytes) -> bytes:
-    return b" " + name.encode() + (b"=" + quote + value + quote if value else b"")
