@@ -14,7 +14,8 @@ from tutti.backbone import SystemRandomness
 from tutti.backbone.connect import open_blobs
 from tutti.backbone.kafka.brokers import Brokers
 from tutti.chassis.config.datadir import DataDir
-from tutti.chassis.config.settings import BlobSettings, DatabaseSettings, LogSettings, Settings
+from tutti.chassis.config.sections import BlobSettings, DatabaseSettings, LogSettings
+from tutti.chassis.config.settings import Settings
 from tutti.chassis.store import stack
 from tutti.chassis.store.stack import ForeignStore, Stores
 

@@ -16,7 +16,7 @@ from sqlalchemy import MetaData, Table
 
 from tutti.backbone import Blobs, Clock, Database, Randomness
 from tutti.backbone.owned import BlobRights, service_rights
-from tutti.chassis.config.settings import WebSettings
+from tutti.chassis.config.sections import WebSettings
 from tutti.chassis.events.event import Event
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.canonical import CanonicalLine

@@ -15,7 +15,8 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.config.memory import TOO_LITTLE
-from tutti.chassis.config.settings import LifecycleSettings, Settings
+from tutti.chassis.config.sections import LifecycleSettings
+from tutti.chassis.config.settings import Settings
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailable
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.runtime.machinery import assemble

@@ -29,7 +29,8 @@ from grpc_status import rpc_status
 from tutti.backbone.ours import close_to_others
 from tutti.chassis.config.arguments import add_overrides, add_places
 from tutti.chassis.config.datadir import DataDir
-from tutti.chassis.config.settings import RpcSettings, Settings, SettingsError, installed_services, load
+from tutti.chassis.config.sections import RpcSettings
+from tutti.chassis.config.settings import Settings, SettingsError, installed_services, load
 from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.errors import InvalidField, Problem, Unavailable, to_status
 from tutti.chassis.identity.auth import AUTHORIZATION

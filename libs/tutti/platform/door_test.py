@@ -17,7 +17,8 @@ from tests.network import PROXIES
 from tests.web.hosted import hosted
 
 from tutti.backbone.direct import fetch
-from tutti.chassis.config.settings import RpcSettings, installed_services
+from tutti.chassis.config.sections import RpcSettings
+from tutti.chassis.config.settings import installed_services
 from tutti.chassis.connections import connection
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.errors import InvalidField, NotFound, Unauthenticated, Unavailable

@@ -21,17 +21,16 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel
 from sqlalchemy import MetaData
 
-from tutti.backbone import Blobs, Database, Isolation, SystemClock, SystemRandomness, uuid7
-from tutti.backbone.cached import CachedBlobs
-from tutti.backbone.connect import open_blobs, open_database, open_log
+from tutti.backbone import Database, Isolation, SystemClock, SystemRandomness, uuid7
+from tutti.backbone.connect import open_database, open_log
 from tutti.backbone.embedded.copies import copy_together
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.owned import OwnedBlobs, service_rights
-from tutti.chassis.config.datadir import DataDir, part_of, tokens_at
-from tutti.chassis.config.settings import BlobSettings, Loaded, RpcSettings, SettingsError
+from tutti.chassis.config.datadir import DataDir, part_of
+from tutti.chassis.config.settings import Loaded, SettingsError
 from tutti.chassis.delivery.compactor import Compactor
 from tutti.chassis.errors import Refused
-from tutti.chassis.identity.auth import Role, Tokens
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.metrics import MetricsServer, count_logs, metrics
 from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.rpc.eventloop import event_loop
@@ -55,6 +54,7 @@ from tutti.chassis.work.leadership import AT
 from tutti.platform.admin import AdminApi, admin_descriptor
 from tutti.platform.disk import Disk
 from tutti.platform.gauges import Cached, Waiting
+from tutti.platform.opening import blobs_of, check_deadline, tokens_of
 from tutti.platform.pool import ProcessPool
 from tutti.platform.resident import Resident
 from tutti.platform.servicehost import ServiceHost
@@ -75,10 +75,6 @@ class Closes(Protocol):
 
 
 C = TypeVar("C", bound=Closes)
-
-
-class NotReady(Exception):
-    """The start took longer than allowed, or a part of it failed; the message names the part."""
 
 
 class HostProcess:
@@ -170,17 +166,17 @@ class HostProcess:
         )
         self._pool = self._opened(ProcessPool(values.lifecycle.workers, scratch=scratch, resident=models))
         self._log = self._opened(open_log(values.log.url or data_dir.log_url, clock=self._clock))
-        self._blobs = self._opened(_blobs_of(values.blobs, data_dir))
+        self._blobs = self._opened(blobs_of(values.blobs, data_dir))
         url = values.database.url or data_dir.database_url
         databases = {
             each: self._opened(open_database(url, each, clock=self._clock, connections=values.database.connections))
             for each in self._builds
         }
-        _check(deadline, "the comparison of the stores")
+        check_deadline(deadline, "the comparison of the stores")
         self._stores = Stores(self._blobs, self._log, databases, stack.places(values, data_dir))
         deadline += self._join(stop)
         for service, build in self._builds.items():
-            _check(deadline, service)
+            check_deadline(deadline, service)
             self._running.append(self._build(service, build, databases[service]))
         self._health = Health(
             {each.service.name: [one.descriptor.full_name for one in each.service.serves] for each in self._running},
@@ -189,12 +185,12 @@ class HostProcess:
         if values.database.migrate == "wait":
             deadline += self._await_upgrade(url, stop)
         for each in self._running:
-            _check(deadline, each.service.name)
+            check_deadline(deadline, each.service.name)
             each.machinery.prepare()
             self._opened(each.machinery)
         self._serve()
         for thread in [thread for each in self._running for thread in each.threads]:
-            _check(deadline, thread.name)
+            check_deadline(deadline, thread.name)
             thread.start()
         for thread in (self._probe, self._compactor, self._scrubbing):
             thread.start()
@@ -444,22 +440,3 @@ class HostProcess:
 
         self._open.callback(close)
         return thing
-
-
-def tokens_of(settings: RpcSettings, data_dir: DataDir) -> Tokens:
-    """The tokens in the file of the settings, or those of the data directory. Raises NotUsable."""
-    return tokens_at(Path(settings.tokens)) if settings.tokens else data_dir.tokens()
-
-
-def _blobs_of(settings: BlobSettings, data_dir: DataDir) -> Blobs:
-    blobs = open_blobs(settings.url or data_dir.blobs_url)
-    if not settings.url.startswith("s3://") or not settings.cache_bytes:
-        return blobs
-    return CachedBlobs(blobs, data_dir.path / "cache" / "blobs", most_bytes=settings.cache_bytes)
-
-
-def _check(deadline: float, what: str) -> None:
-    if time.monotonic() > deadline:
-        raise NotReady(
-            f"the start took too long: {what} had not started; look at the log, or raise lifecycle.start_seconds"
-        )

@@ -24,8 +24,9 @@ from tutti.chassis.store.stack import ForeignStore
 from tutti.platform import leash, logs
 from tutti.platform.failures import guarded
 from tutti.platform.garbage import collect_seldom, kept
-from tutti.platform.host import HostProcess, NotReady
+from tutti.platform.host import HostProcess
 from tutti.platform.installed import find
+from tutti.platform.opening import NotReady
 from tutti.upkeep.upgrades import StoppedWaiting
 
 log = logging.getLogger(__name__)

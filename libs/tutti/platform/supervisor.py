@@ -29,7 +29,8 @@ from tutti.chassis.config import memory
 from tutti.chassis.config.arguments import add_overrides, add_places
 from tutti.chassis.config.datadir import PROCESSES, DataDir, DataDirError, DiskFull, InUse, NewerVersion
 from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, say
-from tutti.chassis.config.settings import SettingsError, SupervisorSettings, load
+from tutti.chassis.config.sections import SupervisorSettings
+from tutti.chassis.config.settings import SettingsError, load
 from tutti.platform import interpreter, logs
 from tutti.platform.leash import BEAT, EXAMINE, Leash, hold
 from tutti.platform.logfiles import LOG_BYTES, rotate

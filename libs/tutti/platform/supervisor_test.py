@@ -15,7 +15,7 @@ import pytest
 
 from tutti.chassis.config.datadir import DataDir, endpoint_in
 from tutti.chassis.config.exits import IN_USE
-from tutti.chassis.config.settings import SupervisorSettings
+from tutti.chassis.config.sections import SupervisorSettings
 from tutti.chassis.demo_test import eventually
 from tutti.client import connect
 from tutti.contracts.admin.v1 import DescribeRequest

@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import func, select
 
 from tutti.backbone import EventLog, Isolation
-from tutti.chassis.config.settings import AGENT, ScrubSettings
+from tutti.chassis.config.sections import ScrubSettings
+from tutti.chassis.config.settings import AGENT
 from tutti.chassis.delivery import outbox
 from tutti.chassis.errors import CorruptRow, FencedOff, is_transient
 from tutti.chassis.events.catalog import topics_of

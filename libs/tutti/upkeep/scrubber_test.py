@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.config.settings import ScrubSettings
+from tutti.chassis.config.sections import ScrubSettings
 from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import Demo, eventually, running
 from tutti.chassis.store.unit import Unit

@@ -23,10 +23,9 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from tutti.chassis.config.settings import WebSettings
+from tutti.chassis.config.sections import WebSettings
 from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient, problem_of
 from tutti.chassis.identity.auth import PEOPLE, Role
-from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.metrics import metrics
 from tutti.chassis.service import FrontHost
 from tutti.chassis.telemetry import span_from
@@ -37,6 +36,7 @@ from tutti.web.pages import Call, Get, Post, Site, Visit
 from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
+from tutti.web.requests import action_of, address_of, error_body, on_behalf_of, remembering, shown_name
 from tutti.web.simulators import Credentials
 from tutti.web.streams import Streams
 from tutti.web.tokens import FIELD, HEADER, PLATFORM, form_token, platform_id, same
@@ -160,10 +160,10 @@ class Application:
                 }
                 return self._templates.page(site.name, get.answer(visit), session, values)
 
-            response = html(await self._in_thread(_for(request, session, make)))
+            response = html(await self._in_thread(on_behalf_of(request, session, make)))
             if site.worker:
                 response.headers["content-security-policy"] = WORKER_POLICY
-            return _remembering(response, session)
+            return remembering(response, session)
 
         return answer
 
@@ -178,7 +178,7 @@ class Application:
     def _json(self, get: Get) -> Endpoint:
         async def answer(request: Request) -> Response:
             session, visit = await self._admitted(request, get.roles)
-            return json(await self._in_thread(_for(request, session, lambda: as_json(get.answer(visit).view))))
+            return json(await self._in_thread(on_behalf_of(request, session, lambda: as_json(get.answer(visit).view))))
 
         return answer
 
@@ -187,7 +187,7 @@ class Application:
             session, visit = await self._admitted(request, get.roles)
 
             async def look() -> str:
-                return await self._in_thread(_for(request, session, lambda: version(visit)))
+                return await self._in_thread(on_behalf_of(request, session, lambda: version(visit)))
 
             async def check() -> None:
                 await self._admitted(request, get.roles)
@@ -200,7 +200,7 @@ class Application:
         async def answer(request: Request) -> Response:
             session, visit = await self._admitted(request, post.roles, form=True)
             work = self._recorded(request, session, lambda: post.answer(visit))
-            followed = await self._in_thread(_for(request, session, work))
+            followed = await self._in_thread(on_behalf_of(request, session, work))
             return redirect(local_path(followed.path))
 
         return answer
@@ -213,7 +213,7 @@ class Application:
                 return call.answer(visit)
 
             work = self._recorded(request, session, ask) if call.method == "POST" else ask
-            found = await self._in_thread(_for(request, session, work))
+            found = await self._in_thread(on_behalf_of(request, session, work))
             response = json(written(found))
             response.headers[HEADER] = form_token(session.token)
             return response
@@ -246,12 +246,12 @@ class Application:
         somebody else's.
         """
         link, following = request.path_params["token"], local_path(request.query_params.get("next", "/"))
-        users = await self._in_thread(lambda: self._visitors.described(request.headers, _address(request), link))
+        users = await self._in_thread(lambda: self._visitors.described(request.headers, address_of(request), link))
         values = {
             "token": link,
             "next": following,
-            "user": _shown(users.user, users.display_name),
-            "session_user": _shown(users.session_user, users.session_display_name),
+            "user": shown_name(users.user, users.display_name),
+            "session_user": shown_name(users.session_user, users.session_display_name),
             "other": users.session_user not in ("", users.user),
         }
         return html(self._templates.shared("login.html", "Log in", None, values))
@@ -260,7 +260,7 @@ class Application:
         form = await self._checked_form(request, MOST_LOGIN_BYTES)
         link, response = form.get("token", ""), redirect(local_path(form.get("next", "/")))
         try:
-            cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, _address(request), link))
+            cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, address_of(request), link))
         except Refused as refused:
             try:  # somebody who is logged in opens the link again
                 await self._admitted(request, frozenset(PEOPLE))
@@ -287,7 +287,7 @@ class Application:
         call: Call | None = None,
     ) -> tuple[Session, Visit]:
         """Return the session and the visit of a request. Raises Unauthenticated, PermissionDenied, HttpProblem."""
-        address, action = _address(request), _action(request)
+        address, action = address_of(request), action_of(request)
         changes = call is not None and call.method == "POST"
         if form or changes:
             await self._check_origin(request)
@@ -348,7 +348,7 @@ class Application:
             raise HttpProblem(403, "this form was sent by a page of another site, or by no browser")
 
     def _record(self, request: Request, reason: str, user: str = "") -> None:
-        self._visitors.record_refusal(request.headers, _address(request), _action(request), reason, user)
+        self._visitors.record_refusal(request.headers, address_of(request), action_of(request), reason, user)
 
     def _recorded(self, request: Request, session: Session, work: Callable[[], T]) -> Callable[[], T]:
         """`work`, which may change something; what refuses it, or makes it fail, is recorded."""
@@ -395,13 +395,13 @@ class Application:
             if is_transient(error):
                 return self._refusal(request, 503, str(error), None)
             incident = uuid.uuid4().hex[:12]
-            log.error("%s failed, incident %s", _action(request), incident, exc_info=error)
+            log.error("%s failed, incident %s", action_of(request), incident, exc_info=error)
             return self._refusal(request, 500, f"a defect of ours; the log has the incident {incident}", None)
 
     def _refusal(self, request: Request, status: int, words: str, problem: Problem | None) -> Response:
         reason = problem.reason if problem else ""
         if getattr(request.state, "is_json", request.url.path.endswith(".json")):
-            response = json(_error(status, words, reason), status=status)
+            response = json(error_body(status, words, reason), status=status)
         else:
             values: Mapping[str, object] = {
                 "status": status,
@@ -425,37 +425,3 @@ class Application:
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, lambda: context.run(work))
         return await asyncio.wait_for(running, self._settings.deadline_seconds)
-
-
-def _for(request: Request, session: Session, work: Callable[[], T]) -> Callable[[], T]:
-    """`work` on behalf of the session's user, under whose name every change that it makes is recorded."""
-
-    def run() -> T:
-        with caused_by(Cause(principal=session.principal, action=_action(request), address=_address(request))):
-            return work()
-
-    return run
-
-
-def _remembering(response: Response, session: Session) -> Response:
-    if session.cookie:
-        response.headers["set-cookie"] = session.cookie
-    return response
-
-
-def _shown(user: str, display_name: str) -> str:
-    """Return how a user is named on a page; "" for nobody."""
-    ident = user.removeprefix("users/")
-    return f"{display_name} ({ident})" if display_name and display_name != ident else ident
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
-
-
-def _action(request: Request) -> str:
-    return f"{request.method} {request.url.path}"
-
-
-def _error(status: int, words: str, reason: str) -> str:
-    return dumps({"error": {"status": status, "reason": reason, "message": words}}, ensure_ascii=False)

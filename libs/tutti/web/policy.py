@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from tutti.chassis.config.datadir import LOOPBACK
-from tutti.chassis.config.settings import WebSettings
+from tutti.chassis.config.sections import WebSettings
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (

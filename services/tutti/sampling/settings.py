@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from tutti.chassis.config.settings import Section
+from tutti.chassis.config.sections import Section
 from tutti.inference.engines import Kind
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from tests.trials.docker.engine import TrialError
 from tests.trials.docker.project import Project
-from tutti.chassis.config.settings import TlsSettings
+from tutti.chassis.config.sections import TlsSettings
 from tutti.chassis.rpc.tls import Tls
 from tutti.client import Client, Problem, connect
 from tutti.contracts.access.v1 import InviteNodeRequest, ListTokensRequest

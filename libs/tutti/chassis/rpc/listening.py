@@ -6,7 +6,7 @@ are without a limit.
 
 import grpc
 
-from tutti.chassis.config.settings import RpcSettings
+from tutti.chassis.config.sections import RpcSettings
 from tutti.chassis.rpc.descriptors import most_connections
 from tutti.chassis.rpc.tls import Tls
 

@@ -24,7 +24,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
-from tutti.chassis.config.settings import RpcSettings
+from tutti.chassis.config.sections import RpcSettings
 from tutti.chassis.errors import (
     DeadlineExceeded,
     Internal,

@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tutti.chassis import telemetry
-from tutti.chassis.config.settings import RpcSettings
+from tutti.chassis.config.sections import RpcSettings
 from tutti.chassis.connections import connection
 from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import Demo, DemoApi, eventually, running

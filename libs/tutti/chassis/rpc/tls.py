@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 if TYPE_CHECKING:
-    from tutti.chassis.config.settings import TlsSettings
+    from tutti.chassis.config.sections import TlsSettings
     from tutti.chassis.identity.certificates import Pair
 
 log = logging.getLogger(__name__)

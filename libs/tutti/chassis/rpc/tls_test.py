@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tutti.chassis.config.settings import SettingsError, TlsSettings, load
+from tutti.chassis.config.sections import TlsSettings
+from tutti.chassis.config.settings import SettingsError, load
 from tutti.chassis.demo_test import Demo, running
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.certificates import Pair, issue, make_authority

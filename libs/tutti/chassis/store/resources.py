@@ -13,19 +13,13 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import DecodeError, Message
 from sqlalchemy import (
     BigInteger,
-    BindParameter,
     Column,
     LargeBinary,
     MetaData,
     Select,
     String,
-    Table,
-    Update,
-    bindparam,
-    func,
     or_,
     select,
-    update,
 )
 
 from tutti.chassis.errors import AlreadyExists, CorruptRow, NotFound, StaleWrite
@@ -35,7 +29,18 @@ from tutti.chassis.identity.principal import Principal
 from tutti.chassis.names import check_kind, check_name
 from tutti.chassis.store import listing, origins
 from tutti.chassis.store.bodies import content_digest, seal
-from tutti.chassis.store.statements import UNREADABLE, prepared
+from tutti.chassis.store.resourcequeries import (
+    by_name,
+    by_number,
+    locked,
+    names_of,
+    paged,
+    request_of,
+    selected,
+    sum_of_revisions,
+    written,
+)
+from tutti.chassis.store.statements import UNREADABLE
 from tutti.chassis.store.tables import NAME, declare
 from tutti.chassis.store.unit import HeldResource, Unit
 from tutti.contracts.common.v1 import ListRequest
@@ -154,7 +159,7 @@ class Resource(Generic[M]):
 
     def lock(self, unit: Unit, name: str) -> M:
         """The resource, locked until the unit ends. Raises NotFound."""
-        row = unit.tx.execute(_locked(self.table), {"wanted": name}).first()
+        row = unit.tx.execute(locked(self.table), {"wanted": name}).first()
         if row is None:
             raise NotFound(name)
         message = self._read(row)
@@ -163,7 +168,7 @@ class Resource(Generic[M]):
         return message
 
     def find(self, unit: Unit, name: str) -> M | None:
-        row = unit.tx.execute(_named(self.table), {"wanted": name}).first()
+        row = unit.tx.execute(by_name(self.table), {"wanted": name}).first()
         return None if row is None else self._read(row)
 
     def get(self, unit: Unit, name: str) -> M:
@@ -230,7 +235,7 @@ class Resource(Generic[M]):
                 raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns)}")
         wanted = {name: list(value) if isinstance(value, _MANY) else value for name, value in columns.items()}
         among = tuple((name, isinstance(value, list)) for name, value in wanted.items())
-        return self._all(unit, _selected(self.table, among), wanted)
+        return self._all(unit, selected(self.table, among), wanted)
 
     def damaged(self, unit: Unit) -> list[str]:
         """List the damaged rows of this kind, in words; reads every row."""
@@ -239,7 +244,7 @@ class Resource(Generic[M]):
     def readable(self, unit: Unit) -> "Listed[M]":
         """All that can be read, in name order, for people; what is damaged is named."""
         found, damaged = list[M](), list[str]()
-        for row in self._rows(unit, _selected(self.table, ()), {}):
+        for row in self._rows(unit, selected(self.table, ()), {}):
             try:
                 found.append(self._read(row))
             except CorruptRow as problem:
@@ -281,8 +286,8 @@ class Resource(Generic[M]):
         """Rows, one more than a page has, after a name, in the order of the list."""
         if not self._sorted:
             asked = {**page.equal, "page_after": after, "page_size": page.size + 1}
-            return self._rows(unit, _paged(self.table, tuple(page.equal)), asked)
-        listed = unit.tx.execute(_names(self.table, tuple(page.equal)), dict(page.equal)).scalars()
+            return self._rows(unit, paged(self.table, tuple(page.equal)), asked)
+        listed = unit.tx.execute(names_of(self.table, tuple(page.equal)), dict(page.equal)).scalars()
         names = sorted(listed, key=by_number)
         first = bisect_right(names, by_number(after), key=by_number) if after else 0
         wanted = names[first : first + page.size + 1]
@@ -298,14 +303,14 @@ class Resource(Generic[M]):
         rows: list[Any] = []
         for name in names:
             try:
-                rows.append(unit.tx.execute(_named(self.table), {"wanted": name}).one())
+                rows.append(unit.tx.execute(by_name(self.table), {"wanted": name}).one())
             except UNREADABLE as error:
                 rows.append(_Unreadable(str(name), str(error).splitlines()[0]))
         return rows
 
     def changes(self, unit: Unit) -> int:
         """Return the number of creations and changes of resources of this kind: the sum of their revisions."""
-        return int(unit.tx.execute(_changes(self.table)).scalar_one())
+        return int(unit.tx.execute(sum_of_revisions(self.table)).scalar_one())
 
     @property
     def events_are_whole(self) -> bool:
@@ -342,12 +347,12 @@ class Resource(Generic[M]):
     def _update(self, unit: Unit, made: M, revision: int, by: tuple[str | None, str] | None = None) -> None:
         """Write the next revision; `by` says which request made it, where that is another than before."""
         table, name = self.table, _name(made)
-        row = unit.tx.execute(_request(table), {"wanted": name}).one()
+        row = unit.tx.execute(request_of(table), {"wanted": name}).one()
         request_id, digest = by or (row.request_id, row.request_digest)
         values = {"wanted": name, "seen": revision, **self._row(made, request_id, digest)}
         if by is not None:
             values |= {"request_id": request_id, "request_digest": digest}
-        changed = unit.tx.execute(_written(table), values)
+        changed = unit.tx.execute(written(table), values)
         if changed.rowcount != 1:
             raise StaleWrite(
                 f"{name} is no longer at revision {revision}: a savepoint of this unit was undone around it"
@@ -411,59 +416,6 @@ class Resource(Generic[M]):
 
     def _parsed(self, body: bytes | None) -> M | None:
         return None if body is None else self.message.FromString(body)
-
-
-@prepared
-def _named(table: Table) -> Select[Any]:
-    return select(table).where(table.c.name == bindparam("wanted"))
-
-
-@prepared
-def _locked(table: Table) -> Select[Any]:
-    return _named(table).with_for_update()
-
-
-@prepared
-def _selected(table: Table, among: tuple[tuple[str, bool], ...]) -> Select[Any]:
-    """Rows by columns: equal to a value, or to one of many."""
-    query = select(table).order_by(table.c.name)
-    for name, many in among:
-        value: BindParameter[Any] = bindparam(name, expanding=many)
-        query = query.where(table.c[name].in_(value) if many else table.c[name] == value)
-    return query
-
-
-@prepared
-def _paged(table: Table, equal: tuple[str, ...]) -> Select[Any]:
-    same = [table.c[name] == bindparam(name) for name in equal]
-    query = select(table).where(table.c.name > bindparam("page_after"), *same)
-    return query.order_by(table.c.name).limit(bindparam("page_size"))
-
-
-@prepared
-def _names(table: Table, equal: tuple[str, ...]) -> Select[Any]:
-    return select(table.c.name).where(*(table.c[name] == bindparam(name) for name in equal))
-
-
-def by_number(name: str) -> tuple[tuple[bool, int, str], ...]:
-    """Return what sorts names by the numbers in them: checkpoints/x/0/20 before checkpoints/x/0/100."""
-    parts = name.split("/")
-    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
-
-
-@prepared
-def _changes(table: Table) -> Select[Any]:
-    return select(func.coalesce(func.sum(table.c.revision), 0))
-
-
-@prepared
-def _request(table: Table) -> Select[Any]:
-    return select(table.c.request_id, table.c.request_digest).where(table.c.name == bindparam("wanted"))
-
-
-@prepared
-def _written(table: Table) -> Update:
-    return update(table).where(table.c.name == bindparam("wanted"), table.c.revision == bindparam("seen"))
 
 
 def _fitting(found: Sequence[Message]) -> int:
