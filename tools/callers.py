@@ -18,7 +18,7 @@ from tutti.chassis.rpc.methods import Method, methods_of
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = {Role.AGENT: ("services/tutti/trainer", "libs/tutti"), Role.SERVICE: ("services/tutti", "libs/tutti")}
 """The folders whose code runs in a process with the credential of a role."""
-PEOPLES = frozenset({"cli", "commands", "client", "contracts"})
+PEOPLES = frozenset({"cli", "report", "commands", "client", "contracts"})
 """Folders in them whose code runs for people, unless other code imports it, or only declares."""
 VERBS = ("Create", "Get", "List", "Cancel")
 """Of a kind of resource: services call them by the kind's name (`tutti.chassis.rpc.kinds`)."""
@@ -65,11 +65,11 @@ def _called(folders: tuple[str, ...]) -> frozenset[str]:
 
 
 def _imported(tree: ast.AST) -> set[Path]:
-    """The modules of the command line that a module imports."""
+    """The modules of the command line and of reports that a module imports."""
     names = {
         f"{node.module}.{each.name}"
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tutti.cli")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("tutti.cli", "tutti.report"))
         for each in node.names
     }
     paths = {Path(ROOT, "libs", *name.split(".")) for name in names}
