@@ -11,11 +11,13 @@ import statistics
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MEDIAN_LINES, P95_LINES = 250, 450
+MEDIAN_LINES, MOST_LINES = 250, 450
+ALLOWED_LINES = {"services/tutti/pipeline/recipes/recipe.py": 545}
+"""Modules that are longer than MOST_LINES, with their lines. Entries may only become smaller, and disappear."""
 QUESTION = re.compile(r"(What|Who|Whose|Whether|How|Why|Which|Where|That|Of)\b")
 """First words of a docstring that does not name the thing, what it returns or what it does."""
 LAYERS = [
@@ -152,14 +154,20 @@ def sources() -> list[Path]:
     ]
 
 
-def lengths() -> list[int]:
-    """Of the sources, in lines, ascending."""
-    return sorted(len(path.read_text().splitlines()) for path in sources())
+def lengths() -> dict[str, int]:
+    """Return the lines of each source."""
+    return {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in sources()}
 
 
-def percentile_95(ascending: list[int]) -> int:
-    """The length that 95 % of the files do not exceed."""
-    return ascending[int(len(ascending) * 0.95)]
+def too_long(found: Mapping[str, int], allowed: Mapping[str, int] = ALLOWED_LINES) -> Iterator[str]:
+    """Yield a message for each module that is too long, and for each allowance that is larger than its module."""
+    for path, lines in found.items():
+        if lines > allowed.get(path, MOST_LINES):
+            yield f"{path}: {lines} lines, expected at most {allowed.get(path, MOST_LINES)}: split it by meaning"
+    for path, lines in allowed.items():
+        if (now := found.get(path, 0)) < lines:
+            less = f"lower it to {now}" if now > MOST_LINES else "remove it"
+            yield f"tools/house.py: ALLOWED_LINES has {lines} for {path}, which has {now}: {less}"
 
 
 def questions(source: str) -> Iterator[tuple[int, str]]:
@@ -225,6 +233,17 @@ def check_imports() -> int:
     return subprocess.run([linter, "--config", str(target), "--no-cache"], cwd=ROOT, check=False).returncode
 
 
+def check_sizes() -> int:
+    """1 if a module is too long, or half of them are, else 0; prints which."""
+    found = lengths()
+    problems = list(too_long(found))
+    median = statistics.median(found.values())
+    print(f"{len(found)} files, {sum(found.values())} lines; median {median:.0f} (at most {MEDIAN_LINES})", end=", ")
+    print(f"longest {max(found.values())} (at most {MOST_LINES})")
+    print("".join(f"{each}\n" for each in problems), end="")
+    return bool(problems) or median > MEDIAN_LINES
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
@@ -233,14 +252,13 @@ def main() -> None:
         help="imports: check the import rules; children: check which modules start processes; docstrings: check their "
         "first words; sizes: check the lengths of files",
     )
-    checks = {"imports": check_imports, "children": check_children, "docstrings": check_docstrings}
-    if (what := parser.parse_args().what) in checks:
-        sys.exit(checks[what]())
-    found = lengths()
-    median, p95 = statistics.median(found), percentile_95(found)
-    print(f"{len(found)} files, {sum(found)} lines; median {median:.0f} (at most {MEDIAN_LINES})", end=", ")
-    print(f"p95 {p95} (at most {P95_LINES}), longest {found[-1]}")
-    sys.exit(median > MEDIAN_LINES or p95 > P95_LINES)
+    checks = {
+        "imports": check_imports,
+        "children": check_children,
+        "docstrings": check_docstrings,
+        "sizes": check_sizes,
+    }
+    sys.exit(checks[parser.parse_args().what]())
 
 
 if __name__ == "__main__":

@@ -76,8 +76,36 @@ def test_no_page_tells_a_user_to_import_from_the_working_directory() -> None:
 
 def test_files_are_short() -> None:
     found = house.lengths()
-    assert statistics.median(found) <= house.MEDIAN_LINES
-    assert house.percentile_95(found) <= house.P95_LINES
+    assert statistics.median(found.values()) <= house.MEDIAN_LINES
+    assert list(house.too_long(found)) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "allowed", "wrong"),
+    [
+        (450, {}, 0),
+        (451, {}, 1),
+        (451, {"a.py": 451}, 0),
+        (452, {"a.py": 451}, 1),
+        (451, {"a.py": 452}, 1),
+        (450, {"a.py": 451}, 1),
+    ],
+)
+def test_a_module_is_at_most_as_long_as_its_allowance_which_only_falls(
+    lines: int, allowed: dict[str, int], wrong: int
+) -> None:
+    assert len(list(house.too_long({"a.py": lines}, allowed))) == wrong
+
+
+def test_an_allowance_for_a_module_that_is_gone_is_found() -> None:
+    assert len(list(house.too_long({}, {"gone.py": 500}))) == 1
+
+
+def test_a_service_uses_the_command_line_in_its_commands_alone() -> None:
+    rule = house.contracts().partition("[importlinter:contract:commands]")[2].partition("[importlinter:")[0]
+    assert "    tutti.cli\n" in rule
+    for name in house.services():
+        assert f"    tutti.{name}.commands.** -> tutti.**\n" in rule
 
 
 def test_arrays_are_written_so_that_a_full_disk_is_known() -> None:
