@@ -44,11 +44,6 @@ def folding() -> npt.NDArray[np.uint32]:
     return table
 
 
-def folding_digest() -> str:
-    """`blake3:<hex>` of the table: part of what near-duplicates depend on."""
-    return _read()[0]
-
-
 def _read() -> tuple[str, str]:
     """The digest in the file's head, and the lines below the head."""
     lines = SOURCE.read_text(encoding="ascii").splitlines(keepends=True)

@@ -228,10 +228,3 @@ class Span:
             rows_per_leaf=fields.count("rows_per_leaf"),
             **fields.later(cls),
         )
-
-
-def leaves_of_rank(rank: int, *, ranks: int, leaves: int) -> range:
-    """The contiguous block of leaves of one of `ranks` data-parallel ranks; sizes differ by at most one."""
-    if not 0 <= rank < ranks <= leaves:
-        raise InvalidSpan(f"rank {rank} of {ranks} with {leaves} leaves: expected 0 <= rank < ranks <= leaves")
-    return range(rank * leaves // ranks, (rank + 1) * leaves // ranks)

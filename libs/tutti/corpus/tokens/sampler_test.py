@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.corpus.tokens.ledger import Ledger, LedgerReading, SkippedStep
 from tutti.corpus.tokens.permutation import Permutation
-from tutti.corpus.tokens.sampler import DatasetShare, Reading, Span, leaves_of_rank
+from tutti.corpus.tokens.sampler import DatasetShare, Reading, Span
 from tutti.records.errors import InvalidSpan
 
 KEYS = st.binary(min_size=0, max_size=40)
@@ -123,14 +123,6 @@ def test_a_mixture_keeps_its_weights_in_every_block() -> None:
     for step in range(5):
         read = [int(index) for leaf in range(2) for index in span.samples(step, leaf).datasets]
         assert sorted(read) == [0, 0, 0, 1]
-
-
-@given(leaves=st.integers(1, 40), data=st.data())
-def test_ranks_share_the_leaves_whole_and_evenly(leaves: int, data: st.DataObject) -> None:
-    ranks = data.draw(st.integers(1, leaves))
-    blocks = [leaves_of_rank(rank, ranks=ranks, leaves=leaves) for rank in range(ranks)]
-    assert [leaf for block in blocks for leaf in block] == list(range(leaves))
-    assert max(map(len, blocks)) - min(map(len, blocks)) <= 1
 
 
 def test_seed_and_dataset_change_the_order() -> None:
