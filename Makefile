@@ -109,7 +109,7 @@ soak: setup ## run one campaign at its full number and record it: make soak ROW=
 	$(BIN)/python tools/soak.py $(ROW)
 
 new-service: setup ## scaffold a service: make new-service NAME=reward [RESOURCE=score]
-	@$(BIN)/python tools/new_service.py $(NAME) $(if $(RESOURCE),--resource $(RESOURCE))
+	@$(BIN)/python -m tools.new_service $(NAME) $(if $(RESOURCE),--resource $(RESOURCE))
 
 mutants: $(MUTATION) ## change the code that decides, see whether a test fails: make mutants [MODULES="libs/... ..."]
 	@$(BIN)/python -m tools.mutation build/mutation/bin/python $(MODULES)
@@ -132,7 +132,7 @@ new-program: setup ## scaffold a rank program with its stage: make new-program N
 	@$(BIN)/python -m tools.new_program $(NAME)
 
 new-page: setup ## scaffold a page that lists a kind of resource: make new-page RESOURCE=scores
-	@$(BIN)/python tools/new_page.py $(RESOURCE)
+	@$(BIN)/python -m tools.new_page $(RESOURCE)
 
 baseline: setup ## build protos/baseline.binpb, which `make lint` compares the protos with (at a release)
 	@$(BIN)/python tools/baseline.py

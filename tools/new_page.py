@@ -5,20 +5,12 @@ Promises: nothing is written unless all of it can be; what is written passes lin
 
 import argparse
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
+
+from tools.scaffolding import ROOT, CannotScaffold, filled, main, write
 
 from tutti.chassis.rpc import kinds
-
-ROOT = Path(__file__).resolve().parents[1]
-SCAFFOLD = Path(__file__).parent / "scaffold"
-
-
-class CannotScaffold(Exception):
-    """Why no page was made."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +43,9 @@ def files(of: Names) -> dict[Path, str]:
         "page.html": package / "templates" / f"{of.variable}.html",
         "pages_test.py": package / "pages_test.py",
     }
-    for path in targets.values():
-        if (ROOT / path).exists():
-            raise CannotScaffold(f"{path} exists already: add a Get to the routes of {package / 'pages.py'} by hand")
-    words = vars(of)
-    return {path: Template((SCAFFOLD / f"{name}.txt").read_text()).substitute(words) for name, path in targets.items()}
+    if (ROOT / package / "pages.py").exists():
+        raise CannotScaffold(f"{package / 'pages.py'} exists already: add a Get to its routes by hand")
+    return filled(targets, of)
 
 
 def wired(service: str, of: Names) -> str:
@@ -77,27 +67,13 @@ def wired(service: str, of: Names) -> str:
 def scaffold(of: Names) -> list[Path]:
     """Write everything; the paths, new ones first. Raises CannotScaffold before anything is written."""
     wiring = Path("services/tutti") / of.service / "service.py"
-    made = files(of) | {wiring: wired((ROOT / wiring).read_text(), of)}
-    for path, text in made.items():
-        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / path).write_text(text)
-    programs, python = Path(sys.executable).parent, [str(path) for path in made if path.suffix == ".py"]
-    subprocess.run([programs / "ruff", "check", "--quiet", "--select", "I", "--fix", *python], cwd=ROOT, check=True)
-    subprocess.run([programs / "ruff", "format", "--quiet", *python], cwd=ROOT, check=True)
-    return list(made)
+    return write(files(of) | {wiring: wired((ROOT / wiring).read_text(), of)})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("resource", help="a kind of resource in the plural, such as scores")
-    try:
-        of = names(parser.parse_args().resource)
-        written = scaffold(of)
-    except CannotScaffold as error:
-        parser.error(str(error))
-    print("\n".join(f"wrote {path}" for path in written))
-    print(f"\nnext:\n  .venv/bin/pytest services/tutti/{of.service}/pages_test.py\n  tutti up, and tutti open")
+def make(given: argparse.Namespace) -> tuple[list[Path], list[str]]:
+    of = names(given.resource)
+    return scaffold(of), [f".venv/bin/pytest services/tutti/{of.service}/pages_test.py", "tutti up, and tutti open"]
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, {"resource": {"help": "a kind of resource in the plural, such as scores"}}, make)

@@ -6,9 +6,8 @@ Promises: nothing is written unless all of it can be; what is written passes lin
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
-from tools.new_service import ROOT, SCAFFOLD, CannotScaffold, tidy, word
+from tools.scaffolding import CannotScaffold, filled, main, word, write
 
 from tutti.chassis.rpc import kinds
 from tutti.model.programs import records
@@ -28,11 +27,7 @@ def names(name: str) -> Names:
     word("a program", name)
     if name in records() or name in definitions() or name in kinds.owners():
         raise CannotScaffold(f"there is a program, a stage or a kind of resource {name!r} already; choose another NAME")
-    of = Names(name, name.capitalize())
-    for path in files(of):
-        if (ROOT / path).exists():
-            raise CannotScaffold(f"{path} exists already; choose another NAME")
-    return of
+    return Names(name, name.capitalize())
 
 
 def files(of: Names) -> dict[Path, str]:
@@ -43,33 +38,16 @@ def files(of: Names) -> dict[Path, str]:
         "stage.py": Path("services/tutti/pipeline/stages") / f"{of.name}.py",
         "test.py": Path("tests/numerics") / f"{of.name}_test.py",
     }
-    templates = SCAFFOLD / "program"
-    return {
-        path: Template((templates / f"{name}.txt").read_text()).substitute(vars(of)) for name, path in targets.items()
-    }
+    return filled(targets, of, "program")
 
 
-def scaffold(of: Names) -> list[Path]:
-    made = files(of)
-    for path, text in made.items():
-        (ROOT / path).write_text(text)
-    tidy(list(made))
-    return list(made)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("name", help="one word, such as imitate: the program, and the stage that asks for it")
-    arguments = parser.parse_args()
-    try:
-        of = names(arguments.name)
-    except CannotScaffold as error:
-        parser.error(str(error))
-    print("\n".join(f"wrote {path}" for path in scaffold(of)))
-    print("\nnext:")
-    print("  .venv/bin/python tools/pages.py    # show it in docs/")
-    print(f"  .venv/bin/pytest tests/numerics/{of.name}_test.py")
+def make(given: argparse.Namespace) -> tuple[list[Path], list[str]]:
+    of = names(given.name)
+    return write(files(of)), [
+        ".venv/bin/python tools/pages.py    # show it in docs/",
+        f".venv/bin/pytest tests/numerics/{of.name}_test.py",
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, {"name": {"help": "one word, such as imitate: the program, and the stage that asks for it"}}, make)

@@ -4,25 +4,16 @@ Promises: nothing is written unless all of it can be; what is written passes lin
 """
 
 import argparse
-import keyword
-import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
+
+from tools.scaffolding import ROOT, CannotScaffold, filled, main, plural, run_tool, word, write
 
 from tutti.chassis.rpc.kinds import owners
 
-ROOT = Path(__file__).resolve().parents[1]
-SCAFFOLD = Path(__file__).parent / "scaffold"
 CLIENT = Path("libs/tutti/client/client.py")
 PROJECT = Path("pyproject.toml")
 ENTRY_POINTS = '[project.entry-points."tutti.services"]\n'
-
-
-class CannotScaffold(Exception):
-    """Why no service was made."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +35,6 @@ def names(service: str, resource: str) -> Names:
     return Names(
         service, service.capitalize(), resource, plural(resource), resource.capitalize(), plural(resource).capitalize()
     )
-
-
-def word(what: str, name: str) -> None:
-    """Raises CannotScaffold for what cannot be a name."""
-    if not re.fullmatch(r"[a-z][a-z0-9]{1,30}", name) or keyword.iskeyword(name):
-        raise CannotScaffold(
-            f"{name!r} cannot name {what}: expected one word of 2 to 31 characters a-z and 0-9, no Python keyword"
-        )
-
-
-def plural(word: str) -> str:
-    if word.endswith("y") and word[-2] not in "aeiou":
-        return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
 
 
 def check(of: Names) -> None:
@@ -82,8 +59,7 @@ def files(of: Names) -> dict[Path, str]:
         "service_test.py": package / "service_test.py",
         "README.md": package / "README.md",
     }
-    words = vars(of)
-    return {path: Template((SCAFFOLD / f"{name}.txt").read_text()).substitute(words) for name, path in targets.items()}
+    return filled(targets, of)
 
 
 def registered(project: str, of: Names) -> str:
@@ -114,50 +90,29 @@ def reachable(client: str, of: Names) -> str:
     return client
 
 
-def tidy(paths: list[Path]) -> None:
-    """Format what was made as lint wants it, whatever the length of the names."""
-    programs = Path(sys.executable).parent
-    python = [str(path) for path in paths if path.suffix == ".py"]
-    subprocess.run([programs / "ruff", "check", "--quiet", "--select", "I", "--fix", *python], cwd=ROOT, check=True)
-    subprocess.run([programs / "ruff", "format", "--quiet", *python], cwd=ROOT, check=True)
-    for folder in sorted({path.parent for path in paths if path.suffix == ".proto"}):
-        subprocess.run([programs / "buf", "format", "--write", "--path", str(folder)], cwd=ROOT, check=True)
-
-
 def scaffold(of: Names) -> list[Path]:
     """Write everything; the paths, new ones first. Raises CannotScaffold before anything is written."""
     check(of)
-    made = files(of)
     changed = {
         PROJECT: registered((ROOT / PROJECT).read_text(), of),
         CLIENT: reachable((ROOT / CLIENT).read_text(), of),
     }
-    for path, text in (made | changed).items():
-        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / path).write_text(text)
-    tidy([*made, CLIENT])
-    subprocess.run([sys.executable, "tools/genprotos.py"], cwd=ROOT, check=True)  # what was written imports them
-    subprocess.run([sys.executable, "tools/migration.py", "Create the tables"], cwd=ROOT, check=True)
-    return [*made, *changed]
+    made = write(files(of) | changed)
+    run_tool("tools/genprotos.py")  # what was written imports them
+    run_tool("tools/migration.py", "Create the tables")
+    return made
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("name", help="one word, such as reward")
-    parser.add_argument("--resource", help="what it keeps, singular, such as score; the service's name by default")
-    arguments = parser.parse_args()
-    try:
-        of = names(arguments.name, arguments.resource or arguments.name)
-        written = scaffold(of)
-    except CannotScaffold as error:
-        parser.error(str(error))
-    print("\n".join(f"wrote {path}" for path in written))
-    print("\nnext:")
-    print("  .venv/bin/python tools/golden.py   # record its event")
-    print("  .venv/bin/python tools/pages.py    # show it in docs/")
-    print(f"  .venv/bin/pytest services/tutti/{of.name}")
-    print("  make lint test")
+def make(given: argparse.Namespace) -> tuple[list[Path], list[str]]:
+    of = names(given.name, given.resource or given.name)
+    return scaffold(of), [
+        ".venv/bin/python tools/golden.py   # record its event",
+        ".venv/bin/python tools/pages.py    # show it in docs/",
+        f".venv/bin/pytest services/tutti/{of.name}",
+        "make lint test",
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    resource = {"help": "what it keeps, singular, such as score; the service's name by default"}
+    main(__doc__, {"name": {"help": "one word, such as reward"}, "--resource": resource}, make)

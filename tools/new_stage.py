@@ -4,13 +4,10 @@ Promises: nothing is written unless all of it can be; what is written passes lin
 """
 
 import argparse
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
-from tools.new_service import ROOT, SCAFFOLD, CannotScaffold, plural, tidy, word
+from tools.scaffolding import ROOT, CannotScaffold, filled, main, plural, run_tool, word, write
 
 from tutti.chassis.rpc import kinds
 from tutti.pipeline.plans.registry import definitions
@@ -41,8 +38,6 @@ def names(name: str, service: str, reads: str) -> Names:
         raise CannotScaffold(f"no stage makes a {reads!r}; a stage can read one of {', '.join(sorted(made))}")
     if name in definitions() or plural(name) in kinds.owners():
         raise CannotScaffold(f"there is a stage or a kind of resource {name!r} already; choose another NAME")
-    if (ROOT / "services/tutti" / service / f"{name}.py").exists():
-        raise CannotScaffold(f"services/tutti/{service}/{name}.py exists already; choose another NAME")
     kind = made[reads]
     return Names(
         name=name,
@@ -66,38 +61,28 @@ def files(of: Names) -> dict[Path, str]:
         "work_test.py": service / f"{of.name}_test.py",
         "stage.py": Path("services/tutti/pipeline/stages") / f"{of.name}.py",
     }
-    templates = SCAFFOLD / "stage"
-    return {
-        path: Template((templates / f"{name}.txt").read_text()).substitute(vars(of)) for name, path in targets.items()
-    }
+    return filled(targets, of, "stage")
 
 
-def scaffold(of: Names) -> list[Path]:
-    made = files(of)
-    for path, text in made.items():
-        (ROOT / path).write_text(text)
-    tidy(list(made))
-    subprocess.run([sys.executable, "tools/genprotos.py"], cwd=ROOT, check=True)
-    return list(made)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("name", help="one word, such as score: the kind of the stage and of its work")
-    parser.add_argument("--service", required=True, help="that does the work, such as sampling")
-    parser.add_argument("--reads", default="checkpoint", help="the kind of resource that it reads")
-    arguments = parser.parse_args()
-    try:
-        of = names(arguments.name, arguments.service, arguments.reads)
-    except CannotScaffold as error:
-        parser.error(str(error))
-    print("\n".join(f"wrote {path}" for path in scaffold(of)))
-    print("\nnext:")
-    print(f"  let services/tutti/{of.service}/service.py serve it, and its README.md name it")
-    print("  .venv/bin/python tools/golden.py   # record its event")
-    print("  .venv/bin/python tools/pages.py    # show it in docs/")
-    print(f"  .venv/bin/pytest services/tutti/{of.service}/{of.name}_test.py")
+def make(given: argparse.Namespace) -> tuple[list[Path], list[str]]:
+    of = names(given.name, given.service, given.reads)
+    made = write(files(of))
+    run_tool("tools/genprotos.py")
+    return made, [
+        f"let services/tutti/{of.service}/service.py serve it, and its README.md name it",
+        ".venv/bin/python tools/golden.py   # record its event",
+        ".venv/bin/python tools/pages.py    # show it in docs/",
+        f".venv/bin/pytest services/tutti/{of.service}/{of.name}_test.py",
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        __doc__,
+        {
+            "name": {"help": "one word, such as score: the kind of the stage and of its work"},
+            "--service": {"required": True, "help": "that does the work, such as sampling"},
+            "--reads": {"default": "checkpoint", "help": "the kind of resource that it reads"},
+        },
+        make,
+    )

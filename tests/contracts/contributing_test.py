@@ -158,7 +158,7 @@ def test_a_service_that_cannot_be_is_refused_and_nothing_is_written(
     unchanged: Tree, arguments: tuple[str, ...], words: str
 ) -> None:
     before = sorted(path for path in unchanged.path.rglob("*.py") if ".venv" not in path.parts)
-    result = unchanged.run("python", "tools/new_service.py", *arguments)
+    result = unchanged.run("python", "-m", "tools.new_service", *arguments)
     assert result.returncode == 2
     assert words in result.stderr
     assert sorted(path for path in unchanged.path.rglob("*.py") if ".venv" not in path.parts) == before
