@@ -19,7 +19,7 @@ from tutti.chassis.config.sections import LifecycleSettings
 from tutti.chassis.config.settings import Settings
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailable
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
-from tutti.chassis.runtime.machinery import assemble
+from tutti.chassis.runtime.process import parts_of
 from tutti.chassis.service import Service, TaskKind
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.tasks import Finish, Pool, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
@@ -263,7 +263,7 @@ def test_how_often_a_reconciler_looks_is_a_setting(bench: Bench) -> None:
     settings = Settings(lifecycle=LifecycleSettings(reconcile_seconds=7))
     service = Service(name="bench", resources=[], loops=[reconciler])
     with closing(EmbeddedEventLog(None, clock=bench.clock)) as log:
-        assemble(service, bench, log, settings, instance="a", incarnation="1")
+        parts_of(service, bench, log, settings, instance="a", incarnation="1")
     reconciler.step()
     bench.clock.advance(6)
     assert not reconciler.step()

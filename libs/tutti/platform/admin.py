@@ -31,7 +31,7 @@ from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.rpc.verdict import examined
 from tutti.chassis.rpc.watch import snapshots
 from tutti.chassis.runtime.looks import dependency
-from tutti.chassis.runtime.machinery import process_name
+from tutti.chassis.runtime.process import process_name
 from tutti.chassis.service import Finding, PagesAt, Service
 from tutti.chassis.store import audit, auditseals
 from tutti.chassis.store.canonical import render
@@ -147,7 +147,7 @@ class AdminApi:
         owner, resource = self._owners[kind]
         if not may_read(resource.message, call.principal.roles):
             raise PermissionDenied(f"{kind} are not read by {call.role.value}: their Get declares who may")
-        async for response in snapshots(owner.host.units, resource, request, call.principal, owner.machinery.hints):
+        async for response in snapshots(owner.host.units, resource, request, call.principal, owner.parts.hints):
             yield response
 
     def ListChanges(self, request: ListChangesRequest, call: Call) -> ListChangesResponse:
@@ -197,7 +197,7 @@ class AdminApi:
 
     def VerifyAudit(self, request: VerifyAuditRequest, call: Call) -> VerifyAuditResponse:
         each = self._find(request.service)
-        found = auditseals.verify(each.host.units, each.host.blobs, each.machinery.audit_retention, request.head)
+        found = auditseals.verify(each.host.units, each.host.blobs, each.parts.retention.audit, request.head)
         return VerifyAuditResponse(
             **{name: getattr(found, name) for name in ("batches", "records", "unsealed", "head", "acknowledged")},
             service=request.service,
@@ -209,15 +209,15 @@ class AdminApi:
     def AcknowledgeAudit(self, request: AcknowledgeAuditRequest, call: Call) -> AcknowledgeAuditResponse:
         each = self._find(request.service)
         found = auditseals.acknowledge(
-            each.host.units, each.host.blobs, each.machinery.audit_retention, call.principal, request.differences_digest
+            each.host.units, each.host.blobs, each.parts.retention.audit, call.principal, request.differences_digest
         )
         return AcknowledgeAuditResponse(differences=map(_difference, found))
 
     def SettleDeadLetter(self, request: SettleDeadLetterRequest, call: Call) -> SettleDeadLetterResponse:
         each = self._find(request.service)
-        if each.machinery.consumer is None:
+        if each.parts.consumer is None:
             raise NotFound(f"dead letter {request.event_id} of {request.service}, which consumes no events")
-        return SettleDeadLetterResponse(freed=each.machinery.consumer.settle(request.event_id, discard=request.discard))
+        return SettleDeadLetterResponse(freed=each.parts.consumer.settle(request.event_id, discard=request.discard))
 
     def RepublishEvents(self, request: RepublishEventsRequest, call: Call) -> RepublishEventsResponse:
         each = self._find(request.service)
@@ -228,7 +228,7 @@ class AdminApi:
             lambda unit: outbox.republish(unit, since, validate_only=request.validate_only),
             isolation=Isolation.READ_COMMITTED,
         )
-        each.machinery.relay.woken.set()
+        each.parts.relay.woken.set()
         return RepublishEventsResponse(events=count)
 
     async def TailEvents(self, request: TailEventsRequest, call: Call) -> AsyncIterator[TailEventsResponse]:
@@ -326,7 +326,7 @@ def _scrub(found: scrubs.Scrub) -> Scrub:
 
 
 def _leader(each: Administered) -> Leader:
-    leadership = each.machinery.leadership
+    leadership = each.parts.leadership
     return leadership.seen if leadership is not None else Leader("", 0, 0.0, here=False)
 
 
@@ -343,7 +343,7 @@ def _records(each: Administered, limit: int) -> tuple[list[AuditRecord], list[st
 
 
 def _letters(each: Administered) -> list[DeadLetter]:
-    consumer = each.machinery.consumer
+    consumer = each.parts.consumer
     if consumer is None:
         return []
     found = []

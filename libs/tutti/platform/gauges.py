@@ -19,7 +19,7 @@ from sqlalchemy import func, select, text
 from tutti.backbone import Blobs, EventLog, Isolation, Transaction
 from tutti.backbone.cached import CachedBlobs
 from tutti.chassis.delivery import outbox
-from tutti.chassis.runtime.machinery import Machinery
+from tutti.chassis.runtime.parts import Parts
 from tutti.chassis.store.unit import Unit, Units
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Waiting(Collector):
     `paired`: the database is a Postgres primary with a standby, for which commits should wait.
     """
 
-    def __init__(self, services: Mapping[str, tuple[Units, Machinery]], events: EventLog, *, paired: bool) -> None:
+    def __init__(self, services: Mapping[str, tuple[Units, Parts]], events: EventLog, *, paired: bool) -> None:
         self._services, self._events, self._paired = services, events, paired
         self._rows, self._behind = _InTime(self._counted), _InTime(self._lags)
 
@@ -68,9 +68,9 @@ class Waiting(Collector):
     def _counted(self) -> dict[str, "_Rows"]:
         """Counts of the rows of each service, without those whose database is away."""
         found = {}
-        for name, (units, machinery) in self._services.items():
+        for name, (units, parts) in self._services.items():
             try:
-                found[name] = units.run(partial(_read, machinery, self._paired), isolation=Isolation.READ_COMMITTED)
+                found[name] = units.run(partial(_read, parts, self._paired), isolation=Isolation.READ_COMMITTED)
             except Exception as error:
                 log.warning("%s has no metrics: %s", name, error)
         return found
@@ -80,8 +80,8 @@ class Waiting(Collector):
         try:
             return {
                 (name, topic): count
-                for name, (_, machinery) in self._services.items()
-                for topic, count in _lag(self._events, machinery).items()
+                for name, (_, parts) in self._services.items()
+                for topic, count in _lag(self._events, parts).items()
             }
         except Exception as error:
             log.warning("the consumer lag has no metrics: %s", error)
@@ -111,8 +111,8 @@ class _Rows:
     waits: bool | None
 
 
-def _read(machinery: Machinery, paired: bool, unit: Unit) -> _Rows:
-    tasks, dead, leadership = unit.tables.tasks, unit.tables.dead_letters, machinery.leadership
+def _read(parts: Parts, paired: bool, unit: Unit) -> _Rows:
+    tasks, dead, leadership = unit.tables.tasks, unit.tables.dead_letters, parts.leadership
     counts = unit.tx.execute(select(tasks.c.kind, tasks.c.state, func.count()).group_by(tasks.c.kind, tasks.c.state))
     return _Rows(
         unsent=outbox.count_unsent(unit),
@@ -161,12 +161,12 @@ class _Reading(Generic[K, V]):
         return self.found if self.over.wait(max(until - time.monotonic(), 0)) else {}
 
 
-def _lag(events: EventLog, machinery: Machinery) -> dict[str, int]:
-    consumer = machinery.consumer
+def _lag(events: EventLog, parts: Parts) -> dict[str, int]:
+    consumer = parts.consumer
     if consumer is None:
         return {}
     behind = {}
-    for topic in machinery.consumed:
+    for topic in parts.consumed:
         done = events.committed(consumer.group, topic)
         behind[topic] = sum(end - done.get(at, 0) for at, end in events.end_offsets(topic).items())
     return behind

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import MetaData
 
 from tutti.backbone import Database, Isolation, SystemClock, SystemRandomness, uuid7
 from tutti.backbone.connect import open_database, open_log
@@ -42,13 +41,12 @@ from tutti.chassis.rpc.usertokens import UserTokens
 from tutti.chassis.runtime.blocked import BlockedWatch
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
 from tutti.chassis.runtime.loops import LoopThread, drain
-from tutti.chassis.runtime.machinery import assemble, process_name
 from tutti.chassis.runtime.probe import Probe, look_at_log
+from tutti.chassis.runtime.process import parts_of, prepare, process_name
 from tutti.chassis.runtime.signals import Stop
 from tutti.chassis.service import Build, Front, FrontHost, PagesAt, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
-from tutti.chassis.store.unit import Units
 from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.chassis.work.leadership import AT
 from tutti.platform.admin import AdminApi, admin_descriptor
@@ -186,15 +184,15 @@ class HostProcess:
             deadline += self._await_upgrade(url, stop)
         for each in self._running:
             check_deadline(deadline, each.service.name)
-            each.machinery.prepare()
-            self._opened(each.machinery)
+            prepare(each.parts, self._instance)
+            self._opened(each.parts)
         self._serve()
         for thread in [thread for each in self._running for thread in each.threads]:
             check_deadline(deadline, thread.name)
             thread.start()
         for thread in (self._probe, self._compactor, self._scrubbing):
             thread.start()
-        running = {each.service.name: (each.host.units, each.machinery) for each in self._running}
+        running = {each.service.name: (each.host.units, each.parts) for each in self._running}
         waiting = Waiting(running, self._log, paired=is_paired(url))
         for collector in (waiting, Cached(self._blobs), Disk(data_dir.path)):
             metrics.collect(collector)
@@ -269,33 +267,29 @@ class HostProcess:
 
     def _build(self, name: str, build: Build, database: Database) -> Administered:
         values = self._loaded.values
-        metadata = MetaData()
-        units = Units(database, name, metadata, clock=self._clock, randomness=self._randomness)
         blobs = OwnedBlobs(self._blobs, name, service_rights(name))
-        host = ServiceHost(
+        host = ServiceHost.of(
             name,
             database,
             blobs,
-            self._clock,
-            self._randomness,
-            units,
-            metadata,
-            self._pool,
-            self.channel,
-            self._loaded,
+            clock=self._clock,
+            randomness=self._randomness,
+            pool=self._pool,
+            channels=self.channel,
+            loaded=self._loaded,
         )
         service = build(host)
         blobs.rights = service.blob_rights()
         incarnation = uuid7(self._clock, self._randomness)
-        machinery = assemble(service, host, self._log, values, instance=self._instance, incarnation=incarnation)
-        threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in machinery.loops)
-        return Administered(service, host, machinery, threads)
+        parts = parts_of(service, host, self._log, values, instance=self._instance, incarnation=incarnation)
+        threads = tuple(LoopThread(loop, clock=self._clock, watch=self._watch) for loop in parts.loops)
+        return Administered(service, host, parts, threads)
 
     def _serve(self) -> None:
         values = self._loaded.values
         served = {each.service.name: each.service.serves for each in self._running}
         examination = Examination(self._running, self._log, self._health.reason, self._same_stack)
-        topic = next((topic for each in self._running for topic in each.machinery.topics), None)
+        topic = next((topic for each in self._running for topic in each.parts.topics), None)
         preflight = Preflight(
             self._data_dir.path,
             self._blobs,

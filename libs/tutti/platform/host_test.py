@@ -132,7 +132,7 @@ def test_the_event_log_is_compacted_while_it_is_served(tmp_path: Path) -> None:
 def test_the_settings_say_how_long_facts_inbox_and_ended_tasks_are_kept(tmp_path: Path) -> None:
     with running(tmp_path, "log.fact_retention_days=0.5", "log.inbox_retention_days=2") as demo:
         units = demo.host.services[0].host.units
-        pruner = next(each for each in demo.host.services[0].machinery.loops if isinstance(each, Pruner))
+        pruner = next(each for each in demo.host.services[0].parts.loops if isinstance(each, Pruner))
         now = micros(SystemClock().now())
         days = {"day": now - 24 * 3600 * 10**6, "week": now - 7 * 24 * 3600 * 10**6}
 
@@ -303,7 +303,7 @@ def test_a_data_directory_that_cannot_be_used_is_one_line_and_a_code(
 def records(demo: Demo) -> int:
     """How many the event log holds of the topics of the service."""
     log = demo.host._log
-    places = [at for topic in demo.host.services[0].machinery.topics for at in log.end_offsets(topic)]
+    places = [at for topic in demo.host.services[0].parts.topics for at in log.end_offsets(topic)]
     return sum(len(log.read(at, 0)) for at in places)
 
 

@@ -1,8 +1,8 @@
-"""The host of a service in a real process."""
+"""The host of a service: in a process of its own, beside others, and in a simulation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import grpc
 from pydantic import BaseModel
@@ -18,7 +18,7 @@ S = TypeVar("S", bound=BaseModel)
 
 @dataclass
 class ServiceHost:
-    """The host that `build` gets in a real process; satisfies chassis.service.Host."""
+    """The host that `build` gets; satisfies chassis.service.Host."""
 
     service: str
     database: Database
@@ -30,6 +30,26 @@ class ServiceHost:
     pool: Pool
     channels: Callable[[str], grpc.Channel]
     loaded: Loaded
+
+    @classmethod
+    def of(
+        cls,
+        service: str,
+        database: Database,
+        blobs: Blobs,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        pool: Pool,
+        channels: Callable[[str], grpc.Channel],
+        loaded: Loaded,
+        metadata: MetaData | None = None,
+        units: Callable[..., Units] = Units,
+    ) -> Self:
+        """Return a host with units of work of its own; `units` is their class."""
+        metadata = MetaData() if metadata is None else metadata
+        made = units(database, service, metadata, clock=clock, randomness=randomness)
+        return cls(service, database, blobs, clock, randomness, made, metadata, pool, channels, loaded)
 
     def channel(self, service: str) -> grpc.Channel:
         return self.channels(service)

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 from google.protobuf.message import Message
-from sqlalchemy import MetaData
 
 from tutti.backbone import SystemClock, SystemRandomness
 from tutti.backbone.connect import open_blobs, open_database
@@ -23,7 +22,6 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.call import Call, request_id_of
 from tutti.chassis.rpc.local import LocalChannel, method_of
 from tutti.chassis.service import Service
-from tutti.chassis.store.unit import Units
 from tutti.platform.installed import find
 from tutti.platform.servicehost import ServiceHost
 
@@ -88,22 +86,19 @@ class Together:
         if name not in self._services:
             database = open_database(f"sqlite:///{self._folder}", name, clock=self._clock)
             self._open.callback(database.close)
-            metadata = MetaData()
             blobs = OwnedBlobs(open_blobs(f"file://{self._folder}/blobs"), name, service_rights(name))
-            host = ServiceHost(
+            host = ServiceHost.of(
                 name,
                 database,
                 blobs,
-                self._clock,
-                self._randomness,
-                Units(database, name, metadata, clock=self._clock, randomness=self._randomness),
-                metadata,
-                self._pool,
-                lambda other: self._channel(other, Role.SERVICE),
-                self._loaded,
+                clock=self._clock,
+                randomness=self._randomness,
+                pool=self._pool,
+                channels=lambda other: self._channel(other, Role.SERVICE),
+                loaded=self._loaded,
             )
             _, build = find(name)
             self._services[name] = build(host)
             blobs.rights = self._services[name].blob_rights()
-            database.create(metadata)
+            database.create(host.metadata)
         return self._services[name]

@@ -7,15 +7,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import grpc
-from pydantic import BaseModel
 from sqlalchemy import MetaData, Table
 
-from tutti.backbone import Blobs, Clock, Database, Randomness, SeededRandomness
+from tutti.backbone import Blobs, Clock, Randomness, SeededRandomness
 from tutti.backbone.files import Files
+from tutti.chassis.config.settings import Loaded
+from tutti.chassis.config.settings import Settings as PlatformSettings
 from tutti.chassis.delivery.consumer import Consumer
 from tutti.chassis.delivery.inbox import Inbox
 from tutti.chassis.delivery.relay import Relay
@@ -37,6 +38,7 @@ from tutti.contracts.admin.v1 import (
     WatchResponse,
 )
 from tutti.platform.admin import admin_descriptor, changes
+from tutti.platform.servicehost import ServiceHost
 from tutti.simulation import effects
 from tutti.simulation.controls import Control, EagerUnits, HastyRelay, NoInbox, UnfencedWorker
 from tutti.simulation.network import Network, channel
@@ -44,30 +46,7 @@ from tutti.simulation.ports import InlinePool, SimulatedBlobs, SimulatedDatabase
 from tutti.simulation.world import Process, SimulatedFiles, World
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.3, 3.0
-S = TypeVar("S", bound=BaseModel)
 Settings = Mapping[str, Mapping[str, Any]]
-
-
-@dataclass
-class SimulatedHost:
-    """Satisfies chassis.service.Host."""
-
-    service: str
-    database: Database
-    blobs: Blobs
-    clock: Clock
-    randomness: Randomness
-    units: Units
-    metadata: MetaData
-    pool: Pool
-    channels: Callable[[str], grpc.Channel]
-    values: Mapping[str, Any]
-
-    def channel(self, service: str) -> grpc.Channel:
-        return self.channels(service)
-
-    def settings(self, model: type[S]) -> S:
-        return model.model_validate(dict(self.values))
 
 
 @dataclass
@@ -192,22 +171,20 @@ def start_service(
     metadata = _METADATA.setdefault(build, shared())
     randomness = SeededRandomness(seed)
     database = SimulatedDatabase(world, process, name)
-    make = EagerUnits if control is Control.RELAY_BEFORE_COMMIT else Units
-    units = make(database, name, metadata, clock=world.clock, randomness=randomness)
-    if isinstance(units, EagerUnits):
-        units.log = world.log
-    host = SimulatedHost(
-        service=name,
-        database=database,
-        blobs=SimulatedBlobs(world, process),
+    host = ServiceHost.of(
+        name,
+        database,
+        SimulatedBlobs(world, process),
         clock=world.clock,
         randomness=randomness,
-        units=units,
-        metadata=metadata,
         pool=InlinePool(world, process),
         channels=lambda other: channel(network, process, other, Role.SERVICE),
-        values=settings.get(name, {}),
+        loaded=Loaded(PlatformSettings(), own={name: dict(settings.get(name, {}))}),
+        metadata=metadata,
+        units=EagerUnits if control is Control.RELAY_BEFORE_COMMIT else Units,
     )
+    if isinstance(host.units, EagerUnits):
+        host.units.log = world.log
     written = effects.table(metadata)
     service = effects.observed(build(host), written)
     parts = assemble(

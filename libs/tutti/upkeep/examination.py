@@ -16,7 +16,7 @@ from tutti.chassis.delivery import outbox
 from tutti.chassis.metrics import metrics
 from tutti.chassis.runtime.looks import STORES, Looks, dependency
 from tutti.chassis.runtime.loops import LoopThread
-from tutti.chassis.runtime.machinery import Machinery
+from tutti.chassis.runtime.parts import Parts
 from tutti.chassis.runtime.probe import answer, look_at_log
 from tutti.chassis.service import Finding, Host, Service
 
@@ -32,7 +32,7 @@ class Administered:
 
     service: Service
     host: Host
-    machinery: Machinery
+    parts: Parts
     threads: tuple[LoopThread, ...]
 
 
@@ -84,7 +84,7 @@ class Examination:
         """Examine a service now. Nothing follows the finding that its database is away."""
         reason = self._why_not(each.service.name)
         yield Finding("health", not reason, reason or "serving")
-        topic = next((topic for one in self._services for topic in one.machinery.topics), None)
+        topic = next((topic for one in self._services for topic in one.parts.topics), None)
         log = self._looks.at("event log", partial(look_at_log, self._log, topic))
         yield dependency("event log", log)
         blobs = self._looks.at("blobs", partial(_look_at_blobs, each.host.blobs))
@@ -98,7 +98,7 @@ class Examination:
             yield Finding(STACK, not foreign, foreign or "the stores are those of the start")
             troubles = [thread.trouble for thread in each.threads if thread.trouble]
             yield Finding("loops", not troubles, "; ".join(troubles) or "they work")
-        unsealed = each.machinery.sealer.trouble
+        unsealed = each.parts.sealer.trouble
         yield Finding("audit trail", not unsealed, unsealed or "sealed records are as they were")
         try:
             yield from self._rows(each)
@@ -106,13 +106,13 @@ class Examination:
             yield dependency("database", f"{type(error).__name__}: {error}")
 
     def _rows(self, each: Administered) -> Iterator[Finding]:
-        unsent, consumer = each.host.units.run(outbox.count_unsent), each.machinery.consumer
+        unsent, consumer = each.host.units.run(outbox.count_unsent), each.parts.consumer
         yield Finding(
             "outbox",
             unsent < BACKLOG,
             f"{unsent} events wait for the relay" + ("; is the event log reachable?" if unsent >= BACKLOG else ""),
         )
-        if (leadership := each.machinery.leadership) is not None:
+        if (leadership := each.parts.leadership) is not None:
             leader = each.host.units.run(leadership.leader, isolation=Isolation.READ_COMMITTED)
             yield Finding("leader", leader.works, str(leader) + ("" if leader.works else "; restart the service"))
         letters = 0 if consumer is None else len(consumer.dead_letters())

@@ -99,7 +99,7 @@ class _Scrubbed:
     def __init__(
         self, each: Administered, log: EventLog, settings: ScrubSettings, every: int, holder: str, ttl: float
     ) -> None:
-        self._service, self._machinery = each.service, each.machinery
+        self._service, self._parts = each.service, each.parts
         self._units, self._blobs, self._log = each.host.units, each.host.blobs, log
         self._leases = Leases(each.host.metadata)
         self._settings, self._every, self._holder, self._ttl = settings, every, holder, ttl
@@ -230,7 +230,7 @@ class _Scrubbed:
                 yield Looked(rows=count, damages=damages, after=kind.kind)
 
     def _audit(self) -> Iterator[Looked]:
-        found = auditseals.verify(self._units, self._blobs, self._machinery.audit_retention)
+        found = auditseals.verify(self._units, self._blobs, self._parts.retention.audit)
         advice = "restore what is missing from a backup; `tutti audit verify` tells more"
         damages = tuple(Damage(AUDIT, AUDIT, f"{each}; {advice}") for each in found.problems)
         yield Looked(damages=damages)
@@ -245,7 +245,7 @@ class _Scrubbed:
 
     def _send_again(self, event_id: str) -> bool:
         sent = self._units.run(lambda unit: outbox.send_again(unit, event_id), isolation=Isolation.READ_COMMITTED)
-        self._machinery.relay.woken.set()
+        self._parts.relay.woken.set()
         return sent
 
     def _belongs(self, key: str) -> bool:

@@ -19,9 +19,11 @@ from tutti.chassis.events.catalog import event_type, is_event, topics_of
 from tutti.chassis.rpc.kinds import is_kind, kind_of
 from tutti.chassis.rpc.methods import BadService
 from tutti.chassis.rpc.references import Guarded, References
+from tutti.chassis.rpc.watch import Hints
 from tutti.chassis.runtime.pruner import Pruner, Retention
 from tutti.chassis.service import Host, Loop, Service
 from tutti.chassis.store import taskrows, views
+from tutti.chassis.store.auditseals import Sealer
 from tutti.chassis.store.histories import histories
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.unit import Unit
@@ -45,7 +47,19 @@ class Parts:
     sweeper: TaskSweeper
     pruner: Pruner
     retention: Retention
+    hints: Hints
+    sealer: Sealer
     loops: list[Loop] = field(default_factory=list)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that the service writes or reads."""
+        return tuple(topic.name for topic in topics(self.service))
+
+    @property
+    def consumed(self) -> tuple[str, ...]:
+        """The topics that the service reads."""
+        return tuple(topic.name for topic in topics_of(each.message for each in self.service.consumes))
 
     def prepare(self, *, alone: bool, instance: str = "") -> None:
         """Create tables and topics. `alone`: no other process can have this database, so whoever held a lease or a
@@ -88,9 +102,10 @@ def assemble(
     relay: Callable[..., Relay] = Relay,
     worker: Callable[..., TaskWorker] = TaskWorker,
     inbox: Callable[[str], Inbox] = Inbox,
+    seal: bool = False,
 ) -> Parts:
-    """`holder` is unique to this run of this service; `ttl` is that of tasks, and of leases unless these have another.
-    Raises BadService.
+    """`holder` is unique to this run of this service; `ttl` is that of tasks, and of leases unless these have another;
+    `seal`: the audit trail is sealed. Raises BadService.
     """
     check(service)
     guarded = References(host, service)
@@ -106,6 +121,9 @@ def assemble(
         consumer = Consumer(host.units, log, service.consumes, group=service.name, inbox=inbox(service.name))
     led = [loop for loop in service.loops if getattr(loop, "led", False)]
     leadership = Leadership(host.units, leases, holder=holder, ttl=leader_ttl, clock=host.clock) if led else None
+    hints = Hints()
+    for resource in service.resources:
+        resource.changed.append(hints.notify)
     parts = Parts(
         host=host,
         service=service,
@@ -119,6 +137,8 @@ def assemble(
         sweeper=TaskSweeper(host, kinds),
         pruner=Pruner(host.units, [service.name], retention=retention),
         retention=retention,
+        hints=hints,
+        sealer=Sealer(host.units, host.blobs, retention.audit),
     )
     chassis: Sequence[Loop | None] = (
         parts.relay,
@@ -130,7 +150,7 @@ def assemble(
         parts.pruner,
     )
     own: list[Loop] = [leadership.lead(loop) if leadership and loop in led else loop for loop in service.loops]
-    parts.loops = [*(loop for loop in chassis if loop is not None), *own]
+    parts.loops = [*(loop for loop in chassis if loop is not None), *own, *([parts.sealer] if seal else [])]
     host.units.on_emit.append(parts.relay.woken.set)
     host.units.on_enqueue.extend(worker.woken.set for worker in workers)
     return parts
