@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tutti.backbone.files import Files, Lock, RealFiles, overwrite, publish
 from tutti.backbone.ours import OTHERS, OTHERS_WRITE, PRIVATE, NotOurs, check, claim, open_regular
@@ -162,10 +162,12 @@ class DataDir:
     def ports(self, service: str | None = None) -> list[int]:
         """The ports of the pages of the platform (or of one service that runs alone), the newest first; empty before
         its first start. Raises NotUsable.
+
+        0.2.0 kept no ports; only where it was killed, its URL of the pages is still there.
         """
         path = self.path / _ports_file(service)
         if not path.exists():
-            return []
+            return _port_in(_line(self.path / _pages_file(service)))
         with self._named("read the ports of"):
             found = path.read_bytes().splitlines()
         if not found or not all(re.fullmatch(rb"[1-9][0-9]{0,4}", each) and int(each) < 1 << 16 for each in found):
@@ -418,6 +420,15 @@ def _holder(path: Path) -> Holder | None:
 
 def _pages_file(service: str | None) -> str:
     return "pages" if service is None else f"endpoints/{service}.pages"
+
+
+def _port_in(url: str) -> list[int]:
+    """Return the port of a URL of pages; none where browsers reach them by other means, such as a proxy."""
+    with contextlib.suppress(ValueError):
+        found = urlsplit(url)
+        if found.scheme == "http" and found.hostname in LOOPBACK and found.port:
+            return [found.port]
+    return []
 
 
 def _ports_file(service: str | None) -> str:

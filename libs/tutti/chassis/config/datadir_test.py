@@ -93,6 +93,25 @@ def test_ports_of_the_pages_are_kept(tmp_path: Path) -> None:
     assert (again.ports(), again.ports("annotation")) == ([20_001, 20_002], [20_003])
 
 
+@pytest.mark.parametrize(
+    ("url", "ports"),
+    [
+        ("http://127.0.0.1:34777", [34777]),
+        ("http://[::1]:34777", [34777]),
+        ("https://127.0.0.1:34777", []),  # a proxy has this port
+        ("http://tutti.example:8080", []),
+        ("http://127.0.0.1", []),
+        ("http://127.0.0.1:0", []),
+        ("http://127.0.0.1:99999", []),
+        ("no URL", []),
+    ],
+)
+def test_where_0_2_0_was_killed_the_port_of_its_pages_is_kept(tmp_path: Path, url: str, ports: list[int]) -> None:
+    data_dir = DataDir(tmp_path)
+    data_dir.announce_pages(url)
+    assert data_dir.ports() == ports
+
+
 @pytest.mark.parametrize("content", [b"", b"\n", b"0\n", b"65536\n", b"20001 \n", b"\xff\xb2", b"-1", b"1\n\n2"])
 def test_ports_that_are_none_are_refused_by_the_name_of_their_file(tmp_path: Path, content: bytes) -> None:
     data_dir = DataDir(tmp_path)
