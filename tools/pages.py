@@ -37,10 +37,13 @@ from tutti.cli.classifierrecipe import ClassifierRecipe
 from tutti.contracts.options.v1 import Role, access
 from tutti.model.chunks import Layout
 from tutti.pipeline.definitions.definition import Role as InputRole
+from tutti.pipeline.definitions.pretraining import ANY, training
+from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.reading import parse
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sections import TokenizerPart
 from tutti.pipeline.recipes.sizes import SIZES
+from tutti.pipeline.recipes.sugar import Written
 from tutti.simulation import Simulation
 from tutti.trainer.io.iosettings import OWNER, READS
 
@@ -284,7 +287,7 @@ def _cell(text: str) -> str:
 RECIPES = """\
 # Recipes
 
-Generated from `services/tutti/pipeline/recipes/recipe.py` and `sizes.py`, and from
+Generated from `services/tutti/pipeline/recipes/sections.py` and `sizes.py`, and from
 `libs/tutti/cli/classifierrecipe.py`, by `tools/pages.py`; do not edit.
 
 A recipe is a YAML or JSON file of at most 64 KiB that describes a *run*: which texts to read, and how to process them
@@ -355,8 +358,8 @@ stages:
   `prompts`, and `conversations/ID.train` is a part of a resource.
 - `like` names a stage whose keys and inputs are copied. Keys of the new stage override the copied ones.
 - All other keys are the keys of the kind. Most of them are the keys above without their prefix: a stage of the kind
-  `train` has the keys of `train`. The kind `ingest` has the keys of `input`, and `mask`. The kind `tokenization` has
-  the keys of `data`, and `vocabulary` and `pattern`.
+  `train` has the keys of `train`. The kind `ingest` has the keys of `input`, and `mask` and `classifiers`. The kind
+  `tokenization` has the keys of `data` and of `tokenizer`.
 
 To change one key on the command line, use `--set stages.NAME.KEY=VALUE`. A recipe whose stages start from resources
 needs neither `input` nor `train`. Stages run one at a time: first the stages of the keys above, then the named stages
@@ -439,7 +442,7 @@ def recipes_page() -> str:
         "A dot stands for a nested key: `train.steps` is `steps` below `train`. A key that is required can be omitted",
         "together with the key above it. A recipe has either `input.path` or `input.crawl`.",
         "",
-        *_table(Recipe),
+        *_table(Written),
         "",
         "These pages explain some of the keys: [crawling.md](crawling.md) for `input.crawl`, [quality.md](quality.md)",
         "for `quality`, [near-duplicates.md](near-duplicates.md) and [repeated-lines.md](repeated-lines.md) for",
@@ -465,14 +468,14 @@ def recipes_page() -> str:
         "## Sizes",
         "",
         "The key `size` selects one of these models; the numbers of a size never change. Parameters are counted with",
-        f"the default vocabulary of {parse(_least()).tokenizer.vocabulary:,}, and separate matrices for input and "
+        f"the default vocabulary of {TokenizerPart().vocabulary:,}, and separate matrices for input and "
         "output embeddings.",
         "",
         "| size | width | layers | heads | key and value heads | width of the MLP | parameters |",
         "|---|---|---|---|---|---|---|",
     ]
     for size, of in SIZES.items():
-        model = parse({**_least(), "size": size}).training("blake3:" + "0" * 64).model
+        model = training(graph.node_of(parse({**_least(), "size": size}), "train").view, ANY).model
         row = (size, of.width, of.layers, of.heads, of.kv_heads, of.hidden, f"{Layout(model).elements:,}")
         lines.append(f"| {' | '.join(map(str, row))} |")
     return "\n".join([*lines, ""])
@@ -482,8 +485,6 @@ def _stages() -> Iterator[str]:
     """A row for each kind of stage that can be named."""
     yield from ("| kind | result | inputs by role | keys |", "|---|---|---|---|")
     for name, stage in sorted(definitions().items()):
-        if stage.section is None:
-            continue
         roles = (f"`{role.name}`: {role.words}{_unless_given(role)}" for role in stage.roles if role.given)
         keys = ", ".join(f"`{key}`" for key in stage.section.model_fields)
         reads, makes = "; ".join(roles) or "nothing", stage.result_kind.singular.lower()

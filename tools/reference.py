@@ -22,6 +22,7 @@ from tutti.model.training import Training
 from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage
 from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.plans.graph import Node
+from tutti.pipeline.recipes.sections import DedupSection
 from tutti.pipeline.recipes.values import Inputs, Result, Source
 from tutti.records.canonical import bytes_digest
 
@@ -123,15 +124,15 @@ def is_classifier(text: str) -> bool:
 
 def today(node: Node, inputs: Inputs, case: Case) -> Inputs:
     """The inputs of a stage, with what its owners would know of earlier datasets and of retractions."""
-    recipe = node.recipe
+    view = node.view
     if node.name == "filter" and case.retracted:
         return {"documents": (replace(inputs["documents"][0], retracted="ingest/retracted/r.json"),)}
-    if node.name == "dedup" and recipe.dedup.against:
+    if node.name == "dedup" and view.section(DedupSection).against:
         retracted = "ingest/retracted/e.json" if case.retracted else ""
-        against = tuple(earlier(name, retracted=retracted) for name in sorted(set(recipe.dedup.against)))
+        against = tuple(earlier(name, retracted=retracted) for name in sorted(set(view.section(DedupSection).against)))
         return {**inputs, "against": against}
-    if node.name == "train" and recipe.mixture is not None:
-        others = tuple(earlier(name, weight=3) for name in sorted(recipe.mixture.datasets))
+    if node.name == "train" and view.recipe.mixture is not None:
+        others = tuple(earlier(name, weight=3) for name in sorted(view.recipe.mixture.datasets))
         return {"dataset": (replace(inputs["dataset"][0], weight=2),), "mixture": others}
     return inputs
 
@@ -160,9 +161,10 @@ def entry(case: Case, contents: Mapping[str, str] | None = None) -> dict[str, An
     """
     read = reading.read(case.text, case.overrides)
     sources = {"": FOLDER, "evaluation": EVALUATION, "other": OTHERS}
-    if read.input.crawl is not None:
-        sources[""] = Source(json.dumps(read.input.crawl.connect, sort_keys=True), "", "")
-    recipe = read.over({place: source.input_digest for place, source in sources.items()})
+    for node in graph.nodes(read):
+        if node.hosts is not None:
+            sources[node.place] = Source(json.dumps(dict(node.hosts), sort_keys=True), "", "")
+    recipe = reading.read(read.over({place: source.input_digest for place, source in sources.items()}).canonical())
     results: dict[str, Result] = {}
     trainings: dict[str, Training] = {}
     found = []

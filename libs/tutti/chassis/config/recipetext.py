@@ -27,13 +27,15 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     later: ClassVar[frozenset[str]] = frozenset()
-    """Keys of a named stage that later versions added: recorded only where they differ from their default."""
+    """Keys that later versions added: recorded only where they differ from their default."""
 
-    def unasked(self) -> set[str]:
-        """Return the keys that later versions added and that have their default."""
-        fields = type(self).model_fields
+    def unasked(self, of: "type[Part] | None" = None) -> set[str]:
+        """Return the keys that later versions added and that have their default, by this class or a base of it."""
+        by = of or type(self)
         return {
-            name for name in self.later if getattr(self, name) == fields[name].get_default(call_default_factory=True)
+            name
+            for name in by.later
+            if getattr(self, name) == by.model_fields[name].get_default(call_default_factory=True)
         }
 
 
@@ -106,12 +108,14 @@ def override(tree: Tree, text: str, known: Keys) -> None:
     tree[last] = _value(key, get_args(known[".".join(parents)])[1] if of_mapping else known[key], value)
 
 
-def checked(of: type[P], tree: Mapping[str, Any]) -> tuple[P | None, list[InvalidField]]:
-    """The recipe in a tree of plain values, or everything that is wrong with it."""
+def checked(
+    of: type[P], tree: Mapping[str, Any], key_of: Callable[[str], str] = str
+) -> tuple[P | None, list[InvalidField]]:
+    """The recipe in a tree of plain values, or everything that is wrong with it, by `key_of` each of its keys."""
     try:
         return of.model_validate(tree), []
     except ValidationError as error:
-        return None, _refusals(error, keys(of))
+        return None, _refusals(error, keys(of), key_of)
 
 
 def _value(key: str, kind: Any, text: str) -> Any:
@@ -134,21 +138,21 @@ def _holds(kind: Any, many: type) -> bool:
     return origin is many
 
 
-def _refusals(error: ValidationError, known: Keys) -> list[InvalidField]:
+def _refusals(error: ValidationError, known: Keys, key_of: Callable[[str], str]) -> list[InvalidField]:
     """A problem for each error; unknown keys come first. That a key is missing is no other one where it is misspelt."""
     errors = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
     meant = {_meant(_key(each), known) for each in errors if each["type"] == "extra_forbidden"}
-    return [_refusal(each, known) for each in errors if each["type"] != "missing" or _key(each) not in meant]
+    told = [each for each in errors if each["type"] != "missing" or _key(each) not in meant]
+    return [_refusal(each, known, key_of(_key(each))) for each in told]
 
 
 def _key(error: ErrorDetails) -> str:
     return ".".join(str(part) for part in error["loc"])
 
 
-def _refusal(error: ErrorDetails, known: Keys) -> InvalidField:
-    key = _key(error)
+def _refusal(error: ErrorDetails, known: Keys, key: str) -> InvalidField:
     if error["type"] == "extra_forbidden":
-        return _unknown(key, known)
+        return InvalidField(key, seen=_key(error), expected=_nearest(_key(error), known))
     if error["type"] == "missing":
         return InvalidField(key, seen="nothing", expected=f"a value; set {key} in the recipe, or give --set {key}=…")
     return InvalidField(key, seen=error["input"], expected=_expected(error["msg"]))

@@ -19,9 +19,13 @@ from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.pipeline.definitions.blobchecks import Checked
-from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.instance import Keys
+from tutti.pipeline.recipes.sections import FileKeys
 from tutti.pipeline.recipes.values import Inputs, Measure, Resident, Result, Source, WorkStatus
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
+
+FILES = FileKeys.model_fields
 
 MAKE_RUN = "`make run` on two cores of an EPYC (README)"
 """The source of measurements for a stage that has not run on this platform yet: 649 pages, 800 steps."""
@@ -57,32 +61,24 @@ class Role:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that a stage reads: the recipe's key for it, its path, and a limit of files (0: all)."""
+    """A folder that a stage reads: the section's key for it, its path, and how its files are read.
+
+    `limit` is the maximum number of files (0: all), `most_rejected` the share of records that may be rejected.
+    """
 
     key: str
     path: str
     limit: int = 0
-
-
-@dataclass(frozen=True)
-class Flat:
-    """A stage that top-level keys of a recipe ask for: the recipe as that stage reads it.
-
-    `place` is where its folder is recorded. One that stands `alone` takes no input from the stages before it. `keys`
-    are those of the recipe by the keys that the stage knows, where they differ.
-    """
-
-    recipe: Recipe
-    place: str = ""
-    alone: bool = False
-    keys: Mapping[str, str] = field(default_factory=dict)
+    max_file_bytes: int = FILES["max_file_bytes"].default
+    text_field: str = FILES["text_field"].default
+    most_rejected: float = FILES["most_rejected"].default
 
 
 @dataclass(frozen=True)
 class StageContext:
     """The context of one stage of a run: the recipe as it reads it, inputs by role, its folder, its owner's version."""
 
-    recipe: Recipe
+    view: View
     inputs: Inputs = field(default_factory=dict)
     source: Source | None = None
     logic_version: str = ""
@@ -116,28 +112,19 @@ def resource_of(of: type[Message], result: Result) -> str:
     return f"{kind.plural}/{result.content_digest.removeprefix('blake3:')}"
 
 
-@dataclass(frozen=True)
-class Question:
-    """A recipe that the stage's owner judges before anything is made; `keys` of the recipe by the spec's fields."""
-
-    recipe: Recipe
-    keys: Mapping[str, str]
-
-
 class StageDef:
     """One kind of stage. `work` is what the pipeline creates at its owner; `makes` the kind of its result, if another.
 
-    `section` holds the keys of an instance under `stages`; None for a kind that top-level keys alone ask for. A section
-    that names a folder has it as `path`.
+    `section` holds the keys of an instance; one that names a folder has it as `path`. `spec_keys` are keys of the
+    section by the fields of the spec, where they differ.
     """
 
     name: ClassVar[str]
     work: ClassVar[type[Message]]
     makes: ClassVar[type[Message] | None] = None
     roles: ClassVar[tuple[Role, ...]] = ()
-    section: ClassVar[type[Part] | None] = None
-    flat_keys: ClassVar[tuple[str, ...]] = ()
-    """The top-level keys under which a recipe has the keys of a section; the name of the kind unless it says so."""
+    section: ClassVar[type[Part]]
+    spec_keys: ClassVar[Mapping[str, str]] = {}
     measured: ClassVar[Measure | None] = None
     resident: ClassVar[Resident | None] = None
     version: ClassVar[str] = ""
@@ -165,41 +152,41 @@ class StageDef:
         """Those of the inputs that decide the content, in the order of the roles."""
         return {role.name: inputs[role.name] for role in self.roles if role.decides and role.name in inputs}
 
-    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        """The instances that top-level keys ask for, by name."""
-        return {}
-
-    def apply(self, recipe: Recipe, section: Any) -> Recipe:
-        """The recipe as an instance with this section reads it: `recipe.section` has its keys, unless others do."""
-        return recipe.with_section(section)
-
     def parts(self, section: Any) -> Collection[str]:
         """The parts of its result that others can read alone, for an instance with this section."""
         return ()
 
-    def filled(self, section: Any) -> Any:
+    def filled(self, section: Any, keys: Keys) -> Any:
         """A section with what follows from its other keys. Raises InvalidField."""
         return section
 
-    def embedded(self, section: Any, text_of: Callable[[str, str], str]) -> Any:
-        """A section with the text of each file that it names, by `text_of(key, value)`. Raises InvalidField."""
+    def embedded(self, section: Any, keys: Keys, text_of: Callable[[str, str], str]) -> Any:
+        """A section with the text of each file that it names, by `text_of(key of the recipe, value)`.
+
+        Raises InvalidField.
+        """
         return section
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
+    def spec_key(self, field: str) -> str:
+        """Return the key of the section for a field of the spec; "" for one that follows from no key."""
+        key = self.spec_keys.get(field, field)
+        return key if key.partition(".")[0] in {*self.section.model_fields, *self.spec_keys.values()} else ""
+
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
         """The conflicts in a recipe as an instance reads it; `filled` names the roles that have an input."""
         yield from ()
 
-    def folder(self, recipe: Recipe) -> Folder | None:
+    def folder(self, view: View) -> Folder | None:
         """The folder that an instance reads, if it reads one."""
         return None
 
-    def hosts(self, recipe: Recipe) -> Mapping[str, str] | None:
+    def hosts(self, view: View) -> Mapping[str, str] | None:
         """The addresses of hosts that an instance is given, true on one machine alone; None: it visits none."""
         return None
 
-    def located(self, recipe: Recipe) -> bool:
+    def located(self, view: View) -> bool:
         """True if an instance reads a folder or addresses of hosts, which are recorded with the run."""
-        return self.folder(recipe) is not None or self.hosts(recipe) is not None
+        return self.folder(view) is not None or self.hosts(view) is not None
 
     @abstractmethod
     def request(self, asked: StageContext) -> Message:
@@ -213,18 +200,18 @@ class StageDef:
         """The inputs, with what their owners know of them today. Raises InvalidField."""
         return asked.inputs
 
-    def questions(self, recipe: Recipe) -> Iterator[Question]:
-        """The questions about a recipe that the owner answers."""
+    def questions(self, view: View) -> Iterator[View]:
+        """The recipes whose specs the owner judges before anything is made."""
         yield from ()
 
-    def lookups(self, recipe: Recipe, host: Host) -> Iterator[Callable[[], object]]:
+    def lookups(self, view: View, host: Host) -> Iterator[Callable[[], object]]:
         """The resources that must exist for a recipe: calls that raise InvalidField if one does not."""
         yield from ()
 
-    def foreseen(self, recipe: Recipe, host: Host) -> None:
+    def foreseen(self, view: View, host: Host) -> None:
         """Refuse what a recipe alone shows to be impossible. Raises InvalidField."""
 
-    def fits(self, recipe: Recipe, dataset: Result, host: Host) -> None:
+    def fits(self, view: View, dataset: Result, host: Host) -> None:
         """Refuse what the dataset that the stage goes back to shows to be impossible. Raises InvalidField."""
 
     def seen(self, work: Any) -> WorkStatus:
@@ -256,23 +243,23 @@ class StageDef:
         """The number of pages of the work; 0 if unknown."""
         raise NotImplementedError(f"{self.name} brings no pages")
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         """The amount of work in a unit of the stage, by default pages; 0 if unknown."""
         return float(pages)
 
-    def disk(self, recipe: Recipe) -> int | None:
+    def disk(self, view: View) -> int | None:
         """Bytes that the stage writes, where they follow from the recipe."""
         return None
 
-    def memory(self, recipe: Recipe) -> int | None:
+    def memory(self, view: View) -> int | None:
         """Bytes that the stage holds at least, where they follow from the recipe."""
         return None
 
-    def unforeseeable(self, recipe: Recipe) -> str:
+    def unforeseeable(self, view: View) -> str:
         """The reason why there is no forecast; "" if there is one."""
         return ""
 
-    def objection(self, recipe: Recipe, work: Any) -> str:
+    def objection(self, view: View, work: Any) -> str:
         """The reason why a run does not continue with the result of the work; "" if it does."""
         return ""
 

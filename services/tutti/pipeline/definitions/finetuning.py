@@ -32,8 +32,11 @@ from tutti.model.training import Initial, RoleModel, Training
 from tutti.pipeline.definitions.definition import StageContext
 from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.definitions.trainingstage import Gang, TrainingStage, leaf_rows, misfits
-from tutti.pipeline.recipes.recipe import MAX_MICROBATCHES, SHARD, Count, Positive, Recipe, Seed, Shard
+from tutti.pipeline.recipes.instance import Keys
+from tutti.pipeline.recipes.keytypes import Count, Positive, Seed
+from tutti.pipeline.recipes.sections import MAX_MICROBATCHES, SHARD, Shard
 from tutti.pipeline.recipes.values import Inputs, Result, WorkStatus
+from tutti.pipeline.recipes.view import View
 from tutti.records.errors import CorpusError, InvalidManifest
 from tutti.records.fields import Fields
 from tutti.records.figures import DECIDED, LEFT_OUT, READ
@@ -114,7 +117,7 @@ class FinetuningStage(TrainingStage):
     version = "finetuning-1"
 
     @abstractmethod
-    def program_parameters(self, recipe: Recipe) -> Recorded:
+    def program_parameters(self, view: View) -> Recorded:
         """The parameters of the program, which is named as the stage."""
 
     def model(self, begun: ModelSpec) -> ModelSpec:
@@ -135,37 +138,37 @@ class FinetuningStage(TrainingStage):
 
     def rhythm(self, asked: StageContext) -> "Rhythm":
         """The number of steps, and the schedule of checkpoints and validations."""
-        section = _section(asked.recipe)
+        section = _section(asked.view)
         assert section.rows is not None
         samples = section.microbatches * section.rows // self.rows_of_sample
         count = asked.one(self.data).count
         steps = section.steps or max(1, math.ceil((section.epochs or self.epochs) * count / samples))
         return Rhythm(steps, section.checkpoint_every or max(1, steps // 10), section.validate_every)
 
-    def filled(self, section: Any) -> Any:
-        rows = leaf_rows(self.name, section.rows, section.batch, section.microbatches)
+    def filled(self, section: Any, keys: Keys) -> Any:
+        rows = leaf_rows(keys, section.rows, section.batch, section.microbatches)
         epochs = section.epochs if section.epochs or section.steps else self.epochs
         return section.model_copy(update={"rows": rows, "batch": None, "epochs": epochs})
 
-    def job_problems(self, recipe: Recipe, section: Gang) -> Iterator[InvalidField]:
+    def job_problems(self, view: View, section: Gang) -> Iterator[InvalidField]:
         """The errors in the keys that all such jobs have, or in the rest of the recipe for any of them."""
-        yield from misfits(self.name, section)
-        if recipe.template is None:
+        yield from misfits(view.instance.keys, section)
+        if view.recipe.template is None:
             expected = f"one of {', '.join(TEMPLATES)} at the top of the recipe, as {self.name} trains on conversations"
             yield InvalidField("template", seen="nothing", expected=expected)
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        section = _section(recipe)
-        yield from self.job_problems(recipe, section)
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(view)
+        yield from self.job_problems(view, section)
         if section.steps is not None and section.epochs is not None:
             seen = f"{section.steps} steps, {section.epochs} epochs"
-            yield InvalidField(f"{self.name}.epochs", seen=seen, expected="one of the two")
+            yield view.refused("epochs", seen=seen, expected="one of the two")
         if section.rows is not None and section.rows % self.rows_of_sample:
             expected = f"a multiple of {self.rows_of_sample}: the two answers of a pair are rows beside each other"
-            yield InvalidField(f"{self.name}.rows", seen=section.rows, expected=expected)
+            yield view.refused("rows", seen=section.rows, expected=expected)
 
     def request(self, asked: StageContext) -> JobSpec:
-        section, data = asked.recipe.section(JobSection), asked.one(self.data)
+        section, data = asked.view.section(JobSection), asked.one(self.data)
         training = self._training(asked)
         assert training.initial is not None
         return JobSpec(
@@ -195,13 +198,15 @@ class FinetuningStage(TrainingStage):
     def today(self, asked: StageContext, host: Host) -> Inputs:
         """With the model and the tokenizer of the checkpoint, and how many samples there are. Raises InvalidField."""
         initial, data = asked.one(INITIAL), asked.one(self.data)
-        training = self.training_of(INITIAL, initial, host)
+        training = self.training_of(asked.view, INITIAL, initial, host)
         version = training.tokenizer or _tokenizer_of(training, host)
         if not version:
-            raise self._refused(initial, f"{training.dataset} without a tokenizer", "a checkpoint of a known dataset")
+            seen, expected = f"{training.dataset} without a tokenizer", "a checkpoint of a known dataset"
+            raise self._refused(asked.view, initial, seen, expected)
         training = replace(training, tokenizer=version, conversion=None)
         initial = replace(initial, training=self.converted(asked, training, host))
-        inputs = {**asked.inputs, INITIAL: (initial,), self.data: (replace(data, count=self._count(data, host)),)}
+        data = replace(data, count=self._count(asked.view, data, host))
+        inputs = {**asked.inputs, INITIAL: (initial,), self.data: (data,)}
         self._check_template(replace(asked, inputs=inputs), host)
         return inputs
 
@@ -209,22 +214,22 @@ class FinetuningStage(TrainingStage):
         """The training of the checkpoint, as it is once it is extended; nothing is unless overridden."""
         return begun
 
-    def training_of(self, role: str, checkpoint: Result, host: Host) -> Training:
+    def training_of(self, view: View, role: str, checkpoint: Result, host: Host) -> Training:
         """Return how the checkpoint of a role was trained. Raises InvalidField."""
         try:
             return CheckpointBody.decode(host.blobs.get(checkpoint.manifest_key)).training
         except (BlobMissing, CorpusError) as error:
             seen = checkpoint_of(checkpoint.manifest_key)
             expected = f"a checkpoint that is there: {error}"
-            raise InvalidField(f"{self.name}.from.{role}", seen=seen, expected=expected) from error
+            raise view.refused(f"from.{role}", seen=seen, expected=expected) from error
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         """Rows that are read; 0 where the steps follow from the samples."""
-        section = _section(recipe)
+        section = _section(view)
         return float((section.steps or 0) * section.microbatches * (section.rows or 0))
 
-    def unforeseeable(self, recipe: Recipe) -> str:
-        return "" if _section(recipe).steps else "its steps follow from how many samples there are"
+    def unforeseeable(self, view: View) -> str:
+        return "" if _section(view).steps else "its steps follow from how many samples there are"
 
     def settled(self, work: Any, host: Host) -> WorkStatus:
         seen = super().settled(work, host)
@@ -252,10 +257,10 @@ class FinetuningStage(TrainingStage):
             yield f"{out:,} of {read:,} samples were left out: `tutti jobs show` says why"
 
     def _training(self, asked: StageContext) -> Training:
-        section, initial, data = asked.recipe.section(JobSection), asked.one(INITIAL), asked.one(self.data)
+        section, initial, data = asked.view.section(JobSection), asked.one(INITIAL), asked.one(self.data)
         begun, rhythm = _begun(asked), self.rhythm(asked)
         assert section.rows is not None
-        assert asked.recipe.template is not None
+        assert asked.view.recipe.template is not None
         steps = rhythm.steps
         name = checkpoint_of(initial.manifest_key)
         try:
@@ -284,16 +289,16 @@ class FinetuningStage(TrainingStage):
                 program=self.name,
                 initial=Initial(name, initial.content_digest),
                 tokenizer=begun.tokenizer,
-                template=TEMPLATES[asked.recipe.template].digest,
+                template=TEMPLATES[asked.view.recipe.template].digest,
                 part=data.part,
                 models=self.models(asked),
-                program_parameters=self.program_parameters(asked.recipe),
+                program_parameters=self.program_parameters(asked.view),
                 conversion=begun.conversion,
             )
         except SpecError as error:
-            raise InvalidField(self.name, seen=str(error), expected="a training that can work") from error
+            raise asked.view.refused("", seen=str(error), expected="a training that can work") from error
 
-    def _count(self, data: Result, host: Host) -> int:
+    def _count(self, view: View, data: Result, host: Host) -> int:
         """The number of samples of a manifest, or of the part of it that is read. Raises InvalidField."""
         try:
             manifest = Manifest.decode(host.blobs.get(data.manifest_key), expected=self.reads)
@@ -301,29 +306,30 @@ class FinetuningStage(TrainingStage):
             count = fields.nested("parts").count(data.part) if data.part else Lines.of(manifest).count
         except (BlobMissing, CorpusError) as error:
             expected = f"{self.reads} that are there: {error}"
-            raise InvalidField(f"{self.name}.from.{self.data}", seen=data.resource, expected=expected) from error
+            raise view.refused(f"from.{self.data}", seen=data.resource, expected=expected) from error
         if count == 0:
             seen = f"no {self.reads} in the part {data.part}" if data.part else f"no {self.reads}"
             expected = "at least one; change its `split`, or give more" if data.part else "at least one"
-            raise InvalidField(f"{self.name}.from.{self.data}", seen=seen, expected=expected)
+            raise view.refused(f"from.{self.data}", seen=seen, expected=expected)
         return count
 
     def _check_template(self, asked: StageContext, host: Host) -> None:
         """Refuse a tokenizer that does not reserve the role tokens. Raises InvalidField."""
         initial, begun = asked.one(INITIAL), _begun(asked)
-        assert asked.recipe.template is not None
+        assert asked.view.recipe.template is not None
         try:
             data = host.blobs.get(tokenizer_key(begun.tokenizer))
-            TEMPLATES[asked.recipe.template].bind(BytePairTokenizer.load(data, expected_version=begun.tokenizer))
+            TEMPLATES[asked.view.recipe.template].bind(BytePairTokenizer.load(data, expected_version=begun.tokenizer))
         except (BlobMissing, TokenizerError) as error:
-            raise self._refused(initial, f"the tokenizer {begun.tokenizer}", f"one that is there: {error}") from error
+            seen, expected = f"the tokenizer {begun.tokenizer}", f"one that is there: {error}"
+            raise self._refused(asked.view, initial, seen, expected) from error
         except TemplateError as error:
-            expected = f"a tokenizer that reserves the role tokens of {asked.recipe.template}: {REMEDY}"
-            raise self._refused(initial, f"the tokenizer {begun.tokenizer}", expected) from error
+            expected = f"a tokenizer that reserves the role tokens of {asked.view.recipe.template}: {REMEDY}"
+            raise self._refused(asked.view, initial, f"the tokenizer {begun.tokenizer}", expected) from error
 
-    def _refused(self, initial: Result, seen: str, expected: str) -> InvalidField:
+    def _refused(self, view: View, initial: Result, seen: str, expected: str) -> InvalidField:
         name = checkpoint_of(initial.manifest_key)
-        return InvalidField(f"{self.name}.from.{INITIAL}", seen=f"{name} with {seen}", expected=expected)
+        return view.refused(f"from.{INITIAL}", seen=f"{name} with {seen}", expected=expected)
 
 
 @dataclass(frozen=True)
@@ -340,8 +346,8 @@ def role_model(role: str, checkpoint: Result) -> RoleModel:
     return RoleModel(role, checkpoint_of(checkpoint.manifest_key), checkpoint.content_digest)
 
 
-def _section(recipe: Recipe) -> FinetuningSection:
-    return recipe.section(FinetuningSection)
+def _section(view: View) -> FinetuningSection:
+    return view.section(FinetuningSection)
 
 
 def _begun(asked: StageContext) -> Training:

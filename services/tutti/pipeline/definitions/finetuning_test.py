@@ -257,6 +257,6 @@ def test_an_empty_part_is_refused_when_the_stage_begins(world: World) -> None:
 def test_what_a_stage_needs_is_known_by_its_steps_and_not_before_the_samples_are() -> None:
     every = {node.name: node for node in graph.nodes(read(TEXT))}
     tuned, judge = every["tuned"], every["judge"]
-    assert tuned.stage.amount(tuned.recipe, 0) == 12 * 8 * 4
-    assert tuned.stage.unforeseeable(tuned.recipe) == ""
-    assert "how many samples" in judge.stage.unforeseeable(judge.recipe)
+    assert tuned.stage.amount(tuned.view, 0) == 12 * 8 * 4
+    assert tuned.stage.unforeseeable(tuned.view) == ""
+    assert "how many samples" in judge.stage.unforeseeable(judge.view)

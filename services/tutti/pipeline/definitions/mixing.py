@@ -10,7 +10,7 @@ from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.corpus.tokens.mixture import weights_of_epochs
-from tutti.pipeline.recipes.recipe import MixturePart
+from tutti.pipeline.recipes.sections import MixturePart
 from tutti.pipeline.recipes.values import Result
 
 

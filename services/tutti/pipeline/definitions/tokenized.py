@@ -6,7 +6,7 @@ Promises: nothing is kept here; a row or a tokenizer that is not there is no err
 from collections.abc import Iterator, Sequence
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.errors import NotFound
 from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.contracts.common.v1 import STATE_DONE
@@ -14,7 +14,9 @@ from tutti.contracts.tokenization.v1 import Dataset, Tokenization
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError, least_tokens
 from tutti.pipeline.definitions import evidence
 from tutti.pipeline.definitions.definition import StageDef
+from tutti.pipeline.recipes.sections import DedupSection
 from tutti.pipeline.recipes.values import Result
+from tutti.pipeline.recipes.view import View
 
 UNKNOWN = ""
 """The tokenizer of a recipe that trains one."""
@@ -45,12 +47,12 @@ def lengths(host: Host, texts: Sequence[str], tokenizer: str) -> Iterator[int]:
         return
 
 
-def documents_of(host: Host, dedup: StageDef, datasets: Sequence[str]) -> tuple[Result, ...]:
-    """The documents of earlier datasets, by name: the dedup that each was made of. Raises InvalidField.
+def documents_of(host: Host, dedup: StageDef, view: View) -> tuple[Result, ...]:
+    """The documents of the earlier datasets `against`, by name: the dedup that each was made of. Raises InvalidField.
 
     Of several dedups that gave the same dataset it is the first whose blobs are there, or else the first.
     """
-    wanted = sorted(set(datasets))
+    wanted = sorted(set(view.section(DedupSection).against))
     made: dict[str, dict[str, Result]] = {}
     for page in kind_of(Tokenization).pages(host.channel("tokenization")):
         for each in page:
@@ -58,9 +60,8 @@ def documents_of(host: Host, dedup: StageDef, datasets: Sequence[str]) -> tuple[
                 result = Result(each.dataset, each.spec.manifest_key, each.spec.content_digest)
                 made.setdefault(each.dataset, {}).setdefault(result.manifest_key, result)
     if lacking := [name for name in wanted if name not in made]:
-        raise InvalidField(
-            "dedup.against", seen=lacking[0], expected="a dataset that was made here; see `tutti datasets ls`"
-        )
+        expected = "a dataset that was made here; see `tutti datasets ls`"
+        raise view.refused("against", seen=lacking[0], expected=expected)
     return tuple(_there(host, dedup, list(made[name].values())) for name in wanted)
 
 

@@ -30,6 +30,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import StageDef
+from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.values import Result, WorkStatus
 from tutti.records.figures import NEWEST_STEPS, newest_loss
 from tutti.web import curves
@@ -64,48 +65,32 @@ class Gang(Protocol):
     def min_learning_rate(self) -> float: ...
 
 
-def leaf_rows(key: str, rows: int | None, batch: int | None, microbatches: int) -> int:
-    """Return the rows of a microbatch; 2 where neither they nor the batch are given. Raises InvalidField.
-
-    `key` is the stage in errors.
-    """
+def leaf_rows(keys: Keys, rows: int | None, batch: int | None, microbatches: int) -> int:
+    """Return the rows of a microbatch; 2 where neither they nor the batch are given. Raises InvalidField."""
     if batch is None:
         return rows or 2
+    leaves = f"{keys.of('microbatches')} ({microbatches})"
     if rows is not None and batch != rows * microbatches:
-        both = f"{key}.rows ({rows}) and {key}.batch are both set"
-        raise InvalidField(
-            f"{key}.batch",
-            seen=batch,
-            expected=f"{rows * microbatches}, {key}.microbatches ({microbatches}) x {key}.rows, since {both}; "
-            "or leave one of them out",
-        )
+        key = keys.of("rows")
+        expected = f"{rows * microbatches}, {leaves} x {key}, since {key} ({rows}) and {keys.of('batch')} are both set"
+        raise keys.refused("batch", seen=batch, expected=f"{expected}; or leave one of them out")
     found = batch // microbatches
     if batch % microbatches:
-        raise InvalidField(
-            f"{key}.batch",
-            seen=batch,
-            expected=f"{key}.microbatches ({microbatches}) times a whole number, such as "
-            f"{microbatches * max(1, found)}; or leave it out and give {key}.rows",
-        )
+        expected = f"{leaves} times a whole number, such as {microbatches * max(1, found)}"
+        raise keys.refused("batch", seen=batch, expected=f"{expected}; or leave it out and give {keys.of('rows')}")
     return found
 
 
-def misfits(key: str, train: Gang) -> Iterator[InvalidField]:
+def misfits(keys: Keys, train: Gang) -> Iterator[InvalidField]:
     """The conflicts between the keys of a training."""
     if train.ranks > train.microbatches:
-        yield InvalidField(
-            f"{key}.ranks",
-            seen=train.ranks,
-            expected=f"at most {key}.microbatches ({train.microbatches}): a rank computes at least one of them",
-        )
+        expected = f"at most {keys.of('microbatches')} ({train.microbatches}): a rank computes at least one of them"
+        yield keys.refused("ranks", seen=train.ranks, expected=expected)
     if train.steps is not None and train.warmup is not None and train.warmup > train.steps:
-        yield InvalidField(f"{key}.warmup", seen=train.warmup, expected=f"at most {key}.steps ({train.steps})")
+        yield keys.refused("warmup", seen=train.warmup, expected=f"at most {keys.of('steps')} ({train.steps})")
     if train.min_learning_rate > train.learning_rate:
-        yield InvalidField(
-            f"{key}.min_learning_rate",
-            seen=train.min_learning_rate,
-            expected=f"at most {key}.learning_rate ({train.learning_rate:g})",
-        )
+        expected = f"at most {keys.of('learning_rate')} ({train.learning_rate:g})"
+        yield keys.refused("min_learning_rate", seen=train.min_learning_rate, expected=expected)
 
 
 class TrainingStage(StageDef):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tutti.contracts.pipeline.v1 import Forecast
 from tutti.pipeline.plans.graph import Node
+from tutti.pipeline.recipes.sections import CrawlSection
 from tutti.pipeline.recipes.values import Measure, Source
 
 FAR = 10.0  # times the work that was measured: starting processes is in no proportion to it
@@ -31,22 +32,22 @@ def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
     """The forecast for `files` (0: unknown), from measurements of this platform (newest first), or of another
     machine.
     """
-    stage, recipe = node.stage, node.recipe
+    stage, view = node.stage, node.view
     found = Forecast(stage=node.name)
     resident = stage.resident
     if resident:
         found.memory_bytes = resident.nbytes + resident.page * files
     memory = f"; memory as in {resident.where}" if resident else ""
-    if words := stage.unforeseeable(recipe):
+    if words := stage.unforeseeable(view):
         found.basis = f"{words}{memory}"
         return found
-    if (disk := stage.disk(recipe)) is not None:
+    if (disk := stage.disk(view)) is not None:
         found.disk_bytes = disk
-    if (held := stage.memory(recipe)) is not None:
+    if (held := stage.memory(view)) is not None:
         found.memory_bytes = held
-    work, elsewhere = stage.amount(recipe, files), stage.measured
+    work, elsewhere = stage.amount(view, files), stage.measured
     if not work:
-        missing = "the pages are crawled" if recipe.input.crawl else "its inputs are made"
+        missing = "the pages are crawled" if view.nearest(CrawlSection) else "its inputs are made"
         found.basis = f"not known before {missing}{_at_most(node, measured)}{memory}"
         return found
     if elsewhere is None and not measured:
@@ -69,8 +70,9 @@ def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
 
 def _at_most(node: Node, measured: Sequence[Measure]) -> str:
     """In words, what a stage behind a crawl needs if that one brings as many pages as it may."""
-    if node.recipe.input.crawl is None:
+    crawl = node.view.nearest(CrawlSection)
+    if crawl is None:
         return ""
-    pages = node.recipe.input.crawl.pages
+    pages = crawl.pages
     most = forecast(node, pages, measured)
     return f"; for all {pages:,} that it may bring {most.seconds:,.1f} s and {most.disk_bytes / 1e3:,.0f} kB of disk"

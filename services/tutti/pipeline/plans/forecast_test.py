@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from tutti.contracts.pipeline.v1 import Forecast
 from tutti.pipeline.definitions.finetuning import FinetuningStage
+from tutti.pipeline.definitions.pretraining import parameters
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.forecast import FAR, forecast, nearest, pages
 from tutti.pipeline.plans.reading import read
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.recipes.modelsize import parameters
 from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sections import TrainPart
 from tutti.pipeline.recipes.sizes import SIZES
 from tutti.pipeline.recipes.values import Measure, Source
 
@@ -25,6 +26,11 @@ SITE = "input: {crawl: {seeds: [http://a.example/], contact: me@a.example, pages
 @pytest.fixture
 def recipe() -> Recipe:
     return read("size: tiny\ninput: {path: pages}\ntrain: {steps: 20, checkpoint_every: 6}\nsample: {prompts: [a, b]}")
+
+
+def with_key(recipe: Recipe, key: str, value: object) -> Recipe:
+    """The recipe with another value of a key of its training."""
+    return recipe.model_copy(update={"top": {**recipe.top, "train": recipe.top["train"].changed({key: value})}})
 
 
 def told(recipe: Recipe, stage: str, files: int = 0, *measured: Measure) -> Forecast:
@@ -45,32 +51,26 @@ def test_a_file_that_holds_many_texts_is_as_many_pages_as_fill_it() -> None:
 
 def test_a_training_writes_whole_checkpoints_and_needs_no_measure_for_that(recipe: Recipe) -> None:
     found = told(recipe, "train", 0)
-    assert found.disk_bytes == 4 * 12 * parameters(recipe)
-    assert found.memory_bytes > 12 * parameters(recipe)
+    model = parameters(graph.node_of(recipe, "train").view)
+    assert found.disk_bytes == 4 * 12 * model
+    assert found.memory_bytes > 12 * model
     assert "make run" in found.basis
 
 
 def test_each_rank_of_a_training_needs_memory_for_the_sum_of_the_output_matrixs_gradient(recipe: Recipe) -> None:
-    train = recipe.train
-    assert train is not None
+    view = graph.node_of(recipe, "train").view
+    train = view.section(TrainPart)
     assert train.rows is not None
-    one, two = (
-        told(recipe.model_copy(update={"train": train.model_copy(update={"ranks": ranks})}), "train", 0).memory_bytes
-        for ranks in (1, 2)
-    )
-    vocabulary, width = recipe.tokenizer.vocabulary, SIZES[recipe.size].width
-    logits = train.rows * recipe.data.context * vocabulary
-    assert two - one == 4 * (3 * parameters(recipe) + 2 * logits + vocabulary * width)
+    one, two = (told(with_key(recipe, "ranks", ranks), "train", 0).memory_bytes for ranks in (1, 2))
+    vocabulary, width = view.tokens.vocabulary, SIZES[recipe.size].width
+    logits = train.rows * view.tokens.context * vocabulary
+    assert two - one == 4 * (3 * parameters(view) + 2 * logits + vocabulary * width)
 
 
 def test_audits_need_memory_for_one_more_gradient_of_each_rank(recipe: Recipe) -> None:
-    train = recipe.train
-    assert train is not None
-    audited, unaudited = (
-        told(recipe.model_copy(update={"train": train.model_copy(update={"audit_every": every})}), "train", 0)
-        for every in (10, 0)
-    )
-    assert audited.memory_bytes - unaudited.memory_bytes == 4 * train.ranks * parameters(recipe)
+    view = graph.node_of(recipe, "train").view
+    audited, unaudited = (told(with_key(recipe, "audit_every", every), "train", 0) for every in (10, 0))
+    assert audited.memory_bytes - unaudited.memory_bytes == 4 * view.section(TrainPart).ranks * parameters(view)
 
 
 def test_what_is_not_known_is_not_set(recipe: Recipe) -> None:
@@ -113,7 +113,7 @@ def test_memory_grows_with_documents_where_something_of_each_is_kept(recipe: Rec
     ingest = {told(recipe, "ingest", files).memory_bytes for files in (1, 10**6)}
     assert len(ingest) == 1
     sample = told(recipe, "sample", 0)
-    assert sample.memory_bytes == 4 * parameters(recipe)
+    assert sample.memory_bytes == 4 * parameters(graph.node_of(recipe, "train").view)
 
 
 @pytest.mark.parametrize(("files", "words"), [(5, "comes on top"), (2000, "at most")])
@@ -137,7 +137,7 @@ def test_the_most_similar_work_counts_and_elsewhere_only_when_all_here_is_far(wo
 
 def test_every_stage_but_the_crawl_has_an_amount_of_work(recipe: Recipe) -> None:
     for node in graph.nodes(recipe):
-        assert node.stage.amount(node.recipe, 3)
+        assert node.stage.amount(node.view, 3)
     others = [each for each in definitions().values() if not isinstance(each, FinetuningStage)]
     unmeasured = {each.name for each in others if each.measured is None}
     assert unmeasured <= {

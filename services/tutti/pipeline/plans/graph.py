@@ -4,63 +4,52 @@ Pure. Promises: equal recipes have equal graphs; a stage comes after those that 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from tutti.chassis.errors import InvalidField
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.pipeline.definitions.definition import Folder, StageContext, StageDef
 from tutti.pipeline.plans import instances
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.recipes.recipe import Recipe, Shown, parted
+from tutti.pipeline.recipes.instance import parted
+from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Inputs, Result, Reuse, Source, Sources
+from tutti.pipeline.recipes.view import View
 from tutti.records.canonical import content_digest
-
-ORDER = ("crawl", "ingest", "filter", "evaluation", "dedup", "tokenization", "train", "index", "sample")
-"""The stages that top-level keys ask for, in the order in which they are done."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A stage of a recipe: an instance of a kind. `recipe` is the recipe as it reads it.
-
-    `inputs` are the names of stages, by role. `place` is where its folder is recorded. `keys` are those of the recipe
-    by the keys that the stage knows, where they differ.
-    """
+    """A stage of a recipe: an instance of a kind. `view` is the recipe as it reads it."""
 
     name: str
     stage: StageDef
-    recipe: Recipe
-    inputs: Mapping[str, tuple[str, ...]]
-    place: str = ""
-    keys: Mapping[str, str] = field(default_factory=dict)
+    view: View
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of stages and resources, by role."""
+        return self.view.instance.inputs
+
+    @property
+    def place(self) -> str:
+        """The place where its folder is recorded."""
+        return self.view.instance.place
 
     @property
     def folder(self) -> Folder | None:
         """The folder that it reads; None where it reads what others made alone."""
-        folder = self.stage.folder(self.recipe)
-        return replace(folder, key=self.key(folder.key)) if folder else None
+        folder = self.stage.folder(self.view)
+        return replace(folder, key=self.view.key(folder.key)) if folder else None
 
     @property
     def hosts(self) -> Mapping[str, str] | None:
         """The addresses of hosts that it is given; None where it visits none."""
-        return self.stage.hosts(self.recipe)
-
-    def key(self, known: str) -> str:
-        """The key of the whole recipe for one that the stage knows."""
-        for key, other in self.keys.items():
-            if known == key or known.startswith(f"{key}."):
-                return f"{other}{known.removeprefix(key)}"
-        return known
-
-    def renamed(self, problem: InvalidField) -> InvalidField:
-        """The same problem, by the key of the whole recipe."""
-        seen, expected = (problem.metadata.get(name, "") for name in ("seen", "expected"))
-        return InvalidField(self.key(problem.field), seen=Shown(seen), expected=expected)
+        return self.stage.hosts(self.view)
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The stages and resources that it is given."""
-        return tuple(parted(ref)[0] for refs in self.inputs.values() for ref in refs)
+        return self.view.instance.references
 
     def given(self, results: Mapping[str, Result]) -> Inputs:
         """Its inputs, of the results so far."""
@@ -73,10 +62,10 @@ class Node:
 
     def source(self, sources: Sources) -> Source | None:
         """Its folder, or where hosts of its crawl are; None where it reads what others made alone."""
-        return sources.get(self.place) if self.stage.located(self.recipe) else None
+        return sources.get(self.place) if self.stage.located(self.view) else None
 
     def asked(self, inputs: Inputs, sources: Sources, logic_version: str = "") -> StageContext:
-        return StageContext(self.recipe, inputs, self.source(sources), logic_version)
+        return StageContext(self.view, inputs, self.source(sources), logic_version)
 
     def resource(self, run: str) -> str:
         """The name of its work at the owner: H(run, name)."""
@@ -107,34 +96,11 @@ def reuse_of(stage: StageDef, asked: StageContext) -> Reuse:
 
 def nodes(recipe: Recipe) -> tuple[Node, ...]:
     """The stages of a recipe in the order in which they are done: those of top-level keys, then those by name."""
-    found = {node.name: node for node in sorted(_flat(recipe), key=lambda node: ORDER.index(node.name))}
-    for name in instances.order(recipe.stages):
-        found[name] = _named(recipe, name, found)
+    found: dict[str, Node] = {}
+    for name, instance in {**recipe.asked, **instances.ordered(recipe.stages)}.items():
+        first = next((found[ref].view for ref in instance.references if ref in found), None)
+        found[name] = Node(name, definitions()[instance.kind], View(recipe, instance, first))
     return tuple(found.values())
-
-
-def flat_kinds(recipe: Recipe) -> dict[str, StageDef]:
-    """The kinds of the stages that top-level keys ask for, by name."""
-    return {name: stage for stage in definitions().values() for name in stage.flat(recipe)}
-
-
-def _flat(recipe: Recipe) -> Iterator[Node]:
-    known = flat_kinds(recipe)
-    for name, stage in known.items():
-        flat = stage.flat(recipe)[name]
-        roles = () if flat.alone else stage.roles
-        inputs = {role.name: (role.default,) for role in roles if role.default in known}
-        yield Node(name, stage, flat.recipe, inputs, flat.place, flat.keys)
-
-
-def _named(recipe: Recipe, name: str, before: Mapping[str, Node]) -> Node:
-    """A named stage reads the recipe as the first stage that it reads does, but for its own keys."""
-    instance = recipe.stages[name]
-    stage = definitions()[instance.kind]
-    base = next((before[ref].recipe for ref in instance.references if ref in before), recipe)
-    view = stage.apply(base, instance.section)
-    keys = dict.fromkeys(stage.flat_keys or (stage.name,), f"stages.{name}")
-    return Node(name, stage, view, instance.inputs, name, keys)
 
 
 def node_of(recipe: Recipe, name: str) -> Node:

@@ -6,6 +6,7 @@ from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.graph import reuse_of
 from tutti.pipeline.plans.reading import read
 from tutti.pipeline.plans.registry import definitions
+from tutti.pipeline.recipes import sugar
 from tutti.pipeline.recipes.values import Result, Source
 
 LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
@@ -36,7 +37,7 @@ def test_stages_come_in_order_and_each_names_what_it_reads() -> None:
         "index": {"dataset": ("tokenization",)},
         "sample": {"checkpoint": ("train",)},
     }
-    assert [node.name for node in found] == [name for name in graph.ORDER if name != "crawl"]
+    assert [node.name for node in found] == [name for name in sugar.STAGES if name != "crawl"]
     assert {node.name: node.folder.key for node in found if node.folder} == {
         "ingest": "input.path",
         "evaluation": "dedup.decontaminate.path",

@@ -6,7 +6,7 @@ says all of it.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from google.protobuf.message import Message
@@ -16,7 +16,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.rpc import kinds
 from tutti.pipeline.definitions.definition import Role, StageDef, with_article
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.recipes.recipe import Instance, Shown, parted
+from tutti.pipeline.recipes.instance import Instance, Keys, parted
+from tutti.pipeline.recipes.sugar import EVALUATION
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 OWN = {"kind": str, "like": str, "from": str}
@@ -30,13 +31,13 @@ Tree = Mapping[str, Any]
 
 @dataclass
 class _Reading:
-    """The stages of a recipe while they are read; `flat` are the kinds that top-level keys ask for, by name.
+    """The stages of a recipe while they are read; `top` are those that top-level keys ask for, by name.
 
     `takes_crowd` says that a stage took the crowd of the recipe.
     """
 
     tree: Tree
-    flat: Mapping[str, StageDef]
+    top: Mapping[str, Instance]
     problems: list[InvalidField] = field(default_factory=list)
     takes_crowd: bool = False
 
@@ -49,12 +50,12 @@ class _Reading:
         self.problems.append(InvalidField(f"stages.{key}", seen=seen, expected=expected))
 
 
-def read(tree: Tree, flat: Mapping[str, StageDef]) -> tuple[dict[str, Instance], list[InvalidField]]:
+def read(tree: Tree, top: Mapping[str, Instance]) -> tuple[dict[str, Instance], list[InvalidField]]:
     """The stages of a recipe's tree, or everything that is wrong with them."""
     written = tree.get("stages", {})
     if not isinstance(written, dict) or len(written) > MOST:
         return {}, [InvalidField("stages", seen=written, expected=f"a mapping of at most {MOST} stages by name")]
-    reading = _Reading(tree, flat)
+    reading = _Reading(tree, top)
     bodies = {name: body for name, body in written.items() if _sound(reading, name, body)}
     stages = {name: stage for name in bodies if (stage := _stage(reading, name)) is not None}
     found = {}
@@ -62,7 +63,7 @@ def read(tree: Tree, flat: Mapping[str, StageDef]) -> tuple[dict[str, Instance],
         inputs = _inputs(reading, name, stage, stages)
         section = _section(reading, name, stage)
         if section is not None:
-            found[name] = Instance(stage.name, inputs, section)
+            found[name] = Instance(stage.name, inputs, section, _keys(name), place=name)
     _refuse_unknown_parts(reading, found)
     if not reading.problems:
         _refuse_cycles(reading, found)
@@ -76,23 +77,33 @@ def keys(body: object, name: str) -> dict[str, Any]:
     """The keys of a stage of the recipe, with their types, as far as its kind is known."""
     kind = body.get("kind", name) if isinstance(body, dict) else name
     stage = definitions().get(kind) if isinstance(kind, str) else None
-    return {**OWN, **(recipetext.keys(stage.section) if stage and stage.section else {})}
+    return {**OWN, **(recipetext.keys(stage.section) if stage else {})}
 
 
-def order(instances: Mapping[str, Instance]) -> list[str]:
-    """Their names: each after those that it reads, ties by name. Stages that read each other are left out."""
-    found: list[str] = []
+def ordered(instances: Mapping[str, Instance]) -> dict[str, Instance]:
+    """The stages, each after those that it reads, ties by name. Stages that read each other are left out."""
+    found: dict[str, Instance] = {}
     left = dict(instances)
     while ready := sorted(name for name, each in left.items() if not any(ref in left for ref in each.references)):
-        found.append(ready[0])
-        del left[ready[0]]
+        found[ready[0]] = left.pop(ready[0])
     return found
+
+
+def with_defaults(top: Mapping[str, Instance]) -> dict[str, Instance]:
+    """The stages of top-level keys, each reading those that fill its roles by default."""
+    asked = {name for name, each in top.items() if each.asked}
+
+    def inputs(name: str, kind: str) -> dict[str, tuple[str, ...]]:
+        roles = () if name == EVALUATION else definitions()[kind].roles
+        return {role.name: (role.default,) for role in roles if role.default in asked}
+
+    return {name: replace(each, inputs=inputs(name, each.kind)) for name, each in top.items()}
 
 
 def _sound(reading: _Reading, name: object, body: object) -> bool:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         reading.refuse(str(name), name, "a name of lower-case letters, digits and hyphens, at most 40, a letter first")
-    elif name in reading.flat:
+    elif name in reading.top:
         reading.refuse(name, name, f"another name: the recipe has a stage {name} by its top-level keys")
     elif not isinstance(body, dict):
         reading.refuse(name, body, "a mapping of keys")
@@ -112,15 +123,13 @@ def _stage(reading: _Reading, name: str) -> StageDef | None:
             _refuse_like(reading, name)
             return None
     stage = definitions().get(kind) if isinstance(kind, str) else None
-    known = sorted(each.name for each in definitions().values() if each.section is not None)
-    if stage is None or stage.section is None:
-        reading.refuse(f"{name}.kind", kind, f"one of {', '.join(known)}")
-        return None
+    if stage is None:
+        reading.refuse(f"{name}.kind", kind, f"one of {', '.join(sorted(definitions()))}")
     return stage
 
 
 def _refuse_like(reading: _Reading, name: str) -> None:
-    known = sorted({*reading.flat, *reading.written} - {name})
+    known = sorted({*reading.top, *reading.written} - {name})
     reading.refuse(f"{name}.like", reading.written[name]["like"], f"another stage: one of {', '.join(known)}")
 
 
@@ -138,10 +147,10 @@ def _liked(reading: _Reading, name: str, seen: Sequence[str] = ()) -> _Liked | N
     like = reading.written[name].get("like")
     if like is None:
         return None
-    if isinstance(like, str) and like in reading.flat:
-        stage = reading.flat[like]
-        section = reading.tree.get(like)
-        return _Liked(stage.name, {}, section if isinstance(section, dict) else {})
+    if isinstance(like, str) and like in reading.top:
+        top = reading.top[like]
+        keys = set(definitions()[top.kind].section.model_fields)
+        return _Liked(top.kind, {}, top.section.model_dump(include=keys, exclude_unset=True))
     body = reading.written.get(like) if isinstance(like, str) else None
     if not isinstance(body, dict) or like in seen or like == name:
         return None
@@ -172,7 +181,7 @@ def _inputs(
     found: dict[str, tuple[str, ...]] = {}
     for role in roles.values():
         refs = written.get(role.name)
-        if refs is None and role.required and role.default in reading.flat:
+        if refs is None and role.required and role.default in reading.top:
             refs = role.default
         if refs is None and role.required:
             reading.refuse(f"{name}.from.{role.name}", "nothing", f"a stage, or a resource, that is {role.words}")
@@ -216,7 +225,7 @@ def _references(
     for ref in several:
         made = _made(reading, ref, stages) if isinstance(ref, str) else None
         if made is None:
-            known = ", ".join(sorted({*reading.flat, *stages} - {name}))
+            known = ", ".join(sorted({*reading.top, *stages} - {name}))
             reading.refuse(key, ref, f"a stage of this recipe ({known}), or the name of {role.words}")
         elif made not in role.kinds:
             reading.refuse(key, f"{ref}, {with_article(made)}", role.words)
@@ -227,7 +236,7 @@ def _references(
 def _made(reading: _Reading, ref: str, stages: Mapping[str, StageDef]) -> type[Message] | None:
     """The kind of resource that a reference stands for; None where there is no such thing."""
     ref, _ = parted(ref)
-    stage = reading.flat.get(ref) or stages.get(ref)
+    stage = definitions()[reading.top[ref].kind] if ref in reading.top else stages.get(ref)
     if stage is not None:
         return stage.result_kind.message
     if "/" in ref:
@@ -240,7 +249,6 @@ def _made(reading: _Reading, ref: str, stages: Mapping[str, StageDef]) -> type[M
 
 def _section(reading: _Reading, name: str, stage: StageDef) -> Any:
     """The keys of a stage's own, checked and filled in; None where something is wrong."""
-    assert stage.section is not None
     like = _liked(reading, name)
     own = {key: value for key, value in reading.written[name].items() if key not in OWN}
     values = {**(like.keys if like else {}), **own}
@@ -248,17 +256,21 @@ def _section(reading: _Reading, name: str, stage: StageDef) -> Any:
     nameless = isinstance(crowd, dict) and "simulated" not in crowd
     if nameless and shared:
         values["crowd"], reading.takes_crowd = {**values["crowd"], "simulated": shared}, True
-    section, problems = recipetext.checked(stage.section, values)
+    keys = _keys(name)
+    section, problems = recipetext.checked(stage.section, values, keys.of)
     if section is not None:
         try:
-            return stage.filled(section)
+            return stage.filled(section, keys)
         except InvalidField as refused:
-            problems = [refused]
+            reading.problems.append(refused)
     for problem in problems:
-        seen, expected = (problem.metadata.get(key, "") for key in ("seen", "expected"))
-        key = problem.field.removeprefix(f"{stage.name}.")
-        reading.refuse(f"{name}.{key}", Shown(seen), NO_CROWD if nameless and key == NAMED_CROWD else expected)
+        unnamed = nameless and problem.field == keys.of(NAMED_CROWD)
+        reading.problems.append(keys.refused(NAMED_CROWD, seen="nothing", expected=NO_CROWD) if unnamed else problem)
     return None
+
+
+def _keys(name: str) -> Keys:
+    return Keys(f"stages.{name}")
 
 
 def _refuse_unknown_parts(reading: _Reading, found: Mapping[str, Instance]) -> None:
@@ -277,7 +289,7 @@ def _refuse_unknown_parts(reading: _Reading, found: Mapping[str, Instance]) -> N
 
 
 def _refuse_cycles(reading: _Reading, found: Mapping[str, Instance]) -> None:
-    if stuck := sorted(set(found) - set(order(found))):
+    if stuck := sorted(set(found) - set(ordered(found))):
         seen = ", ".join(f"{name} reads {', '.join(found[name].references)}" for name in stuck)
         reading.problems.append(
             InvalidField("stages", seen=seen, expected="stages that do not read each other in a circle")

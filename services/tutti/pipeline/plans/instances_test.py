@@ -9,7 +9,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.graph import reuse_of
 from tutti.pipeline.plans.reading import examine, parse, read
-from tutti.pipeline.recipes.recipe import Recipe, SamplePart, TrainPart
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sections import SamplePart, TrainPart
 from tutti.pipeline.recipes.values import Result
 
 BASE: dict[str, Any] = {"input": {"path": "pages"}, "train": {"steps": 100, "ranks": 2, "tied_embeddings": True}}
@@ -112,11 +113,11 @@ def test_a_key_of_a_stage_can_be_overridden() -> None:
         ),
         ({"b": {"kind": "train", "from": "datasets", "steps": 1}}, "stages.b.from", "which role"),
         ({"b": {"kind": "train", "from": {"initial": ["train"]}, "steps": 1}}, "stages.b.from.initial", "not a list"),
-        ({"b": {"kind": "train"}}, "stages.b.steps", "a value"),
+        ({"b": {"kind": "train"}}, "stages.b.steps", "--set stages.b.steps="),
         ({"b": {"kind": "train", "steps": 0}}, "stages.b.steps", "greater than"),
         ({"b": {"kind": "train", "steps": 2, "stepz": 1}}, "stages.b.stepz", "the nearest is steps"),
         ({"b": {"kind": "train", "steps": 2, "batch": 3}}, "stages.b.batch", "times a whole number"),
-        ({"b": {"kind": "train", "steps": 2, "warmup": 3}}, "stages.b.warmup", "at most train.steps"),
+        ({"b": {"kind": "train", "steps": 2, "warmup": 3}}, "stages.b.warmup", "at most stages.b.steps"),
         ({"b": {"kind": "page", "path": "x"}}, "stages.b.kind", "filter, "),
         ({"b": {"steps": 2}}, "stages.b.kind", "filter, "),
         ({"b": {"like": "c", "steps": 2}}, "stages.b.like", "another stage"),

@@ -4,7 +4,6 @@ Promises: nothing is kept here; a call that may not have arrived can be sent aga
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -19,11 +18,14 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint,
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
 from tutti.contracts.ingest.v1 import DigestInputRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
-from tutti.pipeline.definitions.definition import Question, StageContext, StageDef, with_article
+from tutti.pipeline.definitions.definition import StageContext, StageDef, with_article
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.graph import Node
-from tutti.pipeline.recipes.recipe import Recipe, Shown, parted
+from tutti.pipeline.recipes.instance import moved, parted
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sections import CommonKeys
 from tutti.pipeline.recipes.values import Inputs, Result, Source, Sources, WorkStatus
+from tutti.pipeline.recipes.view import View
 
 TO_BE_MADE = Result("", manifest_key("to-be-made", 0, 1), "to be made")
 """The first input of a stage whose parameters are judged before anything is made."""
@@ -69,13 +71,7 @@ class Owners:
 
     def resolved(self, recipe: Recipe) -> Recipe:
         """The same with every classifier as NAME@DIGEST. Raises InvalidField naming the key."""
-        if recipe.quality.classifiers:
-            named = self._classifiers(recipe.quality.classifiers, "quality.classifiers")
-            quality = recipe.quality.model_copy(update={"classifiers": named})
-            recipe = recipe.model_copy(update={"quality": quality})
-        return recipe.with_named(
-            "classifiers", lambda stage, asked: self._classifiers(asked, f"stages.{stage}.classifiers")
-        )
+        return recipe.changed("classifiers", lambda key, asked: self._classifiers(asked, key))
 
     def _classifiers(self, references: Sequence[str], key: str) -> list[str]:
         return sorted({self._classifier(reference, key) for reference in references})
@@ -106,24 +102,22 @@ class Owners:
         for node in graph.nodes(recipe):
             if any("/" in ref for ref in node.reads):
                 yield partial(self.resources, node)
-            for lookup in node.stage.lookups(node.recipe, self._host):
-                yield partial(_by_its_key, node, lookup)
-            for question in node.stage.questions(node.recipe):
+            yield from node.stage.lookups(node.view, self._host)
+            for question in node.stage.questions(node.view):
                 yield partial(self._judge, node, question, sources)
 
-    def _judge(self, node: Node, question: Question, sources: Sources) -> None:
+    def _judge(self, node: Node, question: View, sources: Sources) -> None:
         """Ask a stage's owner without effect, on behalf of nobody: a placeholder for an input has no tenant."""
         first = node.stage.roles[:1]
         inputs = {role.name: (TO_BE_MADE,) for role in first}
-        asked = StageContext(question.recipe, inputs, None if first else sources.get(node.place))
+        asked = StageContext(question, inputs, None if first else sources.get(node.place))
         try:
             with caused_by(replace(current_cause(), principal=None)):
                 self._create(node.stage, "", node.stage.request(asked), validate_only=True)
         except InvalidField as problem:
-            seen, expected = (problem.metadata.get(name, problem.message) for name in ("seen", "expected"))
             field = problem.metadata.get("field", "").removeprefix("spec.")
-            key = question.keys.get(field, node.name)
-            raise InvalidField(node.key(key), seen=Shown(seen), expected=expected) from problem
+            own = field in CommonKeys.model_fields and field not in node.stage.section.model_fields
+            raise moved(problem, field if own else question.key(node.stage.spec_key(field))) from problem
 
     def fits(self, recipe: Recipe, node: Node, inputs: Inputs) -> None:
         """Refuse a stage after which the others of its dataset could not be done. Raises InvalidField."""
@@ -134,19 +128,17 @@ class Owners:
             return
         for other in every:
             if other.name != node.name and graph.dataset_of(every, other) == dataset:
-                with _renamed(other):
-                    other.stage.fits(other.recipe, inputs[own][0], self._host)
+                other.stage.fits(other.view, inputs[own][0], self._host)
 
     def foreseen(self, recipe: Recipe) -> None:
         """Refuse what the recipe alone shows to be impossible. Raises InvalidField."""
         for node in graph.nodes(recipe):
-            with _renamed(node):
-                node.stage.foreseen(node.recipe, self._host)
+            node.stage.foreseen(node.view, self._host)
 
     def resources(self, node: Node) -> dict[str, Result]:
         """The results that a stage takes from elsewhere, by the name of the resource. Raises InvalidField."""
         return {
-            parted(ref)[0]: self._resource(node.key(f"{node.stage.name}.from.{role}"), *parted(ref))
+            parted(ref)[0]: self._resource(node.view.key(f"from.{role}"), *parted(ref))
             for role, refs in node.inputs.items()
             for ref in refs
             if "/" in ref
@@ -187,8 +179,7 @@ class Owners:
         InvalidField.
         """
         asked = node.asked(inputs, sources)
-        with _renamed(node):
-            asked = replace(asked, inputs=node.stage.today(asked, self._host))
+        asked = replace(asked, inputs=node.stage.today(asked, self._host))
         return replace(asked, logic_version=self._logic_version(node.stage, asked))
 
     def _logic_version(self, stage: StageDef, asked: StageContext) -> str:
@@ -225,7 +216,7 @@ class Owners:
         seen = stage.settled(work, self._host)
         if seen.result is None:
             return seen
-        return replace(seen, summary=seen.summary or stage.summary(work), objection=stage.objection(node.recipe, work))
+        return replace(seen, summary=seen.summary or stage.summary(work), objection=stage.objection(node.view, work))
 
     def before(self, stage: StageDef, result: Result) -> Iterator[Result]:
         """The intermediate results of a work that its owner still keeps."""
@@ -237,20 +228,3 @@ class Owners:
             stage.kind.cancel(self._host.channel(stage.kind.owner), name)
         except (NotFound, Refused):
             return
-
-
-def _by_its_key(node: Node, lookup: Callable[[], object]) -> None:
-    """Look something up for a stage. Raises InvalidField by the key of the whole recipe."""
-    with _renamed(node):
-        lookup()
-
-
-@contextmanager
-def _renamed(node: Node) -> Iterator[None]:
-    """A problem that is raised inside names the key of the whole recipe."""
-    try:
-        yield
-    except InvalidField as problem:
-        if node.key(problem.field) == problem.field:
-            raise
-        raise node.renamed(problem) from problem

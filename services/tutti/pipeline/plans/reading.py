@@ -5,6 +5,7 @@ once; what is not wrong has every default filled in.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,10 +13,12 @@ from pydantic import ValidationError
 from tutti.chassis.config import recipetext
 from tutti.chassis.errors import InvalidField
 from tutti.corpus.tokens.sampler import MAX_WEIGHTS
-from tutti.model.spec import SpecError
 from tutti.pipeline.plans import graph, instances
 from tutti.pipeline.plans.registry import definitions
+from tutti.pipeline.recipes import sugar
+from tutti.pipeline.recipes.instance import moved
 from tutti.pipeline.recipes.recipe import Recipe, keys
+from tutti.pipeline.recipes.sugar import Written
 
 STAND_INS = {"input.path": "", "train.steps": 1}
 """For keys that every recipe has."""
@@ -56,7 +59,8 @@ def remains(text: str, overrides: Sequence[str] = ()) -> Recipe | None:
     tree.pop("stages", None)
     for _ in range(DEPTH):
         try:
-            return Recipe.model_validate(tree)
+            written = Written.model_validate(tree)
+            return Recipe.of(written, instances.with_defaults(sugar.instances(written)), {})
         except ValidationError as error:
             for each in error.errors(include_url=False):
                 _without(tree, each["loc"])
@@ -84,65 +88,27 @@ def _sound(recipe: Recipe | None, problems: Sequence[InvalidField]) -> Recipe:
 
 
 def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]]:
-    written, refused = recipetext.checked(Recipe, {key: value for key, value in tree.items() if key != "stages"})
+    written, refused = recipetext.checked(Written, {key: value for key, value in tree.items() if key != "stages"})
     if written is None:
         return None, refused
-    named, problems = instances.read(tree, graph.flat_kinds(written))
-    problems = [*_of_input(written, tree), *_of_dedup(written), *_of_mixture(written), *problems]
-    try:
-        recipe = _filled(written)
-    except InvalidField as problem:
-        problems.insert(0, problem)
-        recipe = written
-    recipe = recipe.model_copy(update={"stages": named})
-    every = graph.nodes(recipe)
-    problems += [node.renamed(problem) for node in every for problem in node.stage.problems(node.recipe, node.inputs)]
-    if not problems:
-        problems += filter(None, map(_of_model, every))
+    top = instances.with_defaults(sugar.instances(written))
+    named, problems = instances.read(tree, {name: each for name, each in top.items() if each.asked})
+    problems = [*sugar.problems(written, named=bool(tree.get("stages"))), *_of_mixture(written), *problems]
+    for name, each in top.items():
+        try:
+            top[name] = replace(each, section=definitions()[each.kind].filled(each.section, each.keys))
+        except InvalidField as problem:
+            problems.insert(0, problem)
+    recipe = Recipe.of(written, top, named)
+    problems += [each for node in graph.nodes(recipe) for each in node.stage.problems(node.view, node.inputs)]
     return (None, problems) if problems else (recipe, [])
 
 
-def _of_model(node: graph.Node) -> InvalidField | None:
-    """The error that keeps the training of a stage from working; None if there is none, or no training."""
-    try:
-        if node.stage.expensive and node.recipe.train is not None:
-            node.recipe.training("blake3:" + "0" * 64)
-    except SpecError as error:
-        return InvalidField(node.key("train"), seen=str(error), expected="a training that can work")
-    return None
-
-
-def _of_input(recipe: Recipe, tree: Mapping[str, Any]) -> Iterator[InvalidField]:
-    """The conflicts between keys of the input; a recipe that has only named stages needs no input."""
-    crawl = recipe.input.crawl
-    alone = bool(tree.get("stages")) and not (recipe.train or recipe.index or recipe.sample)
-    if recipe.train is None and not tree.get("stages"):
-        expected = "a value; set train in the recipe, or give --set train=…"
-        yield InvalidField("train", seen="nothing", expected=expected)
-    if bool(recipe.input.path) == (crawl is not None) and not (alone and not recipe.input.path):
-        yield InvalidField(
-            "input.path" if crawl is None else "input.crawl",
-            seen="both" if recipe.input.path else "nothing",
-            expected="input.path (a folder of pages) or input.crawl (a part of the web), and one of them alone; "
-            "set it in the recipe, or give --set input.path=…",
-        )
-    if crawl is not None and recipe.input.limit:
-        yield InvalidField(
-            "input.limit", seen=recipe.input.limit, expected="0: of a crawl input.crawl.pages is the limit"
-        )
-
-
-def _of_dedup(recipe: Recipe) -> Iterator[InvalidField]:
-    dedup = recipe.dedup
-    if wrong := next((name for name in dedup.against if not name.startswith("datasets/")), ""):
-        yield InvalidField("dedup.against", seen=wrong, expected="names of datasets, such as datasets/…")
-
-
-def _of_mixture(recipe: Recipe) -> Iterator[InvalidField]:
-    mixture = recipe.mixture
+def _of_mixture(written: Written) -> Iterator[InvalidField]:
+    mixture = written.mixture
     if mixture is None:
         return
-    if not recipe.tokenizer.of:
+    if not written.tokenizer.of:
         yield InvalidField(
             "tokenizer.of",
             seen="nothing",
@@ -155,13 +121,6 @@ def _of_mixture(recipe: Recipe) -> Iterator[InvalidField]:
                 yield InvalidField(key, seen=weight, expected="a whole number, as mixture.by is weight")
         if (added := sum(named.values())) > MAX_WEIGHTS:
             yield InvalidField("mixture", seen=added, expected=f"weights that add up to at most {MAX_WEIGHTS}")
-
-
-def _filled(recipe: Recipe) -> Recipe:
-    """With what follows from other keys. Raises InvalidField."""
-    if recipe.train is None:
-        return recipe
-    return recipe.model_copy(update={"train": definitions()["train"].filled(recipe.train)})
 
 
 def _override(tree: dict[str, Any], text: str) -> None:
@@ -183,5 +142,4 @@ def _override_stage(tree: dict[str, Any], text: str) -> None:
     try:
         recipetext.override(body, rest, instances.keys(body, name))
     except InvalidField as problem:
-        seen, expected = (problem.metadata.get(key, "") for key in ("seen", "expected"))
-        raise InvalidField(f"stages.{name}.{problem.field}", seen=seen, expected=expected) from problem
+        raise moved(problem, f"stages.{name}.{problem.field}") from problem

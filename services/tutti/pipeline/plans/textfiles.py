@@ -70,8 +70,7 @@ def embedded(recipe: Recipe, given: Given) -> Recipe:
         raise InvalidField("files", seen=f"{len(given.sent)} files", expected=f"at most {MOST_FILES}")
     recipe, stages = _with_crowd(recipe, given), {}
     for name, instance in recipe.stages.items():
-        text_of = partial(_text, f"stages.{name}.", given)
-        section = definitions()[instance.kind].embedded(instance.section, text_of)
+        section = definitions()[instance.kind].embedded(instance.section, instance.keys, partial(_text, given))
         stages[name] = instance if section is instance.section else replace(instance, section=section)
     return recipe.model_copy(update={"stages": stages}) if stages else recipe
 
@@ -80,15 +79,15 @@ def named(recipe: Recipe) -> dict[str, str]:
     """The path of each file that a recipe names, by its key."""
     found: dict[str, str] = {}
 
-    def note(above: str, key: str, value: str) -> str:
+    def note(key: str, value: str) -> str:
         if is_path(value):
-            found[f"{above}{key}"] = value
+            found[key] = value
         return value
 
-    note("", "crowd", recipe.crowd)
-    for name, instance in recipe.stages.items():
+    note("crowd", recipe.crowd)
+    for instance in recipe.stages.values():
         with contextlib.suppress(InvalidField):  # a path is no crowd, which was noted before
-            definitions()[instance.kind].embedded(instance.section, partial(note, f"stages.{name}."))
+            definitions()[instance.kind].embedded(instance.section, instance.keys, note)
     return found
 
 
@@ -101,15 +100,15 @@ def _with_crowd(recipe: Recipe, given: Given) -> Recipe:
     """The recipe with the text of its crowd, there and in the stages that take it. Raises InvalidField."""
     if not recipe.crowd:
         return recipe
-    text = _text("", given, "crowd", recipe.crowd)
+    text = _text(given, "crowd", recipe.crowd)
     check_crowd("crowd", text)
 
-    def taken(stage: str, crowd: CrowdPart) -> CrowdPart:
+    def taken(key: str, crowd: CrowdPart) -> CrowdPart:
         return crowd.model_copy(update={"simulated": text}) if crowd.simulated == recipe.crowd else crowd
 
-    return recipe.with_named("crowd", taken).model_copy(update={"crowd": text})
+    return recipe.changed("crowd", taken).model_copy(update={"crowd": text})
 
 
-def _text(above: str, given: Given, key: str, value: str) -> str:
-    """The text that a value stands for; `above` is the prefix of the key in the recipe. Raises InvalidField."""
-    return given.text(f"{above}{key}", value) if is_path(value) else value
+def _text(given: Given, key: str, value: str) -> str:
+    """The text that the value of a key of the recipe stands for. Raises InvalidField."""
+    return given.text(key, value) if is_path(value) else value

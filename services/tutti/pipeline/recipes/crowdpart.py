@@ -4,7 +4,7 @@ from pydantic import Field
 
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
-from tutti.pipeline.recipes.recipe import LONGEST, Positive
+from tutti.pipeline.recipes.keytypes import LONGEST, Positive
 
 
 class CrowdPart(Part):

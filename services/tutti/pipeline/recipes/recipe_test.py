@@ -4,38 +4,51 @@ import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
 from tutti.cli.recipes import recipe_for
+from tutti.model.training import Training
+from tutti.pipeline.definitions.pretraining import training
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.reading import examine, parse, read, remains
-from tutti.pipeline.recipes.recipe import Recipe, TokenizerPart, TrainPart, keys
+from tutti.pipeline.recipes.recipe import Recipe, keys
+from tutti.pipeline.recipes.sections import CrawlSection, FilterSection, IngestSection, SamplePart, TrainPart
 from tutti.pipeline.recipes.values import Result
 
+P = TypeVar("P", bound=Part)
 LEAST = "input: {path: pages}\ntrain: {steps: 20}\n"
 SHIPPED = sorted((Path(__file__).parents[4] / "recipes").glob("*.yaml"))
 RECIPES = [path for path in SHIPPED if "\nkeeps: " not in path.read_text()]
 
 
+def top(recipe: Recipe, stage: str, of: type[P]) -> P:
+    """The keys of a stage that top-level keys ask for."""
+    section = recipe.top[stage].section
+    assert isinstance(section, of)
+    return section
+
+
 def trained(recipe: Recipe) -> TrainPart:
-    assert recipe.train is not None
-    return recipe.train
+    return top(recipe, "train", TrainPart)
 
 
 def test_every_default_is_filled_in() -> None:
     recipe, train = read(LEAST), trained(read(LEAST))
     assert (train.rows, train.checkpoint_every, train.warmup) == (2, 2, 1)
-    without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "sample.", "template")
-    plain = {key for key in keys() if not key.startswith(without)} - {"train.batch"}
-    assert plain | {part.removesuffix(".") for part in without} == {
+    without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "sample.")
+    later = {"template", "tokenizer.of", "tokenizer.reserve", "data.packing", "quality.clean", "input.most_rejected"}
+    plain = {key for key in keys() if not key.startswith(without)} - {*later, "crowd", "train.batch", "train.shard"}
+    absent = {part.removesuffix(".") for part in without} - {"mixture"}
+    assert plain | absent == {
         f"{part}.{key}" if key else part
-        for part, inner in recipe.model_dump(exclude={"train": {"batch"}}).items()
+        for part, inner in json.loads(recipe.canonical()).items()
         for key in (inner if isinstance(inner, dict) and inner else ("",))
     }
 
@@ -61,9 +74,9 @@ def test_a_written_default_is_the_same_recipe() -> None:
 
 def test_a_crawl_stands_in_place_of_a_folder() -> None:
     site = "train: {steps: 1}\ninput: {crawl: {seeds: [http://a.example/], contact: me}}\n"
-    assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).input.crawl is not None
+    assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).top["crawl"].asked
     assert read(site, ["input.crawl.connect.a.example=127.0.0.1:80"]).over({}).canonical() == read(site).canonical()
-    assert read(site, ["input.path=pages"]).input.crawl is None
+    assert "crawl" not in read(site, ["input.path=pages"]).top
     for wrong in ("train: {steps: 1}\ninput: {}\n", site.replace("{crawl", "{path: x, crawl")):
         with pytest.raises(InvalidField, match="one of them alone"):
             read(wrong)
@@ -72,13 +85,10 @@ def test_a_crawl_stands_in_place_of_a_folder() -> None:
 def test_the_recipes_that_the_command_prints_can_be_read(tmp_path: Path) -> None:
     folder = tmp_path / 'my "first": #1 däta'
     folder.mkdir()
-    assert read(recipe_for(folder, "", "")).input.path == str(folder)
-    crawl = read(recipe_for(None, "https://docs.example/a", "me@a.example")).input.crawl
-    assert crawl is not None
+    assert top(read(recipe_for(folder, "", "")), "ingest", IngestSection).path == str(folder)
+    crawl = top(read(recipe_for(None, "https://docs.example/a", "me@a.example")), "crawl", CrawlSection)
     assert (crawl.seeds, crawl.contact) == (["https://docs.example/a"], "me@a.example")
-    sample = read(recipe_for(folder, "", "")).sample
-    assert sample is not None
-    assert list(sample.prompts) == [""]
+    assert list(top(read(recipe_for(folder, "", "")), "sample", SamplePart).prompts) == [""]
 
 
 def test_who_sets_rows_and_a_batch_that_differs_is_told_that_both_are_set() -> None:
@@ -217,7 +227,7 @@ def test_rules_and_languages_are_lists_and_thresholds_go_by_the_name_of_the_rule
         LEAST, ["quality.rules=c4, no_pii", "quality.thresholds.c4_least_sentences=2", "quality.languages=en"]
     )
     assert overridden == read(written)
-    assert overridden.quality.thresholds == {"c4_least_sentences": 2.0}
+    assert top(overridden, "filter", FilterSection).thresholds == {"c4_least_sentences": 2.0}
     assert (
         read(
             LEAST,
@@ -225,13 +235,11 @@ def test_rules_and_languages_are_lists_and_thresholds_go_by_the_name_of_the_rule
         )
         == overridden
     )
-    assert read(written, ["quality.rules=", "quality.thresholds.c4_lorem_ipsum=1e1"]).quality.model_dump() == {
+    changed = read(written, ["quality.rules=", "quality.thresholds.c4_lorem_ipsum=1e1"])
+    assert top(changed, "filter", FilterSection).model_dump() == {
         "rules": [],
-        "mask": [],
         "thresholds": {"c4_least_sentences": 2.0, "c4_lorem_ipsum": 10.0},
-        "classifiers": [],
         "languages": ["en"],
-        "clean": "none",
     }
 
 
@@ -259,14 +267,17 @@ def test_overrides_are_typed() -> None:
         LEAST, ["train.learning_rate=1e-3", "train.shrink=true", "input.path=007", "name=1.5", "train.steps=7"]
     )
     assert (trained(recipe).learning_rate, trained(recipe).shrink, trained(recipe).steps) == (0.001, True, 7)
-    assert (recipe.input.path, recipe.name) == ("007", "1.5")
+    assert (top(recipe, "ingest", IngestSection).path, recipe.name) == ("007", "1.5")
 
 
 def test_where_it_runs_is_no_part_of_the_training() -> None:
     dataset = "blake3:" + "d" * 64
-    one = read(LEAST).training(dataset)
-    assert read(LEAST, ["train.ranks=4", "train.shrink=true", "train.attempts=9"]).training(dataset) == one
-    assert read(LEAST, ["train.threads=2"]).training(dataset) != one
+
+    def training_of(*overrides: str) -> Training:
+        return training(graph.node_of(read(LEAST, overrides), "train").view, dataset)
+
+    assert training_of("train.ranks=4", "train.shrink=true", "train.attempts=9") == training_of()
+    assert training_of("train.threads=2") != training_of()
 
 
 @given(st.text(max_size=200))
@@ -292,7 +303,7 @@ def test_of_any_tree_something_remains_to_be_judged(tree: dict[str, object]) -> 
 def test_any_tree_is_a_recipe_or_refused(tree: dict[str, object]) -> None:
     with contextlib.suppress(InvalidField):
         recipe = parse(tree)
-        assert recipe.train is None or recipe.train.ranks <= recipe.train.microbatches
+        assert "train" not in recipe.top or trained(recipe).ranks <= trained(recipe).microbatches
 
 
 def test_everything_that_is_wrong_can_be_told_at_once() -> None:
@@ -325,7 +336,7 @@ def test_a_template_reserves_its_role_tokens_and_is_recorded_only_where_it_is_gi
     request: Any = tokens.stage.request(asked)
     assert list(request.reserved) == ["<|system|>", "<|user|>", "<|assistant|>"]
     assert tokens.stage.parameters(asked)["reserved"] == ["<|system|>", "<|user|>", "<|assistant|>"]
-    kept = replace(tokens, recipe=chat.model_copy(update={"tokenizer": TokenizerPart(of="tokenizers/a")}))
+    kept = replace(tokens, view=tokens.view.changed({"of": "tokenizers/a"}))
     assert "reserved" not in kept.stage.parameters(kept.asked({}, {}))
 
 

@@ -31,7 +31,8 @@ from tutti.pipeline.definitions.definition import Folder
 from tutti.pipeline.plans import graph, reading, textfiles
 from tutti.pipeline.plans.graph import Node
 from tutti.pipeline.plans.owners import Owners
-from tutti.pipeline.recipes.recipe import MOST_REJECTED, Recipe
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sections import MOST_REJECTED
 from tutti.pipeline.recipes.values import Source, Sources
 from tutti.pipeline.runs import saga
 from tutti.pipeline.runs.earlier import Earlier, origin
@@ -135,9 +136,9 @@ class Asked:
         sample = (FEW if most else SAMPLED) if asks else 0
         spec = IngestSpec(
             input_path=path,
-            max_file_bytes=node.recipe.input.max_file_bytes,
+            max_file_bytes=folder.max_file_bytes,
             limit=folder.limit,
-            text_field=node.recipe.input.text_field,
+            text_field=folder.text_field,
         )
         seconds = max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
         found = self._owners.source(spec, key, shown, seconds=seconds, files=most, sample=sample)
@@ -165,12 +166,12 @@ def dropped(recipe: Recipe, sources: Sources) -> list[InvalidField]:
     """The files of sampled folders of which no record has a text: a run does not go on with them."""
     return [
         InvalidField(
-            f"{node.folder.key.rpartition('.')[0]}.text_field".removeprefix("."),
-            seen=f"{node.recipe.input.text_field!r}, which none of {each.records:,} records of {each.path} has",
+            node.view.key("text_field"),
+            seen=f"{node.folder.text_field!r}, which none of {each.records:,} records of {each.path} has",
             expected=f"a field with the texts: {each.detail}",
         )
         for node in graph.nodes(recipe)
-        if node.folder is not None and node.place in sources and node.recipe.input.most_rejected <= MOST_REJECTED
+        if node.folder is not None and node.place in sources and node.folder.most_rejected <= MOST_REJECTED
         for each in (sources[node.place].sample or InputSample()).dropped
     ]
 

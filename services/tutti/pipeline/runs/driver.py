@@ -147,7 +147,7 @@ class Driver:
             return replace(missed, why=f"runs again: {lacks}")
         if seen.objection:
             raise Refused("RESULT_REFUSED", seen.objection)
-        derivation = missed.derivation or derivation_of(stage, StageContext(node.recipe), earlier.resource)
+        derivation = missed.derivation or derivation_of(stage, StageContext(node.view), earlier.resource)
         return replace(missed, result=replace(earlier, derivation=derivation), summary=seen.summary)
 
     def _view(self, unit: Unit, name: str) -> _View:
@@ -169,7 +169,7 @@ class Driver:
         else:
             resource = node.resource(run.name)
             self._followed.add(resource)
-            derivation = found.derivation or derivation_of(node.stage, StageContext(node.recipe), resource)
+            derivation = found.derivation or derivation_of(node.stage, StageContext(node.view), resource)
             self._change(
                 run.name,
                 stage,

@@ -12,7 +12,9 @@ from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.pipeline.recipes.recipe import MixturePart, Recipe, TokenizerPart
+from tutti.pipeline.recipes.instance import Instance
+from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sections import MixturePart, TokenizationSection
 from tutti.pipeline.runs.tables import Tables
 
 PAGE = 500
@@ -27,13 +29,7 @@ class Earlier:
 
     def resolved(self, recipe: Recipe) -> Recipe:
         """The same with tokenizer, datasets and crawl by their own names. Raises InvalidField naming the key."""
-        crawl = recipe.input.crawl
-        if crawl is not None and crawl.since:
-            crawl = crawl.model_copy(update={"since": self._crawl(crawl.since, "input.crawl.since")})
-            recipe = recipe.model_copy(update={"input": recipe.input.model_copy(update={"crawl": crawl})})
-        recipe = recipe.with_named("since", lambda stage, since: self._crawl(since, f"stages.{stage}.since"))
-        if recipe.tokenizer.of:
-            recipe = self._with_tokenizer(recipe)
+        recipe = recipe.changed("since", lambda key, since: self._crawl(since, key)).each(self._with_tokenizer)
         return self._with_datasets(recipe, recipe.mixture) if recipe.mixture else recipe
 
     def as_today(self, recipe: Recipe) -> Recipe:
@@ -42,17 +38,13 @@ class Earlier:
         What a run made is followed to the newest of the runs that carry out the same recipe. Raises InvalidField where
         some of a mixture was made again and some not.
         """
-        named = any(getattr(each.section, "against", []) for each in recipe.stages.values())
-        if not recipe.tokenizer.of and not recipe.dedup.against and not named and recipe.mixture is None:
+        every = [*recipe.top.values(), *recipe.stages.values()]
+        taken = any(getattr(each.section, key, None) for each in every for key in ("against", "of"))
+        if not taken and recipe.mixture is None:
             return recipe
         newest = self._host.units.run(self._newest)
-        against = [newest.get(name, name) for name in recipe.dedup.against]
-        taken = {
-            "dedup": recipe.dedup.model_copy(update={"against": against}),
-            "tokenizer": self._tokenizer_today(recipe.tokenizer, newest),
-        }
-        found = recipe.model_copy(update=taken).with_named(
-            "against", lambda stage, names: [newest.get(name, name) for name in names]
+        found = recipe.changed("against", lambda key, names: [newest.get(name, name) for name in names]).each(
+            lambda stage: self._tokenizer_today(stage, newest)
         )
         if recipe.mixture is None:
             return found
@@ -75,12 +67,13 @@ class Earlier:
             makers.setdefault(name, set()).add(recipe)
         return {name: [found for of, found in made if of in recipes][-1] for name, recipes in makers.items()}
 
-    def _tokenizer_today(self, asked: TokenizerPart, newest: Mapping[str, str]) -> TokenizerPart:
-        trained = self._trained(asked.of) if asked.of else ""
+    def _tokenizer_today(self, stage: Instance, newest: Mapping[str, str]) -> Instance:
+        section = stage.section
+        trained = self._trained(section.of) if isinstance(section, TokenizationSection) and section.of else ""
         if newest.get(trained, trained) == trained:
-            return asked
-        found = self._tokenizer(newest[trained])
-        return asked.model_copy(update={"of": found.name, "vocabulary": found.vocabulary})
+            return stage
+        found = self._tokenizer(newest[trained], stage.keys.of("of"))
+        return stage.changed({"of": found.name, "vocabulary": found.vocabulary})
 
     def _trained(self, tokenizer: str) -> str:
         """The dataset for which a tokenizer was trained, of several any; "" where none is known."""
@@ -94,18 +87,19 @@ class Earlier:
             if not token:
                 return ""
 
-    def _with_tokenizer(self, recipe: Recipe) -> Recipe:
-        found, asked = self._tokenizer(recipe.tokenizer.of), recipe.tokenizer
+    def _with_tokenizer(self, stage: Instance) -> Instance:
+        section, keys = stage.section, stage.keys
+        if not isinstance(section, TokenizationSection) or not section.of:
+            return stage
+        found = self._tokenizer(section.of, keys.of("of"))
         for key, seen, expected in (
-            ("vocabulary", asked.vocabulary, found.vocabulary),
-            ("pattern", asked.pattern, found.pattern),
+            ("vocabulary", section.vocabulary, found.vocabulary),
+            ("pattern", section.pattern, found.pattern),
         ):
-            if key in asked.model_fields_set and seen not in ("", expected):
-                raise InvalidField(
-                    f"tokenizer.{key}", seen=seen, expected=f"nothing beside tokenizer.of: that one has {expected!r}"
-                )
-        values = {"of": found.name, "vocabulary": found.vocabulary, "pattern": ""}
-        return recipe.model_copy(update={"tokenizer": asked.model_copy(update=values)})
+            if key in section.model_fields_set and seen not in ("", expected):
+                of = keys.of("of")
+                raise keys.refused(key, seen=seen, expected=f"nothing beside {of}: that one has {expected!r}")
+        return stage.changed({"of": found.name, "vocabulary": found.vocabulary, "pattern": ""})
 
     def _with_datasets(self, recipe: Recipe, mixture: MixturePart) -> Recipe:
         """Refuses what could not be read together, before anything starts."""
@@ -113,8 +107,8 @@ class Earlier:
         for name, amount in mixture.datasets.items():
             dataset = self._dataset(name, key=DATASETS)
             for what, seen, expected, todo in (
-                ("the tokenizer", dataset.tokenizer, recipe.tokenizer.of, "tokenizer.of"),
-                ("the context", dataset.context, recipe.data.context, "data.context"),
+                ("the tokenizer", dataset.tokenizer, recipe.tokens.of, "tokenizer.of"),
+                ("the context", dataset.context, recipe.tokens.context, "data.context"),
             ):
                 if seen != expected:
                     raise InvalidField(
@@ -135,8 +129,7 @@ class Earlier:
         except (NotFound, InvalidField) as problem:
             raise InvalidField(key, seen=name, expected=EXPECTED) from problem
 
-    def _tokenizer(self, of: str) -> Tokenizer:
-        key = "tokenizer.of"
+    def _tokenizer(self, of: str, key: str) -> Tokenizer:
         name = of if of.startswith("tokenizers/") else self._dataset(of, key=key).tokenizer
         try:
             return self._tokenization.GetTokenizer(GetRequest(name=name))

@@ -74,5 +74,5 @@ class Forecasts:
         seconds = (done.ended_at.ToNanoseconds() - done.started_at.ToNanoseconds()) / 1e9
         sources = {each.place: saga.sized(Source("", "", ""), run, each.name) for each in every if each.folder}
         resources = {each.name: each.resource for each in run.stages}
-        work = node.stage.amount(node.recipe, self._pages(every, node, sources, resources))
+        work = node.stage.amount(node.view, self._pages(every, node, sources, resources))
         return Measure(run.name, seconds, work, nbytes) if work and seconds > 0 else None

@@ -1,7 +1,7 @@
 """The stage `campaign`: pairs of answers are judged, by people or by a simulated crowd, until there are enough."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -25,10 +25,12 @@ from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED,
 from tutti.contracts.sampling.v1 import Sample
 from tutti.corpus.conversations.conversationset import Lines
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
-from tutti.pipeline.definitions.definition import Question, Role, StageContext, StageDef, resource_of
+from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.recipes.crowdpart import CrowdPart
-from tutti.pipeline.recipes.recipe import LONGEST, Count, Positive, Recipe, Seed
+from tutti.pipeline.recipes.instance import Keys
+from tutti.pipeline.recipes.keytypes import LONGEST, Count, Positive, Seed
 from tutti.pipeline.recipes.values import Result, WorkStatus
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
 
 STATES = {
@@ -93,24 +95,26 @@ class CampaignStage(StageDef):
     work = Campaign
     roles = (Role("answers", Sample, many=True),)
     section = CampaignSection
+    spec_keys: ClassVar[Mapping[str, str]] = {
+        "simulated.crowd": "crowd.simulated",
+        "simulated.annotators": "crowd.annotators",
+    }
     revisable = True
 
-    def embedded(self, section: CampaignSection, text_of: Callable[[str, str], str]) -> CampaignSection:
+    def embedded(self, section: CampaignSection, keys: Keys, text_of: Callable[[str, str], str]) -> CampaignSection:
         crowd = section.crowd
         if crowd is not None:
-            crowd = crowd.model_copy(update={"simulated": text_of("crowd.simulated", crowd.simulated)})
-        texts = {key: text_of(key, getattr(section, key)) for key in ("guideline", "qualifying")}
+            crowd = crowd.model_copy(update={"simulated": text_of(keys.of("crowd.simulated"), crowd.simulated)})
+        texts = {key: text_of(keys.of(key), getattr(section, key)) for key in ("guideline", "qualifying")}
         return section.model_copy(update={**texts, "crowd": crowd})
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        section = _section(recipe)
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(view)
         if unknown := sorted(set(section.rules) - set(section.axes)):
-            yield InvalidField(
-                "campaign.rules", seen=unknown[0], expected=f"one of the axes: {', '.join(section.axes)}"
-            )
+            yield view.refused("rules", seen=unknown[0], expected=f"one of the axes: {', '.join(section.axes)}")
 
     def request(self, asked: StageContext) -> CampaignSpec:
-        section = _section(asked.recipe)
+        section = _section(asked.view)
         spec = CampaignSpec(
             answers=[_source(each) for each in asked.all("answers")],
             guideline=section.guideline,
@@ -132,12 +136,10 @@ class CampaignStage(StageDef):
         return spec
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        return _section(asked.recipe).model_dump(exclude={"deadline_hours"}, exclude_defaults=True)
+        return _section(asked.view).model_dump(exclude={"deadline_hours"}, exclude_defaults=True)
 
-    def questions(self, recipe: Recipe) -> Iterator[Question]:
-        keys = {key: f"campaign.{key}" for key in CampaignSection.model_fields}
-        keys |= {"simulated.crowd": "campaign.crowd.simulated", "simulated.annotators": "campaign.crowd.annotators"}
-        yield Question(recipe, keys)
+    def questions(self, view: View) -> Iterator[View]:
+        yield view
 
     def seen(self, work: Any) -> WorkStatus:
         result = Result(work.name, work.result.manifest_key, work.result.content_digest)
@@ -148,8 +150,8 @@ class CampaignStage(StageDef):
         for field in ("pairs", "lines"):
             yield Expected.lines(Lines.of(manifest, field))
 
-    def unforeseeable(self, recipe: Recipe) -> str:
-        return "" if _section(recipe).crowd else "people judge, as fast as they come"
+    def unforeseeable(self, view: View) -> str:
+        return "" if _section(view).crowd else "people judge, as fast as they come"
 
     def summary(self, work: Any) -> str:
         crowd = "simulated annotators" if work.spec.crowd == CROWD_SIMULATED else "annotators"
@@ -163,8 +165,8 @@ def _source(result: Result) -> AnswerSource:
     )
 
 
-def _section(recipe: Recipe) -> CampaignSection:
-    return recipe.section(CampaignSection)
+def _section(view: View) -> CampaignSection:
+    return view.section(CampaignSection)
 
 
 STAGE = CampaignStage()

@@ -16,8 +16,10 @@ from tutti.judgements.intervals import Proportion
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.recipes.crowdpart import CrowdPart
-from tutti.pipeline.recipes.recipe import Positive, Recipe, Seed
+from tutti.pipeline.recipes.instance import Keys
+from tutti.pipeline.recipes.keytypes import Positive, Seed
 from tutti.pipeline.recipes.values import Result
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
 
 JUDGED = "judged"
@@ -41,28 +43,28 @@ class ComparisonStage(StageDef):
     )
     section = ComparisonSection
 
-    def embedded(self, section: ComparisonSection, text_of: Callable[[str, str], str]) -> ComparisonSection:
+    def embedded(self, section: ComparisonSection, keys: Keys, text_of: Callable[[str, str], str]) -> ComparisonSection:
         if section.crowd is None:
             return section
-        text = text_of("crowd.simulated", section.crowd.simulated)
+        text = text_of(keys.of("crowd.simulated"), section.crowd.simulated)
         return section.model_copy(update={"crowd": section.crowd.model_copy(update={"simulated": text})})
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        section, given = recipe.section(ComparisonSection), JUDGED in filled
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        section, given = view.section(ComparisonSection), JUDGED in filled
         if (section.crowd is not None) == given:
             seen = "both a crowd and a campaign" if given else "nothing"
             expected = "one that judges: a simulated crowd, or a campaign as `from: {judged: …}`"
-            yield InvalidField("comparison.crowd", seen=seen, expected=expected)
+            yield view.refused("crowd", seen=seen, expected=expected)
         elif section.crowd is None:
             return
         elif section.axis:
-            yield InvalidField("comparison.axis", seen=section.axis, expected="nothing: a simulated crowd has no axes")
+            yield view.refused("axis", seen=section.axis, expected="nothing: a simulated crowd has no axes")
         elif section.overlap > section.crowd.annotators:
-            expected = f"at most comparison.crowd.annotators ({section.crowd.annotators})"
-            yield InvalidField("comparison.overlap", seen=section.overlap, expected=expected)
+            expected = f"at most {view.key('crowd.annotators')} ({section.crowd.annotators})"
+            yield view.refused("overlap", seen=section.overlap, expected=expected)
 
     def request(self, asked: StageContext) -> ComparisonSpec:
-        section = asked.recipe.section(ComparisonSection)
+        section = asked.view.section(ComparisonSection)
         spec = ComparisonSpec(
             baseline=_compared(asked.one("baseline")),
             candidate=_compared(asked.one("candidate")),
@@ -77,14 +79,14 @@ class ComparisonStage(StageDef):
         return spec
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        section = asked.recipe.section(ComparisonSection)
+        section = asked.view.section(ComparisonSection)
         judged_by = {"axis"} if section.crowd is None else {"crowd", "overlap", "seed"}
         return section.model_dump(mode="json", include=judged_by)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         yield Expected.lines(Lines.of(manifest))
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         return 1.0
 
     def summary(self, work: Any) -> str:

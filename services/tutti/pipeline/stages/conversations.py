@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from google.protobuf.message import Message
 from pydantic import Field
@@ -14,21 +14,17 @@ from tutti.contracts.ingest.v1 import Conversations, ConversationsSource, Conver
 from tutti.corpus.conversations.conversationset import ConversationsBody
 from tutti.corpus.conversations.licences import MOST_CHARACTERS, name_of
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
-from tutti.pipeline.definitions.definition import Folder, Question, Role, StageContext, StageDef, resource_of
-from tutti.pipeline.recipes.recipe import DedupKeys, InputPart, Names, Recipe, Seed
+from tutti.pipeline.definitions.definition import Folder, Role, StageContext, StageDef, resource_of
+from tutti.pipeline.recipes.keytypes import Names, Seed
+from tutti.pipeline.recipes.sections import DedupKeys
 from tutti.pipeline.recipes.values import Result
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
 
 NEAR, SHOWN_UNREAD = 1e-9, 10
 PART = re.compile(r"[a-z][a-z0-9-]{0,39}")
-JUDGED = {
-    "rule_sets": "rules",
-    "classifiers": "classifiers",
-    "near": "near",
-    "licence": "licence",
-    "licences": "licences",
-}
-"""The keys that ingest judges, by the field of the spec."""
+JUDGED = {"rules", "classifiers", "near", "licence", "licences"}
+"""The keys that ingest judges."""
 
 
 class ConversationsSection(Part):
@@ -75,41 +71,37 @@ class ConversationsStage(StageDef):
     name = "conversations"
     work = Conversations
     section = ConversationsSection
+    spec_keys: ClassVar[Mapping[str, str]] = {"rule_sets": "rules"}
     roles = (
         Role("demonstrations", Demonstrations, required=False),
         Role("held_out", Conversations, required=False),
     )
 
-    def apply(self, recipe: Recipe, section: ConversationsSection) -> Recipe:
-        limit = InputPart.model_fields["max_file_bytes"].default
-        read = recipe.input.model_copy(update={"max_file_bytes": limit})
-        return recipe.model_copy(update={"input": read}).with_section(section)
-
     def parts(self, section: ConversationsSection) -> Collection[str]:
         return sorted(section.split)
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        section = _section(recipe)
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(view)
         if bool(section.path) == ("demonstrations" in filled):
             seen = "both" if section.path else "neither"
             expected = "a file or a folder, or `from: {demonstrations: …}`"
-            yield InvalidField("conversations.path", seen=seen, expected=expected)
+            yield view.refused("path", seen=seen, expected=expected)
         if section.split and abs(sum(section.split.values()) - 1) > NEAR:
             total = sum(section.split.values())
-            yield InvalidField("conversations.split", seen=f"{total:g} in all", expected="shares that add up to 1")
+            yield view.refused("split", seen=f"{total:g} in all", expected="shares that add up to 1")
         for name in section.split:
             if not PART.fullmatch(name):
                 expected = "a name of lower-case letters, digits and hyphens, at most 40, a letter first"
-                yield InvalidField("conversations.split", seen=name, expected=expected)
+                yield view.refused("split", seen=name, expected=expected)
         if "\0" in section.path:
-            yield InvalidField("conversations.path", seen=section.path, expected="a path without a NUL character")
+            yield view.refused("path", seen=section.path, expected="a path without a NUL character")
 
-    def folder(self, recipe: Recipe) -> Folder | None:
-        path = _section(recipe).path
-        return Folder("conversations.path", path) if path else None
+    def folder(self, view: View) -> Folder | None:
+        path = _section(view).path
+        return Folder("path", path) if path else None
 
     def request(self, asked: StageContext) -> ConversationsSpec:
-        section, read = _section(asked.recipe), asked.source
+        section, read = _section(asked.view), asked.source
         return ConversationsSpec(
             input_path=read.path if read else "",
             input_digest=read.input_digest if read else "",
@@ -126,7 +118,7 @@ class ConversationsStage(StageDef):
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        section = _section(asked.recipe)
+        section = _section(asked.view)
         filters = {
             "rules": sorted(set(section.rules)),
             "classifiers": sorted(set(section.classifiers)),
@@ -137,17 +129,15 @@ class ConversationsStage(StageDef):
         asked_for = {key: value for key, value in filters.items() if value}
         return {"split": dict(section.split), "seed": section.seed, **asked_for}
 
-    def questions(self, recipe: Recipe) -> Iterator[Question]:
-        section = _section(recipe)
-        if section.model_fields_set.intersection(JUDGED.values()):
-            keys = {field: f"conversations.{key}" for field, key in JUDGED.items()}
-            yield Question(recipe.with_section(section.model_copy(update={"path": ""})), keys)
+    def questions(self, view: View) -> Iterator[View]:
+        if _section(view).model_fields_set & JUDGED:
+            yield view.changed({"path": ""})
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         lines = ConversationsBody.read(manifest).lines
         yield Expected(lines.blob, lines.bytes, lines.bytes_digest)
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         return float(max(pages, 1))
 
     def summary(self, work: Any) -> str:
@@ -176,8 +166,8 @@ def _source(of: type[Message], result: Result | None) -> ConversationsSource | N
     )
 
 
-def _section(recipe: Recipe) -> ConversationsSection:
-    return recipe.section(ConversationsSection)
+def _section(view: View) -> ConversationsSection:
+    return view.section(ConversationsSection)
 
 
 STAGE = ConversationsStage()

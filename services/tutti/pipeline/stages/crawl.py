@@ -7,34 +7,26 @@ from typing import Any
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec, Place
 from tutti.corpus.documents.stages import CrawlBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
-from tutti.pipeline.definitions.definition import Flat, Question, StageContext, StageDef
-from tutti.pipeline.recipes.recipe import CrawlPart, InputPart, Recipe
+from tutti.pipeline.definitions.definition import StageContext, StageDef
+from tutti.pipeline.recipes.sections import CrawlSection
 from tutti.pipeline.recipes.values import Resident
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
-
-JUDGED = ("seeds", "within", "without", "contact", "delay_seconds", "page_seconds", "connect", "since")
 
 
 class CrawlStage(StageDef):
     name = "crawl"
     work = Crawl
-    section = CrawlPart
-    flat_keys = ("input.crawl",)
+    section = CrawlSection
     movable = True
     brings_pages = True
     resident = Resident("benchmarks.crawl", 116_000_000)
 
-    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"crawl": Flat(recipe)} if recipe.input.crawl is not None else {}
-
-    def apply(self, recipe: Recipe, section: CrawlPart) -> Recipe:
-        return recipe.model_copy(update={"input": InputPart(crawl=section)})
-
-    def hosts(self, recipe: Recipe) -> Mapping[str, str]:
-        return _part(recipe).connect
+    def hosts(self, view: View) -> Mapping[str, str]:
+        return _part(view).connect
 
     def request(self, asked: StageContext) -> CrawlSpec:
-        crawl = _part(asked.recipe)
+        crawl = _part(asked.view)
         connect = json.loads(asked.source.path) if asked.source else {}
         return CrawlSpec(
             seeds=crawl.seeds,
@@ -57,10 +49,10 @@ class CrawlStage(StageDef):
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        return _part(asked.recipe).parameters()
+        return _part(asked.view).parameters()
 
-    def questions(self, recipe: Recipe) -> Iterator[Question]:
-        yield Question(recipe, {key: f"input.crawl.{key}" for key in JUDGED})
+    def questions(self, view: View) -> Iterator[View]:
+        yield view
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         crawl = CrawlBody.read(manifest)
@@ -69,8 +61,8 @@ class CrawlStage(StageDef):
     def pages(self, work: Any) -> int:
         return sum(each.pages for each in work.counts if each.what == "visited/page")
 
-    def unforeseeable(self, recipe: Recipe) -> str:
-        crawl = _part(recipe)
+    def unforeseeable(self, view: View) -> str:
+        crawl = _part(view)
         return (
             f"not known before the crawl: at most {crawl.pages:,} visits, those to a host {crawl.delay_seconds:g} s "
             f"apart or what its robots.txt asks for"
@@ -80,9 +72,8 @@ class CrawlStage(StageDef):
         return f"{self.pages(work):,} pages"
 
 
-def _part(recipe: Recipe) -> CrawlPart:
-    assert recipe.input.crawl is not None
-    return recipe.input.crawl
+def _part(view: View) -> CrawlSection:
+    return view.section(CrawlSection)
 
 
 STAGE = CrawlStage()

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
@@ -12,25 +10,19 @@ from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import Filter, Ingest
 from tutti.corpus.documents.stages import DedupBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
-from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
+from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef
 from tutti.pipeline.definitions.retracted import with_retracted
 from tutti.pipeline.definitions.tokenized import documents_of
-from tutti.pipeline.recipes.recipe import DedupKeys, DedupPart, Recipe
+from tutti.pipeline.recipes.sections import DedupSection
 from tutti.pipeline.recipes.values import Inputs, Measure, Resident, Result
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
-
-
-class DedupSection(DedupKeys):
-    later = frozenset({"against"})
-
-    clean: Literal["none", "c4"] = Field(default="none", description="c4: remove the lines that C4 removes")
 
 
 class DedupStage(StageDef):
     name = "dedup"
     work = Dedup
     section = DedupSection
-    flat_keys = ("dedup", "quality")
     roles = (
         Role("documents", Filter, default="filter"),
         Role("held_out", Ingest, default="evaluation", required=False, given=False),
@@ -39,59 +31,60 @@ class DedupStage(StageDef):
     measured = Measure(MAKE_RUN, 0.2, 649, 13_900)
     resident = Resident("benchmarks.near_duplicates", 184_000_000, 340)
 
-    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"dedup": Flat(recipe)} if recipe.reads_pages else {}
-
-    def apply(self, recipe: Recipe, section: DedupSection) -> Recipe:
-        quality = recipe.quality.model_copy(update={"clean": section.clean})
-        dedup = DedupPart(near=section.near, lines=section.lines, against=section.against)
-        return recipe.model_copy(update={"dedup": dedup, "quality": quality})
-
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        lines = recipe.dedup.lines
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = view.section(DedupSection)
+        if wrong := next((name for name in section.against if not name.startswith("datasets/")), ""):
+            yield view.refused("against", seen=wrong, expected="names of datasets, such as datasets/…")
+        lines = section.lines
         if lines is not None and lines.keep > lines.most:
-            yield InvalidField("dedup.lines.keep", seen=lines.keep, expected=f"at most dedup.lines.most ({lines.most})")
+            expected = f"at most {view.key('lines.most')} ({lines.most})"
+            yield view.refused("lines.keep", seen=lines.keep, expected=expected)
 
     def request(self, asked: StageContext) -> DedupSpec:
-        recipe, documents, held_out = asked.recipe, asked.one("documents"), asked.get("held_out")
-        clean = recipe.dedup.decontaminate
+        section, engine = asked.view.section(DedupSection), asked.view.recipe.engine
+        documents, held_out, overlap = asked.one("documents"), asked.get("held_out"), section.overlap
         return DedupSpec(
             manifest_key=documents.manifest_key,
             content_digest=documents.content_digest,
             logic_version=asked.logic_version,
-            near=recipe.dedup.near,
+            near=section.near,
             evaluation=_documents(held_out) if held_out else None,
-            evaluation_words=clean.words if clean else 0,
-            evaluation_share=clean.share if clean else 0.0,
+            evaluation_words=overlap.words if overlap else 0,
+            evaluation_share=overlap.share if overlap else 0.0,
             against=[_documents(each) for each in asked.all("against")],
-            engine="" if recipe.engine == "local" else recipe.engine,
-            lines=Lines(**recipe.dedup.lines.model_dump()) if recipe.dedup.lines else None,
-            clean="" if recipe.quality.clean == "none" else recipe.quality.clean,
+            engine="" if engine == "local" else engine,
+            lines=Lines(**section.lines.model_dump()) if section.lines else None,
+            clean="" if section.clean == "none" else section.clean,
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        found = asked.recipe.dedup.parameters()
-        if asked.recipe.quality.clean != "none":
-            found["clean"] = asked.recipe.quality.clean
+        """Keys without a value are absent."""
+        section = asked.view.section(DedupSection)
+        found: dict[str, object] = {"near": section.near}
+        if section.overlap is not None:
+            found["decontaminate"] = section.overlap.model_dump(include={"words", "share"})
+        if section.lines is not None:
+            found["lines"] = section.lines.model_dump()
+        if section.clean != "none":
+            found["clean"] = section.clean
         if any(each.retracted for each in asked.all("against")):
             found["retracted"] = [each.retracted for each in asked.all("against")]
         return found
 
     def today(self, asked: StageContext, host: Host) -> Inputs:
         """With the documents of the earlier datasets that the recipe names, and what is retracted of them."""
-        against = asked.recipe.dedup.against
-        if not against:
+        if not asked.view.section(DedupSection).against:
             return asked.inputs
-        found = documents_of(host, self, against)
+        found = documents_of(host, self, asked.view)
         return {**asked.inputs, "against": tuple(with_retracted(host, each) for each in found)}
 
-    def questions(self, recipe: Recipe) -> Iterator[Question]:
-        if recipe.engine != "local" or "near" in recipe.dedup.model_fields_set:
-            yield Question(recipe, {"engine": "engine", "near": "dedup.near"})
+    def questions(self, view: View) -> Iterator[View]:
+        if view.recipe.engine != "local" or "near" in view.instance.section.model_fields_set:
+            yield view
 
-    def lookups(self, recipe: Recipe, host: Host) -> Iterator[Callable[[], object]]:
-        if recipe.dedup.against:
-            yield partial(documents_of, host, self, recipe.dedup.against)
+    def lookups(self, view: View, host: Host) -> Iterator[Callable[[], object]]:
+        if view.section(DedupSection).against:
+            yield partial(documents_of, host, self, view)
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         kept = DedupBody.read(manifest)

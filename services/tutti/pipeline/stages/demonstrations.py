@@ -17,8 +17,8 @@ from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
 from tutti.corpus.conversations.conversationset import ConversationsBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
-from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Inputs, Result
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
 
 FIND_SECONDS = 60.0
@@ -59,7 +59,7 @@ class DemonstrationsStage(StageDef):
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         yield Expected.lines(ConversationsBody.read(manifest).lines)
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         return 1.0
 
     def summary(self, work: Any) -> str:

@@ -8,7 +8,7 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.model.programs.dpo import DpoParameters
 from tutti.pipeline.definitions.definition import Role
 from tutti.pipeline.definitions.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Kind
 
 
@@ -29,8 +29,8 @@ class DpoStage(FinetuningStage):
     def roles_of_models(self) -> tuple[str, ...]:
         return ("reference",)
 
-    def program_parameters(self, recipe: Recipe) -> DpoParameters:
-        section = recipe.section(DpoSection)
+    def program_parameters(self, view: View) -> DpoParameters:
+        section = view.section(DpoSection)
         return DpoParameters(held_out=section.held_out, beta=section.beta)
 
 

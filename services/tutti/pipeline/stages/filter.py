@@ -1,85 +1,61 @@
 """The stage `filter`: chooses documents by quality rules, languages, classifiers and retractions."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import Field
-
-from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.service import Host
 from tutti.contracts.ingest.v1 import Filter, FilterSpec, Ingest, Threshold
 from tutti.corpus.documents.stages import FilterBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
-from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
+from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef
 from tutti.pipeline.definitions.retracted import with_retracted
-from tutti.pipeline.recipes.recipe import Names, Recipe
+from tutti.pipeline.recipes.sections import FilterSection, IngestSection
 from tutti.pipeline.recipes.values import Inputs, Measure
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
-
-KEYS = {
-    "rule_sets": "quality.rules",
-    "thresholds": "quality.thresholds",
-    "classifiers": "quality.classifiers",
-    "languages": "quality.languages",
-}
-
-
-class FilterSection(Part):
-    rules: Names = Field(default_factory=list, description="sets of rules that a document must pass; see quality.rules")
-    thresholds: dict[str, Real] = Field(
-        default_factory=dict, max_length=100, description="threshold by rule, where it differs from the published one"
-    )
-    languages: Names = Field(default_factory=list, description="ISO 639 codes of the languages to include; none: all")
 
 
 class FilterStage(StageDef):
     name = "filter"
     work = Filter
     section = FilterSection
-    flat_keys = ("quality",)
+    spec_keys: ClassVar[Mapping[str, str]] = {"rule_sets": "rules", "classifiers": "classifiers"}
     roles = (Role("documents", Ingest, default="ingest"),)
     measured = Measure(MAKE_RUN, 0.1, 649, 6_900)
 
-    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"filter": Flat(recipe)} if recipe.reads_pages else {}
-
-    def apply(self, recipe: Recipe, section: FilterSection) -> Recipe:
-        return recipe.model_copy(update={"quality": recipe.quality.model_copy(update=dict(section))})
-
     def request(self, asked: StageContext) -> FilterSpec:
-        quality, documents = asked.recipe.quality, asked.one("documents")
+        section, documents = asked.view.section(FilterSection), asked.one("documents")
         return FilterSpec(
             manifest_key=documents.manifest_key,
             content_digest=documents.content_digest,
             logic_version=asked.logic_version,
-            rule_sets=quality.rules,
-            thresholds=[Threshold(rule=rule, value=value) for rule, value in sorted(quality.thresholds.items())],
-            languages=quality.languages,
-            classifiers=sorted(set(quality.classifiers)),
+            rule_sets=section.rules,
+            thresholds=[Threshold(rule=rule, value=value) for rule, value in sorted(section.thresholds.items())],
+            languages=section.languages,
+            classifiers=_classifiers(asked.view),
             retracted_key=documents.retracted,
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        quality, retracted = asked.recipe.quality, asked.one("documents").retracted
+        section, retracted = asked.view.section(FilterSection), asked.one("documents").retracted
+        classifiers = _classifiers(asked.view)
         return {
-            "rules": sorted(set(quality.rules)),
-            "thresholds": dict(quality.thresholds),
-            "languages": sorted(set(quality.languages)),
-            **quality.scored(),
+            "rules": sorted(set(section.rules)),
+            "thresholds": dict(section.thresholds),
+            "languages": sorted(set(section.languages)),
+            **({"classifiers": classifiers} if classifiers else {}),
             **({"retracted": retracted} if retracted else {}),
         }
 
     def today(self, asked: StageContext, host: Host) -> Inputs:
         return {"documents": (with_retracted(host, asked.one("documents")),)}
 
-    def questions(self, recipe: Recipe) -> Iterator[Question]:
+    def questions(self, view: View) -> Iterator[View]:
         """Rules, then languages, then both: the owner names the first of what is wrong."""
-        quality = recipe.quality
-        if not (quality.rules or quality.thresholds or quality.classifiers or quality.languages):
-            return
-        parts: list[dict[str, object]] = [{"languages": []}, {"rules": [], "thresholds": {}, "classifiers": []}]
-        for apart in parts:
-            yield Question(recipe.model_copy(update={"quality": quality.model_copy(update=apart)}), KEYS)
+        section = view.section(FilterSection)
+        if section.rules or section.thresholds or section.languages or _classifiers(view):
+            yield view.changed({"languages": []})
+            yield view.changed({"rules": [], "thresholds": {}})
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         chosen = FilterBody.read(manifest)
@@ -88,6 +64,13 @@ class FilterStage(StageDef):
 
     def summary(self, work: Any) -> str:
         return f"{work.documents:,} documents chosen, {work.rejected:,} rejected"
+
+
+def _classifiers(view: View) -> list[str]:
+    """Return the classifiers that labelled the documents when they were read."""
+    read = view.nearest(IngestSection) or view.recipe.top["ingest"].section
+    assert isinstance(read, IngestSection)
+    return sorted(set(read.classifiers))
 
 
 STAGE = FilterStage()

@@ -19,8 +19,10 @@ from tutti.model.training import RoleModel
 from tutti.pipeline.definitions.definition import Role, StageContext
 from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipes.crowdpart import CrowdPart, check_crowd
-from tutti.pipeline.recipes.recipe import Count, Positive, Recipe
+from tutti.pipeline.recipes.instance import Keys
+from tutti.pipeline.recipes.keytypes import Count, Positive
 from tutti.pipeline.recipes.values import Inputs
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Kind
 
 REFERENCE, REWARD = "reference", "reward"
@@ -117,12 +119,12 @@ class GrpoStage(FinetuningStage):
     )
     data, reads = "prompts", Kind.CONVERSATIONS
 
-    def filled(self, section: GrpoSection) -> GrpoSection:
+    def filled(self, section: GrpoSection, keys: Keys) -> GrpoSection:
         """With rows: the answers of an iteration are the rows of its minibatches."""
         answers, leaves = section.prompts_per_step * section.group, section.minibatches * section.microbatches
         if answers % leaves:
-            raise InvalidField(
-                f"{self.name}.prompts_per_step",
+            raise keys.refused(
+                "prompts_per_step",
                 seen=f"{section.prompts_per_step} prompts x {section.group} answers",
                 expected=f"a multiple of {leaves} answers: minibatches ({section.minibatches}) x microbatches "
                 f"({section.microbatches}); change one of them",
@@ -133,60 +135,59 @@ class GrpoStage(FinetuningStage):
             ("batch", section.batch, rows * section.microbatches),
         ):
             if seen not in (None, expected):
-                raise InvalidField(
-                    f"{self.name}.{key}", seen=seen, expected=f"{expected}, or nothing: the answers decide it"
-                )
+                raise keys.refused(key, seen=seen, expected=f"{expected}, or nothing: the answers decide it")
         return section.model_copy(update={"rows": rows, "batch": None})
 
-    def embedded(self, section: GrpoSection, text_of: Callable[[str, str], str]) -> GrpoSection:
+    def embedded(self, section: GrpoSection, keys: Keys, text_of: Callable[[str, str], str]) -> GrpoSection:
         if section.crowd is None:
             return section
-        text = text_of("crowd.simulated", section.crowd.simulated)
-        check_crowd(f"{self.name}.crowd.simulated", text)
+        key = keys.of("crowd.simulated")
+        text = text_of(key, section.crowd.simulated)
+        check_crowd(key, text)
         return section.model_copy(update={"crowd": section.crowd.model_copy(update={"simulated": text})})
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        section = _section(recipe)
-        yield from self.job_problems(recipe, section)
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        section = _section(view)
+        yield from self.job_problems(view, section)
         if section.lag and section.lag >= _every(section):
             expected = f"less than checkpoint_every ({_every(section)}): no policy is older than the last checkpoint"
-            yield InvalidField(f"{self.name}.lag", seen=section.lag, expected=expected)
+            yield view.refused("lag", seen=section.lag, expected=expected)
         if REWARD not in filled and not section.rewards:
             expected = "functions, or a reward model as `from: {reward: …}`"
-            yield InvalidField(f"{self.name}.rewards", seen="nothing", expected=expected)
+            yield view.refused("rewards", seen="nothing", expected=expected)
         if section.crowd is None and section.stop_gap:
             expected = "a crowd that judges, as `crowd: {simulated: FILE}`"
-            yield InvalidField(f"{self.name}.crowd", seen="nothing", expected=expected)
+            yield view.refused("crowd", seen="nothing", expected=expected)
         if section.crowd is not None and (REWARD not in filled or section.rewards or section.reward_weight <= 0):
             seen = "other rewards" if section.rewards else "no reward model with a weight above 0"
             expected = "a reward model alone, whose promises the crowd is compared with"
-            yield InvalidField(f"{self.name}.crowd", seen=seen, expected=expected)
+            yield view.refused("crowd", seen=seen, expected=expected)
         if section.crowd is not None and section.group < 2:
-            yield InvalidField(f"{self.name}.group", seen=section.group, expected="2 or more: the crowd judges pairs")
+            yield view.refused("group", seen=section.group, expected="2 or more: the crowd judges pairs")
         for each in section.rewards:
             try:
                 reward_of(each.name, each.argument)
             except InvalidReward as error:
-                yield InvalidField(f"{self.name}.rewards", seen=each.name, expected=f"a reward function: {error}")
+                yield view.refused("rewards", seen=each.name, expected=f"a reward function: {error}")
 
         rollout = section.rollout or RolloutPart()
         if rollout.placement == "colocated" and rollout.workers not in (None, section.ranks):
             expected = f"{section.ranks}, the ranks that train, or nothing; or `placement: split`"
-            yield InvalidField(f"{self.name}.rollout.workers", seen=rollout.workers, expected=expected)
+            yield view.refused("rollout.workers", seen=rollout.workers, expected=expected)
 
     def request(self, asked: StageContext) -> JobSpec:
-        spec, rollout = super().request(asked), _section(asked.recipe).rollout
+        spec, rollout = super().request(asked), _section(asked.view).rollout
         if rollout is not None and rollout.placement == "split":
             spec.groups.add(role=RANK_ROLE_ACTOR, program=self.name)
             spec.groups.add(role=RANK_ROLE_ROLLOUT, program=self.name, ranks=rollout.workers or 1)
         return spec
 
-    def program_parameters(self, recipe: Recipe) -> GrpoParameters:
-        return GrpoParameters(**self.settings(recipe))
+    def program_parameters(self, view: View) -> GrpoParameters:
+        return GrpoParameters(**self.settings(view))
 
-    def settings(self, recipe: Recipe) -> dict[str, Any]:
+    def settings(self, view: View) -> dict[str, Any]:
         """The parameters that follow from the keys of this stage."""
-        section = _section(recipe)
+        section = _section(view)
         return dict(
             prompts=section.prompts_per_step,
             group=section.group,
@@ -210,7 +211,7 @@ class GrpoStage(FinetuningStage):
 
     def rhythm(self, asked: StageContext) -> Rhythm:
         """Whole iterations: inside of one, a state does not say what was rolled out."""
-        section = _section(asked.recipe)
+        section = _section(asked.view)
         updates = section.epochs * section.minibatches
         return Rhythm(section.steps * updates, _every(section) * updates)
 
@@ -225,33 +226,32 @@ class GrpoStage(FinetuningStage):
         begun = inputs[INITIAL][0].training
         assert begun is not None
         if (reference := asked.get(REFERENCE)) is not None:
-            model = self.training_of(REFERENCE, reference, host).model
+            model = self.training_of(asked.view, REFERENCE, reference, host).model
             if model != begun.model:
                 seen = f"{checkpoint_of(reference.manifest_key)}, a model with a vocabulary of {model.vocabulary}"
                 expected = f"the model of the initial checkpoint, with a vocabulary of {begun.model.vocabulary}"
-                raise InvalidField(f"{self.name}.from.{REFERENCE}", seen=seen, expected=expected)
+                raise asked.view.refused(f"from.{REFERENCE}", seen=seen, expected=expected)
         if (reward := asked.get(REWARD)) is not None:
-            made = self.training_of(REWARD, reward, host)
+            made = self.training_of(asked.view, REWARD, reward, host)
             if not made.model.scalar_head or made.tokenizer != begun.tokenizer:
                 what = f"over {made.tokenizer or 'other tokens'}" if made.model.scalar_head else "without a scalar head"
-                raise InvalidField(
-                    f"{self.name}.from.{REWARD}",
+                raise asked.view.refused(
+                    f"from.{REWARD}",
                     seen=f"{checkpoint_of(reward.manifest_key)}, {what}",
                     expected=f"a checkpoint of a stage `reward` over {begun.tokenizer}",
                 )
-        count, needed = inputs["prompts"][0].count, _section(asked.recipe).prompts_per_step
+        count, needed = inputs["prompts"][0].count, _section(asked.view).prompts_per_step
         if count < needed:
-            raise InvalidField(
-                f"{self.name}.prompts_per_step", seen=needed, expected=f"at most {count}, as many prompts as there are"
-            )
+            expected = f"at most {count}, as many prompts as there are"
+            raise asked.view.refused("prompts_per_step", seen=needed, expected=expected)
         return inputs
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         """Tokens of answers, at most."""
-        section = _section(recipe)
+        section = _section(view)
         return float(section.steps * section.prompts_per_step * section.group * section.tokens)
 
-    def unforeseeable(self, recipe: Recipe) -> str:
+    def unforeseeable(self, view: View) -> str:
         return ""
 
 
@@ -269,8 +269,8 @@ def _every(section: GrpoSection) -> int:
     return section.checkpoint_every or max(1, section.steps // 10)
 
 
-def _section(recipe: Recipe) -> GrpoSection:
-    return recipe.section(GrpoSection)
+def _section(view: View) -> GrpoSection:
+    return view.section(GrpoSection)
 
 
 STAGE = GrpoStage()

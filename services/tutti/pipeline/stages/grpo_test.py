@@ -150,5 +150,5 @@ def test_more_prompts_than_there_are_and_a_model_without_a_head_are_refused(worl
 def test_what_it_does_is_known_from_the_recipe() -> None:
     every = {node.name: node for node in graph.nodes(read(TEXT))}
     grpo = every["grpo"]
-    assert grpo.stage.amount(grpo.recipe, 0) == 6 * 16 * 64
-    assert grpo.stage.unforeseeable(grpo.recipe) == ""
+    assert grpo.stage.amount(grpo.view, 0) == 6 * 16 * 64
+    assert grpo.stage.unforeseeable(grpo.view) == ""

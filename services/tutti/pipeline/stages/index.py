@@ -3,22 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tutti.chassis.config.recipetext import Part
-from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.contracts.tokenization.v1 import Dataset, Index, IndexSpec
 from tutti.corpus.spans.building import MOST_TOKENS
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
-from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Role, StageContext, StageDef
+from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef
 from tutti.pipeline.definitions.tokenized import dataset_row
-from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.sections import IndexSection
 from tutti.pipeline.recipes.values import Measure, Resident, Result
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
-
-
-class IndexSection(Part):
-    """An index has no keys of its own."""
 
 
 class IndexStage(StageDef):
@@ -29,12 +24,6 @@ class IndexStage(StageDef):
     measured = Measure(MAKE_RUN, 1.1, 649, 7_225_000)
     resident = Resident("benchmarks.spans", 147_000_000)
 
-    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"index": Flat(recipe)} if recipe.index else {}
-
-    def apply(self, recipe: Recipe, section: IndexSection) -> Recipe:
-        return recipe.model_copy(update={"index": True})
-
     def request(self, asked: StageContext) -> IndexSpec:
         dataset = asked.one("dataset")
         return IndexSpec(
@@ -44,11 +33,11 @@ class IndexStage(StageDef):
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return {}
 
-    def fits(self, recipe: Recipe, dataset: Result, host: Host) -> None:
+    def fits(self, view: View, dataset: Result, host: Host) -> None:
         found = dataset_row(host, dataset)
         if found is not None and found.tokens >= MOST_TOKENS:
-            raise InvalidField(
-                "index",
+            raise view.refused(
+                "",
                 seen=f"true, of {found.tokens:,} tokens to train on",
                 expected=f"false, or a dataset of fewer than {MOST_TOKENS:,} tokens: no index of more can be made",
             )

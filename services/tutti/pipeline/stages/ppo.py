@@ -15,8 +15,8 @@ from tutti.model.spec import ModelSpec
 from tutti.model.training import RoleModel
 from tutti.pipeline.definitions.definition import Role, StageContext
 from tutti.pipeline.definitions.finetuning import INITIAL, role_model
-from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Inputs, Result
+from tutti.pipeline.recipes.view import View
 from tutti.pipeline.stages.grpo import REWARD, GrpoSection, GrpoStage
 
 CRITIC = "critic"
@@ -40,16 +40,16 @@ class PpoStage(GrpoStage):
     def model(self, begun: ModelSpec) -> ModelSpec:
         return replace(begun, value_model=True)
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        yield from super().problems(recipe, filled)
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        yield from super().problems(view, filled)
         if not {CRITIC, REWARD} & set(filled):
             expected = "a reward model that the value model begins with, as `from: {critic: …}`"
-            yield InvalidField(f"ppo.from.{CRITIC}", seen="nothing", expected=expected)
+            yield view.refused(f"from.{CRITIC}", seen="nothing", expected=expected)
 
-    def program_parameters(self, recipe: Recipe) -> PpoParameters:
-        section = recipe.section(PpoSection)
+    def program_parameters(self, view: View) -> PpoParameters:
+        section = view.section(PpoSection)
         return PpoParameters(
-            **self.settings(recipe),
+            **self.settings(view),
             discount=section.discount,
             trace=section.trace,
             value_clip=section.value_clip,
@@ -64,11 +64,11 @@ class PpoStage(GrpoStage):
         inputs = super().today(asked, host)
         begun, critic = inputs[INITIAL][0].training, _critic(asked)
         assert begun is not None
-        made = self.training_of(CRITIC, critic, host)
+        made = self.training_of(asked.view, CRITIC, critic, host)
         expected = replace(begun.model, scalar_head=True, value_model=False)
         if made.model != expected or made.tokenizer != begun.tokenizer:
-            raise InvalidField(
-                f"ppo.from.{CRITIC}",
+            raise asked.view.refused(
+                f"from.{CRITIC}",
                 seen=f"{checkpoint_of(critic.manifest_key)}, another model or one of another tokenizer",
                 expected="a checkpoint of a stage `reward` that began with the same model as the policy",
             )

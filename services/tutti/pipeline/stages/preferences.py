@@ -10,7 +10,7 @@ from tutti.contracts.annotation.v1 import Campaign, JudgedCampaign, Preferences,
 from tutti.corpus.conversations.conversationset import Lines
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
-from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
 
 
@@ -30,7 +30,7 @@ class PreferencesStage(StageDef):
     section = PreferencesSection
 
     def request(self, asked: StageContext) -> PreferencesSpec:
-        section, (judged, *others) = _section(asked.recipe), asked.all("judged")
+        section, (judged, *others) = _section(asked.view), asked.all("judged")
         return PreferencesSpec(
             campaign=resource_of(Campaign, judged),
             manifest_key=judged.manifest_key,
@@ -49,13 +49,13 @@ class PreferencesStage(StageDef):
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        section = _section(asked.recipe)
+        section = _section(asked.view)
         return {"fit": section.fit, **({"axis": section.axis} if section.axis else {})}
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         yield Expected.lines(Lines.of(manifest))
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         return 1.0
 
     def summary(self, work: Any) -> str:
@@ -66,8 +66,8 @@ class PreferencesStage(StageDef):
         return f"{work.pairs:,} preferences of {said}{lacking}"
 
 
-def _section(recipe: Recipe) -> PreferencesSection:
-    return recipe.section(PreferencesSection)
+def _section(view: View) -> PreferencesSection:
+    return view.section(PreferencesSection)
 
 
 STAGE = PreferencesStage()

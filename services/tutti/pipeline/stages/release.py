@@ -9,8 +9,8 @@ from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.evaluation.v1 import STANDING_REFUSED, Comparison, Release, ReleasedComparison, ReleaseSpec
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
-from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Result
+from tutti.pipeline.recipes.view import View
 
 Rule = Literal["win", "gap", "kl"]
 
@@ -32,22 +32,22 @@ class ReleaseStage(StageDef):
     roles = (Role("compared", Comparison, many=True),)
     section = ReleaseSection
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        rules = recipe.section(ReleaseSection).rules
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        rules = view.section(ReleaseSection).rules
         if len(set(rules)) != len(rules):
-            yield InvalidField("release.rules", seen=", ".join(rules), expected="each rule once")
+            yield view.refused("rules", seen=", ".join(rules), expected="each rule once")
 
     def request(self, asked: StageContext) -> ReleaseSpec:
         return ReleaseSpec(
             comparisons=[_compared(each) for each in asked.all("compared")],
             logic_version=asked.logic_version,
-            **_limits(asked.recipe),
+            **_limits(asked.view),
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        return {str(rule): limit for rule, limit in _limits(asked.recipe).items()}
+        return {str(rule): limit for rule, limit in _limits(asked.view).items()}
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         return 1.0
 
     def summary(self, work: Any) -> str:
@@ -64,9 +64,9 @@ def _of(finding: Any) -> str:
     return f", n {finding.judgements:,}, try {finding.try_number}" if finding.judgements else ""
 
 
-def _limits(recipe: Recipe) -> dict[Rule, float]:
+def _limits(view: View) -> dict[Rule, float]:
     """The limit of each rule that is applied."""
-    section = recipe.section(ReleaseSection)
+    section = view.section(ReleaseSection)
     return {rule: getattr(section, rule) for rule in sorted(section.rules)}
 
 

@@ -12,7 +12,7 @@ from tutti.model.programs.reward import RewardParameters
 from tutti.model.spec import ModelSpec
 from tutti.pipeline.definitions.definition import Role
 from tutti.pipeline.definitions.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Kind
 
 
@@ -32,8 +32,8 @@ class RewardStage(FinetuningStage):
     def model(self, begun: ModelSpec) -> ModelSpec:
         return replace(super().model(begun), scalar_head=True)
 
-    def program_parameters(self, recipe: Recipe) -> RewardParameters:
-        section = recipe.section(RewardSection)
+    def program_parameters(self, view: View) -> RewardParameters:
+        section = view.section(RewardSection)
         return RewardParameters(held_out=section.held_out, pooling=section.pooling)
 
 

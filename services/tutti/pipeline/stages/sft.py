@@ -18,7 +18,7 @@ from tutti.model.programs.sft import SftParameters
 from tutti.model.training import Conversion, Initial, Training
 from tutti.pipeline.definitions.definition import Role, StageContext
 from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipes.recipe import Recipe
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Kind
 
 
@@ -37,18 +37,18 @@ class SftStage(FinetuningStage):
     data, reads = "demonstrations", Kind.CONVERSATIONS
     epochs = 3
 
-    def program_parameters(self, recipe: Recipe) -> SftParameters:
-        return SftParameters(held_out=recipe.section(FinetuningSection).held_out)
+    def program_parameters(self, view: View) -> SftParameters:
+        return SftParameters(held_out=view.section(FinetuningSection).held_out)
 
     def converted(self, asked: StageContext, begun: Training, host: Host) -> Training:
         """Store the extended tokenizer; the training records how the checkpoint is extended."""
-        recipe, initial = asked.recipe, asked.one(INITIAL)
-        if recipe.section(SftSection).convert is None or recipe.template is None:
+        view, initial = asked.view, asked.one(INITIAL)
+        if view.section(SftSection).convert is None or view.recipe.template is None:
             return begun
         try:
             data = host.blobs.get(tokenizer_key(begun.tokenizer))
             before = BytePairTokenizer.load(data, expected_version=begun.tokenizer)
-            after = before.extended(TEMPLATES[recipe.template].tokens)
+            after = before.extended(TEMPLATES[view.recipe.template].tokens)
         except (BlobMissing, TokenizerError):
             return begun  # it is refused for the same reason
         if after.version == before.version:

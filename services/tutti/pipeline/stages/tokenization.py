@@ -3,8 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from pydantic import Field
-
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
@@ -12,23 +10,13 @@ from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationS
 from tutti.corpus.conversations.template import TEMPLATES
 from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected, ExpectedTokenizer
-from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Question, Role, StageContext, StageDef
-from tutti.pipeline.recipes.recipe import DataPart, Recipe, TokenizerPart
+from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef
+from tutti.pipeline.recipes.sections import TokenizationSection
 from tutti.pipeline.recipes.values import Measure, Resident
+from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
 
 BYTES = 256
-
-
-class TokenizationSection(DataPart):
-    vocabulary: int = Field(
-        default=4096, ge=257, lt=2**20, description="number of tokens: 256 bytes, merges, end of text"
-    )
-    pattern: str = Field(
-        default="",
-        max_length=2000,
-        description="regular expression that splits text before merging; empty: that of Llama 3",
-    )
 
 
 class TokenizationStage(StageDef):
@@ -36,7 +24,6 @@ class TokenizationStage(StageDef):
     work = Tokenization
     makes = Dataset
     section = TokenizationSection
-    flat_keys = ("tokenizer", "data")
     roles = (
         Role("documents", Dedup, default="dedup"),
         Role("measures", Ingest, default="ingest", required=False, decides=False),
@@ -44,49 +31,39 @@ class TokenizationStage(StageDef):
     measured = Measure(MAKE_RUN, 2.1, 649, 2_552_000)
     resident = Resident("benchmarks.tokenization", 441_000_000, 460)
 
-    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"tokenization": Flat(recipe)} if recipe.reads_pages else {}
-
-    def apply(self, recipe: Recipe, section: TokenizationSection) -> Recipe:
-        data = DataPart(**section.model_dump(exclude={"vocabulary", "pattern"}))
-        tokenizer = TokenizerPart(vocabulary=section.vocabulary, pattern=section.pattern)
-        return recipe.model_copy(update={"data": data, "tokenizer": tokenizer})
-
     def request(self, asked: StageContext) -> TokenizationSpec:
-        recipe, documents, measures = asked.recipe, asked.one("documents"), asked.get("measures")
+        section, documents, measures = _section(asked.view), asked.one("documents"), asked.get("measures")
         return TokenizationSpec(
             manifest_key=documents.manifest_key,
             content_digest=documents.content_digest,
-            vocabulary=recipe.tokenizer.vocabulary,
-            pattern=recipe.tokenizer.pattern,
-            context=recipe.data.context,
-            validation_fraction=recipe.data.validation_fraction,
-            seed=recipe.data.seed,
-            shard_sequences=recipe.data.shard_sequences,
-            tokenizer=recipe.tokenizer.of,
-            packing=recipe.data.packing,
-            reserved=reserved(recipe),
+            vocabulary=section.vocabulary,
+            pattern=section.pattern,
+            context=section.context,
+            validation_fraction=section.validation_fraction,
+            seed=section.seed,
+            shard_sequences=section.shard_sequences,
+            tokenizer=section.of,
+            packing=section.packing,
+            reserved=reserved(asked.view),
             measures_key=measures.manifest_key if measures else "",
             measures_digest=measures.content_digest if measures else "",
             logic_version=asked.logic_version,
         )
 
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
-        found: dict[str, object] = {**asked.recipe.tokenizer.parameters(), **asked.recipe.data.parameters()}
-        return found | {"reserved": list(tokens)} if (tokens := reserved(asked.recipe)) else found
+        found = _section(asked.view).parameters()
+        return found | {"reserved": list(tokens)} if (tokens := reserved(asked.view)) else found
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        least = BYTES + len(reserved(recipe)) + 1
-        if recipe.tokenizer.vocabulary < least:
-            yield InvalidField(
-                "tokenizer.vocabulary",
-                seen=recipe.tokenizer.vocabulary,
-                expected=f"at least {least}: every byte, the role tokens of {recipe.template}, and the end of text",
-            )
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        section, least = _section(view), BYTES + len(reserved(view)) + 1
+        if section.vocabulary < least:
+            of = view.recipe.template
+            expected = f"at least {least}: every byte, the role tokens of {of}, and the end of text"
+            yield view.refused("vocabulary", seen=section.vocabulary, expected=expected)
 
-    def questions(self, recipe: Recipe) -> Iterator[Question]:
-        if recipe.tokenizer.pattern:
-            yield Question(recipe, {"pattern": "tokenizer.pattern"})
+    def questions(self, view: View) -> Iterator[View]:
+        if _section(view).pattern:
+            yield view
 
     def blobs(self, manifest: Manifest) -> Iterator[Checked]:
         dataset = DatasetBody.read(manifest)
@@ -98,11 +75,16 @@ class TokenizationStage(StageDef):
         return f"{work.tokens:,} tokens to train on, {work.validation_tokens:,} held out"
 
 
-def reserved(recipe: Recipe) -> tuple[str, ...]:
-    """Return the tokens that a tokenizer reserves that this recipe trains: the role tokens of its chat template."""
-    if recipe.template is None or recipe.tokenizer.of or not recipe.tokenizer.reserve:
+def reserved(view: View) -> tuple[str, ...]:
+    """Return the tokens that a tokenizer reserves that this stage trains: the role tokens of the chat template."""
+    section, template = _section(view), view.recipe.template
+    if template is None or section.of or not section.reserve:
         return ()
-    return TEMPLATES[recipe.template].tokens
+    return TEMPLATES[template].tokens
+
+
+def _section(view: View) -> TokenizationSection:
+    return view.section(TokenizationSection)
 
 
 STAGE = TokenizationStage()

@@ -17,15 +17,18 @@ from tutti.contracts.scheduler.v1 import (
     MixedDataset,
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
+from tutti.model.spec import SpecError
 from tutti.model.training import Initial, Training, WeightedDataset
-from tutti.pipeline.definitions.definition import MAKE_RUN, Flat, Role, StageContext
+from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext
 from tutti.pipeline.definitions.mixing import weighted
+from tutti.pipeline.definitions.pretraining import ANY, NUMBER_BYTES, STATE_NUMBERS, parameters, training
 from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
-from tutti.pipeline.recipes.modelsize import NUMBER_BYTES, STATE_NUMBERS, parameters
-from tutti.pipeline.recipes.recipe import Recipe, TrainPart
+from tutti.pipeline.recipes.instance import Keys
+from tutti.pipeline.recipes.sections import TrainPart
 from tutti.pipeline.recipes.sizes import SIZES
 from tutti.pipeline.recipes.values import Inputs, Measure, Result
+from tutti.pipeline.recipes.view import View
 from tutti.records.errors import CorpusError
 
 SNAPSHOTS = 2  # that a node keeps of what its ranks hold
@@ -44,15 +47,9 @@ class TrainStage(TrainingStage):
     version = "train-1"
     expensive = True
 
-    def flat(self, recipe: Recipe) -> Mapping[str, Flat]:
-        return {"train": Flat(recipe)} if recipe.train is not None else {}
-
-    def apply(self, recipe: Recipe, section: TrainPart) -> Recipe:
-        return recipe.model_copy(update={"train": section})
-
-    def filled(self, section: TrainPart) -> TrainPart:
+    def filled(self, section: TrainPart, keys: Keys) -> TrainPart:
         """With rows, warmup and the interval of checkpoints."""
-        rows = leaf_rows(self.name, section.rows, section.batch, section.microbatches)
+        rows = leaf_rows(keys, section.rows, section.batch, section.microbatches)
         values = {
             "rows": rows,
             "batch": None,
@@ -61,24 +58,30 @@ class TrainStage(TrainingStage):
         }
         return section.model_copy(update=values)
 
-    def problems(self, recipe: Recipe, filled: Collection[str]) -> Iterator[InvalidField]:
-        train = _part(recipe)
-        yield from misfits(self.name, train)
+    def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
+        train = _part(view)
+        conflicts = list(misfits(view.instance.keys, train))
+        yield from conflicts
+        if not conflicts and None not in (train.rows, train.warmup, train.checkpoint_every):
+            try:
+                training(view, ANY)
+            except SpecError as error:
+                yield view.refused("", seen=str(error), expected="a training that can work")
 
     def request(self, asked: StageContext) -> JobSpec:
-        train, dataset, training = _part(asked.recipe), asked.one("dataset"), _training(asked)
+        train, dataset, made = _part(asked.view), asked.one("dataset"), _training(asked)
         return JobSpec(
-            training=training.to_json(),
-            training_digest=training.digest(),
+            training=made.to_json(),
+            training_digest=made.digest(),
             dataset_manifest_key=dataset.manifest_key,
             dataset_digest=dataset.content_digest,
-            leaves=training.step.leaves,
-            steps=training.steps,
+            leaves=made.step.leaves,
+            steps=made.steps,
             data_parallel=train.ranks,
             shard="" if train.shard == "optimizer" else train.shard,
             shrink=train.shrink,
             attempts=train.attempts,
-            initial=training.initial.checkpoint if training.initial else "",
+            initial=made.initial.checkpoint if made.initial else "",
             mixed=[
                 MixedDataset(manifest_key=each.manifest_key, digest=each.content_digest)
                 for each in asked.all("mixture")
@@ -94,42 +97,42 @@ class TrainStage(TrainingStage):
         _check_dataset(asked, host)
         if (initial := asked.get("initial")) is not None:
             _check_initial(asked, initial, host)
-        if asked.recipe.mixture is None:
+        mixture = asked.view.recipe.mixture
+        if mixture is None:
             return asked.inputs
-        own, *others = weighted(asked.recipe.mixture, asked.one("dataset"), host)
+        own, *others = weighted(mixture, asked.one("dataset"), host)
         return {**asked.inputs, "dataset": (own,), "mixture": tuple(others)}
 
-    def amount(self, recipe: Recipe, pages: int) -> float:
+    def amount(self, view: View, pages: int) -> float:
         """Tokens x parameters, to which the operations are in proportion (Kaplan et al. 2020, section 2.1)."""
-        train = _part(recipe)
+        train = _part(view)
         assert train.rows is not None
-        tokens = train.steps * train.microbatches * train.rows * recipe.data.context
-        return float(tokens * parameters(recipe))
+        tokens = train.steps * train.microbatches * train.rows * view.tokens.context
+        return float(tokens * parameters(view))
 
-    def disk(self, recipe: Recipe) -> int:
+    def disk(self, view: View) -> int:
         """All checkpoints: none is removed by itself."""
-        train = _part(recipe)
+        train = _part(view)
         assert train.checkpoint_every is not None
         count = -(-train.steps // train.checkpoint_every)
-        return count * STATE_NUMBERS * NUMBER_BYTES * parameters(recipe)
+        return count * STATE_NUMBERS * NUMBER_BYTES * parameters(view)
 
-    def memory(self, recipe: Recipe) -> int:
+    def memory(self, view: View) -> int:
         """At least: each rank's parameters and gradient, a second gradient for audits, logits of a microbatch with
         theirs, the gradient of the output matrix while it is added up, the state, its snapshots.
 
         Activations, and torch itself, come on top.
         """
-        train, model = _part(recipe), parameters(recipe)
+        train, model = _part(view), parameters(view)
         assert train.rows is not None
-        vocabulary = recipe.tokenizer.vocabulary
-        logits, head = train.rows * recipe.data.context * vocabulary, vocabulary * SIZES[recipe.size].width
+        vocabulary = view.tokens.vocabulary
+        logits, head = train.rows * view.tokens.context * vocabulary, vocabulary * SIZES[view.recipe.size].width
         rank = (3 if train.audit_every else 2) * model + 2 * logits + head
         return NUMBER_BYTES * (train.ranks * rank + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
 
 
-def _part(recipe: Recipe) -> TrainPart:
-    assert recipe.train is not None
-    return recipe.train
+def _part(view: View) -> TrainPart:
+    return view.section(TrainPart)
 
 
 def _training(asked: StageContext) -> Training:
@@ -137,10 +140,10 @@ def _training(asked: StageContext) -> Training:
     own, others, initial = asked.one("dataset"), asked.all("mixture"), asked.get("initial")
     shares = (own, *others) if others else ()
     mixture = tuple(WeightedDataset(each.content_digest, each.weight) for each in shares)
-    training = asked.recipe.training(own.content_digest, mixture)
+    made = training(asked.view, own.content_digest, mixture)
     if initial is None:
-        return training
-    return replace(training, initial=Initial(checkpoint_of(initial.manifest_key), initial.content_digest))
+        return made
+    return replace(made, initial=Initial(checkpoint_of(initial.manifest_key), initial.content_digest))
 
 
 def _check_dataset(asked: StageContext, host: Host) -> None:
@@ -150,14 +153,14 @@ def _check_dataset(asked: StageContext, host: Host) -> None:
     if row is None:
         return
     vocabulary = kind_of(Tokenizer).get(host.channel("tokenization"), row.tokenizer).vocabulary
-    own = asked.recipe.data.context, asked.recipe.tokenizer.vocabulary
+    own = asked.view.tokens.context, asked.view.tokens.vocabulary
     for what, seen, expected, fits in (
         ("data.context", own[0], row.context, own[0] == row.context),
         ("tokenizer.vocabulary", own[1], vocabulary, own[1] >= vocabulary),
     ):
         if not fits:
-            raise InvalidField(
-                "train.from.dataset", seen=f"{what}: {seen}", expected=f"{what}: {expected}, as in {row.name}"
+            raise asked.view.refused(
+                "from.dataset", seen=f"{what}: {seen}", expected=f"{what}: {expected}, as in {row.name}"
             )
 
 
@@ -167,17 +170,17 @@ def _check_initial(asked: StageContext, initial: Result, host: Host) -> None:
     try:
         began = CheckpointBody.decode(host.blobs.get(initial.manifest_key)).training
     except (BlobMissing, CorpusError) as error:
-        raise InvalidField("train.from.initial", seen=name, expected=f"a checkpoint that is there: {error}") from error
+        raise asked.view.refused("from.initial", seen=name, expected=f"a checkpoint that is there: {error}") from error
     model = _training(asked).model.to_dict()
     differ = {key: value for key, value in began.model.to_dict().items() if model[key] != value}
     if differ:
         seen = ", ".join(f"{key} {model[key]}" for key in sorted(differ))
         expected = ", ".join(f"{key} {value}" for key, value in sorted(differ.items()))
-        raise InvalidField("train.from.initial", seen=seen, expected=f"the model of {name}: {expected}")
+        raise asked.view.refused("from.initial", seen=seen, expected=f"the model of {name}: {expected}")
     own, other = dataset_row(host, asked.one("dataset")), dataset_row(host, Result("", "", began.dataset))
     if own is not None and other is not None and own.tokenizer != other.tokenizer:
-        raise InvalidField(
-            "train.from.initial",
+        raise asked.view.refused(
+            "from.initial",
             seen=f"{name} over {other.tokenizer}",
             expected=f"a checkpoint over {own.tokenizer}, or tokenizer.of: {other.tokenizer}",
         )
