@@ -44,6 +44,7 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/python -m tools.callers
 	$(BIN)/python tools/house.py docstrings
 	$(BIN)/python tools/house.py sizes
+	$(BIN)/python -m tools.wording
 	$(BIN)/hadolint deploy/docker/Dockerfile tests/trials/docker/standins/*.Dockerfile
 	$(BIN)/shellcheck .ci/run tests/trials/docker/standins/kafka-archive tests/trials/docker/standins/kafka-run tests/trials/docker/standins/postgres-entrypoint
 	$(BIN)/python -m tools.manifests --check

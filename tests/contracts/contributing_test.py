@@ -1,4 +1,4 @@
-"""CONTRIBUTING does what it says: its code blocks are run, in their order, in a copy of this tree."""
+"""docs/extending.md does what it says: its code blocks are run, in their order, in a copy of this tree."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ class Block:
 
 def blocks() -> list[Block]:
     found = []
-    for section in re.split(r"^## ", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^## ", (ROOT / "docs/extending.md").read_text(), flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]
         fences = re.findall(r"^```(\w+)\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
         found += [Block(title, language, code) for language, code in fences]

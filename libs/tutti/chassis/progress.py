@@ -1,6 +1,6 @@
 """The progress of long work, reported by the worker and read by waiters.
 
-Promises: saying it costs nothing worth mentioning, however often; where nobody listens it is lost.
+Promises: reporting is cheap; a report without a listener is dropped.
 """
 
 import threading

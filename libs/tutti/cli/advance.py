@@ -47,7 +47,7 @@ class Advance:
         self._asked, self._known = dict[str, float](), dict[str, Progress]()
 
     def of(self, client: Client, stage: Stage) -> Progress | None:
-        """None where nobody says. Raises NotFound while what the stage is to make has not been created."""
+        """Return the progress of a stage, or None if it is unknown. Raises NotFound until its resource is created."""
         kind = stage.resource.partition("/")[0]
         if kind not in _CALLS:
             return None

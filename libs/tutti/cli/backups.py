@@ -60,7 +60,8 @@ def backup(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
         rows = sum(manifest.rows.values())
         click.echo(
             f"{folder}: {len(manifest.rows)} databases with {rows:,} rows, copied in {taken.seconds:.1f} s; "
-            f"{manifest.blobs:,} blobs of {manifest.bytes / MEBI:,.1f} MiB, {taken.again} of them came meanwhile"
+            f"{manifest.blobs:,} blobs of {manifest.bytes / MEBI:,.1f} MiB, {taken.late_blobs} of them written during "
+            "the backup"
         )
     if damaged:
         raise Failure(f"{len(damaged)} blobs were damaged before they were copied; `tutti scrub` says what to do")

@@ -1,4 +1,4 @@
-"""Looking on at a run: one line a stage.
+"""Progress display of a run, one line per stage.
 
 Promises: on a terminal a line a stage with a bar, how far it is and how fast, or what it waits for; elsewhere a line
 when a stage begins and one when it ends.

@@ -66,7 +66,7 @@ class AdminFan:
         self._channel, self._address, self._owners = channel, address, owners
 
     def Describe(self, request: DescribeRequest, timeout: float | None = None) -> DescribeResponse:
-        """Every service; one without an address is not ready. Raises Unreachable where one has an address in vain."""
+        """Return every service; one without an address is not ready. Raises Unreachable if one does not answer."""
         doors = self._doors()
         answers = list(self._asked(doors, lambda stub: stub.Describe(request, timeout=timeout)))
         services = [each for answer in answers for each in answer.services]

@@ -1,8 +1,8 @@
-"""Patience with somebody who should give a word from time to time.
+"""Heartbeat timeouts that ignore pauses of this process, and double when they are missed.
 
-Promises: only that silence counts during which we listened ourselves; after a pause of our own (a suspended machine, a
-stopped process) everybody has a whole time again. A limit that was missed doubles for the next try, up to 15 minutes,
-so that a process on a slow host is not killed for ever, and falls back once the process has been well for so long.
+Promises: silence counts only while this process listened; after a pause of its own (a suspended machine, a stopped
+process) every timeout begins anew. A limit that was missed doubles for the next try, up to 15 minutes, so that a
+process on a slow host is not killed for ever; it returns to its first value after the process was well for as long.
 """
 
 MOST_SECONDS = 900.0

@@ -1,9 +1,9 @@
 """The supervisor: keeps a host and its agents running, and leaves nothing behind.
 
-Promises: a child that ends, or gives no word for too long, is started again, later each time; after each silence it has
-twice the time, so a slow host does not kill it for ever; a pause of the supervisor itself is no child's silence;
-SIGTERM drains agents first, then the host, and kills what is late; whoever was left over by a supervisor that was
-killed is ended before anything starts. Imports no gRPC.
+Promises: a child that exits or misses its heartbeats is restarted with exponential backoff. Each missed limit doubles,
+so that a slow host does not kill a child for ever. A pause of the supervisor itself does not count as a missed
+heartbeat. SIGTERM drains agents first, then the host, and kills those that are late. Children that a killed supervisor
+left behind are ended before anything starts. Imports no gRPC.
 """
 
 import argparse
@@ -157,7 +157,7 @@ class Supervisor:
                 starting += 1
 
     def _listen(self) -> None:
-        """Kill who was silent for too long; its end is told as any other."""
+        """Kill children whose heartbeat timed out; their exit is reported as usual."""
         for child in self._children:
             if child.patience is None or child.leash is None:
                 continue

@@ -162,9 +162,9 @@ def by_language(documents: Iterable[Sample], measures: Iterator[Path]) -> Iterat
 
 
 def grouped(told: Iterable[tuple[str, str]], wanted: Mapping[str, int], most: int) -> tuple[dict[str, list[str]], bool]:
-    """Texts by language until so many bytes of each are there that is `wanted`; and whether they are.
+    """Return texts grouped by language, and whether each language has its `wanted` bytes; stop when all have.
 
-    Of a language there are `most` bytes, not more: of the text that would be too much the beginning counts.
+    A language has at most `most` bytes; the text that would exceed them is cut.
     """
     found: dict[str, list[str]] = {}
     sizes, full, lacking = Counter[str](), set[str](), set(wanted)

@@ -92,7 +92,7 @@ class Actor:
 
     @property
     def interval(self) -> float:
-        """Until it looks again by itself; who will be woken looks ever more seldom."""
+        """Seconds until the next poll; they double for loops that events wake."""
         interval = self.loop.interval or SHORTEST_WAIT
         if isinstance(self.loop, Consumer) or self.woken is not None:
             return max(interval, min(LONGEST_WAIT, interval * 2.0**self.in_vain))

@@ -64,7 +64,7 @@ class Example:
 class Lines:
     """`path` is the file of cuts (tutti.corpus.documents.cuts): `units` of `documents` that stay, `bytes` in all.
 
-    `short`: documents of which too little is left, by id, and how many characters that is; `bare`: those of which the
+    `short`: documents that cuts left too short, by id, with their remaining characters; `bare`: those of which the
     cleaning keeps no line; they are in no other number. `cleaned`: lines that C4 removes from those that stay; one that
     is repeated too is in both numbers.
     """

@@ -31,7 +31,7 @@ class Losses:
     left: Numbers
 
     def cut(self, least: int) -> Cut:
-        """Without the texts of which too little is left: less than `least` where repeated units went, else nothing."""
+        """Return the cut without texts that are too short: below `least` if repeated units were cut, else empty."""
         goes = np.zeros(len(self.left), np.bool_)
         goes[self.texts] = True
         goes &= self.left < np.where(self.units, least, 1)

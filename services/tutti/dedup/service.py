@@ -123,7 +123,7 @@ def nothing_is_left(spec: DedupSpec) -> str:
 
 
 def decided(blobs: Blobs, before: str, made: Lines | None, left: int, scratch: Path) -> str:
-    """The blob of decisions with those about documents of which too little is left; as before where there are none."""
+    """Add decisions about documents that cuts left too short, and return the blob; `before` if there are none."""
     if made is None or not (made.short or made.bare):
         return before
     earlier = [decisions.decode(fetching.small(blobs, before))] if before else []

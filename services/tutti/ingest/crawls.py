@@ -63,7 +63,7 @@ def plan_of(spec: CrawlSpec, ranges: tuple[str, ...] = EVERY) -> Plan:
         raise InvalidField(
             "spec.contact",
             seen=spec.contact or "nothing",
-            expected="a URL or a mail address in ASCII, by which those who are visited can reach you",
+            expected="a URL or a mail address in ASCII: the contact that the User-Agent header gives to visited sites",
         )
     for name in ("delay_seconds", "page_seconds"):
         if not 0 <= getattr(spec, name) <= 3600:
@@ -120,7 +120,7 @@ def _canonical(field: str, url: str) -> str:
 
 
 def check(context: TaskContext, still: Callable[[], None] = lambda: None) -> None:
-    """Raises what ends the work, and Retry where what a host answers could not be kept: it would be asked in vain."""
+    """Raise what ends the work, and Retry if the disk has no room for answers: hosts are not asked for them then."""
     context.check()
     still()
     if words := little_left(Path(tempfile.gettempdir())):

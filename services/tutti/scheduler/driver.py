@@ -1,4 +1,4 @@
-"""The driver of jobs: brings one job a step nearer to its end, whatever was missed.
+"""The driver of jobs: reconciles one job, that is, makes its next state transition.
 
 Promises: it reads the recorded state, decides, calls the committer outside any transaction, and records the answer only
 where the state is still the one that it asked for; so it may be stopped and started anywhere.

@@ -181,7 +181,7 @@ class Epochs:
             unit.fact(job.name, lost)
 
     def note(self, unit: Unit, job: Job, what: str) -> Job:
-        """The ranks go on; the history says through what. Told twice, it is there once."""
+        """Record an interruption that the ranks survived. Idempotent."""
         after = jobs.also(job, what)
         known = self._tables.jobs.history(unit, job)
         return job if after.history[-1] in known else self._tables.jobs.put(unit, after)

@@ -1,8 +1,8 @@
-"""The watch over nodes: declares those lost that gave no word for a TTL, and tells who was heard.
+"""The watch over nodes: marks nodes as lost after a TTL without heartbeats.
 
-Promises: only time counts during which the scheduler itself was up and had its database; after any gap everybody has a
-whole TTL again, but is given nothing before the first word; and the history of jobs whose ranks went on meanwhile says
-so, once they are heard.
+Promises: only time during which the scheduler was up and had its database counts. After a gap each node has a whole TTL
+again, but gets no ranks before its first heartbeat. If ranks went on during the gap, the history of their jobs records
+it once their node is heard.
 """
 
 from collections.abc import Iterable

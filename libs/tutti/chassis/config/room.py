@@ -1,4 +1,4 @@
-"""Room on the disk of a folder: what cannot be written waits, and whoever waits is told why."""
+"""Free disk space of a folder: writers wait when it is short, and report why."""
 
 import errno
 import shutil

@@ -1,7 +1,7 @@
-"""Tokens of users, and of machines that join or have joined: whose it is, as access says.
+"""Resolve tokens of users and of joining machines to principals, through the service `access`.
 
-Promises: only what has the form of such a token is asked for; an answer is used for a few seconds, so that many calls
-cost one question, and a token that was revoked is refused soon.
+Promises: `access` is asked only about texts in the form of such a token; an answer is cached for a few seconds, so that
+many calls cost one request, and a revoked token is refused soon.
 """
 
 import hashlib

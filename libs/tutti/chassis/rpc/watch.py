@@ -95,7 +95,7 @@ async def snapshots(
 
 
 class Watch(Generic[M]):
-    """The client's side. `start()` follows in a thread; `poll()` asks once, for who has no threads."""
+    """The client's side. `start()` follows in a thread; `poll()` asks once, for single-threaded callers."""
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ class FencedTransaction:
         lease = self._lease
         held = {"wanted": lease.name, "by": lease.holder, "under": lease.epoch}
         if self._inner.execute(_held(self._leases), held).first() is None:
-            raise Deposed(f"{lease.holder} leads no more: the term after its term {lease.epoch} has begun")
+            raise Deposed(f"{lease.holder} lost leadership: the term after its term {lease.epoch} has begun")
         self._fenced = True
 
 

@@ -4,11 +4,11 @@ Promises: all databases are copied at one moment; every blob that their rows nam
 platform is changed; an archive that was not completed has no manifest.
 
 Blobs are written before the rows that name them, and never change. So they are copied twice: most of them before the
-databases, and those that came meanwhile after them. What was deleted before the databases were copied is deleted from
-the archive too. Of an audit trail, the archive has the batches up to the head in the copy of the database. Later ones
-have records that the copies lack, and after a restore other records get their numbers. The event log is not copied:
-each outbox keeps the newest snapshot of each resource and every fact for as long as the log would. They wait unsent in
-the archive, and a restored platform publishes them under the same ids, which inboxes know.
+databases, and those that were written during the copy after them. A blob that was deleted before the databases were
+copied is deleted from the archive too. Of an audit trail, the archive has the batches up to the head in the copy of the
+database. Later ones have records that the copies lack, and after a restore other records get their numbers. The event
+log is not copied: each outbox keeps the newest snapshot of each resource and every fact for as long as the log would.
+They wait unsent in the archive, and a restored platform publishes them under the same ids, which inboxes know.
 """
 
 import os
@@ -36,11 +36,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Taken:
-    """`seconds` is how long the databases were copied; `again` counts the blobs that came meanwhile."""
+    """`seconds` is how long copying the databases took; `late_blobs` were written during the copy."""
 
     manifest: Manifest
     seconds: float
-    again: int
+    late_blobs: int
 
 
 @dataclass
@@ -96,7 +96,7 @@ def take(blobs: Blobs, copy_databases: Callable[[Path], None], folder: Path, pro
     seconds = time.monotonic() - began
     heads = {file.stem: auditseals.head_in(file) for file in archive.databases.iterdir()}
     after = [stat for stat in blobs.list("") if stat.key in sealed or not _is_later(stat.key, heads)]
-    again = copies.add(after, progress)
+    late = copies.add(after, progress)
     rows, identity = {}, ""
     for file in sorted(archive.databases.iterdir()):
         rows[file.stem], identity = _prepare(file), identity or _identity(file)
@@ -109,7 +109,7 @@ def take(blobs: Blobs, copy_databases: Callable[[Path], None], folder: Path, pro
     at = datetime.now(UTC).isoformat(timespec="seconds")
     manifest = Manifest(FORMAT, VERSION, identity, at, rows, len(copies.digests), sum(copies.sizes.values()))
     _publish(archive, MANIFEST, manifest.text())
-    return Taken(manifest, seconds, again)
+    return Taken(manifest, seconds, late)
 
 
 def _is_later(key: str, heads: Mapping[str, int]) -> bool:

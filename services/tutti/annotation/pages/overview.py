@@ -35,7 +35,7 @@ WORDS_A_SECOND, CHOICE_SECONDS = 4.0, 6.0
 
 
 def forecast_hours(judgements: float, words: float) -> float:
-    """Hours of one person for so many judgements of pairs with so many words to read, prompt and answers together."""
+    """Estimate the hours of one person to judge `judgements` pairs of `words` words, prompt and answers together."""
     return judgements * (words / WORDS_A_SECOND + CHOICE_SECONDS) / 3600
 
 

@@ -1,4 +1,4 @@
-"""Answers that crawls kept: where each lies, and by what its host would know it again.
+"""Answers that crawls stored: their WARC records, and their ETag and Last-Modified validators.
 
 Promises: a row names a record of WARC that was stored before; an answer that had not changed names the record of the
 crawl that read it, however many crawls ago that was.

@@ -1,7 +1,7 @@
-"""Places: where hosts lie instead of where their names lead, which may be elsewhere each time that a crawl goes on.
+"""Local addresses of hosts, used instead of their DNS names; they may change each time that a crawl resumes.
 
-Promises: a crawl that was stopped takes no host for broken whose site has not been started again, or lies elsewhere by
-now: it waits, and says for whom. No reason holds an address.
+Promises: a crawl that resumes waits for a host whose local address is not up yet or has changed, instead of treating it
+as broken, and reports which host it waits for. No reason contains an address.
 """
 
 from __future__ import annotations

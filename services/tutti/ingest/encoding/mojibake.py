@@ -28,7 +28,7 @@ _SUSPECT = re.compile(
 
 
 def repaired(data: bytes) -> bytes:
-    """A text in UTF-8 (`normalisation.utf8`) as it was before; most texts are returned as they are."""
+    """Undo mojibake in a text in UTF-8 (`normalisation.utf8`); clean texts are returned unchanged."""
     if data.isascii() or _SUSPECT.search(data) is None:
         return data
     return b"\n".join(_line(line) if _SUSPECT.search(line) else line for line in data.split(b"\n"))

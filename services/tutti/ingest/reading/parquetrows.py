@@ -147,7 +147,7 @@ class _Group:
 
 
 def _group(file: IO[bytes], group: pq.RowGroupMetaData, names: Sequence[str], most: int) -> _Group:
-    """By the headers of its pages, of which none is longer than `most`, and no text longer than its page."""
+    """Return the sizes of a row group from its page headers: no page is longer than `most`, no text than its page."""
     rows, row, too_large, damage = group.num_rows, 0, 0, None
     for column in (group.column(number) for number in range(group.num_columns)):
         if column.path_in_schema not in names:

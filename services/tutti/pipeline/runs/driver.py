@@ -1,4 +1,4 @@
-"""The driver of runs: brings one run a step nearer to its end, whatever was missed.
+"""The driver of runs: reconciles one run, that is, makes its next state transition.
 
 Promises: the name of a stage's resource is recorded before its owner is asked, so a run that is stopped anywhere asks
 for the same again; an answer is recorded only where the stage still waits for it.

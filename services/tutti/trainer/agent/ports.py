@@ -76,7 +76,7 @@ class RankProcess(Protocol):
         ...
 
     def close(self) -> None:
-        """Listen no more: to who is gone there is an end to be heard, for ever."""
+        """Stop polling the connection: a closed socket would stay readable (EOF)."""
         ...
 
 
