@@ -5,15 +5,17 @@ generated beside it. An engine over another program promises this up to the roun
 started in exact mode gives log-probabilities with the bits of training's forward. Does not import torch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tutti.inference.errors import InferenceError
+from tutti.inference.errors import InferenceError, InvalidSampling
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.sampling import Sampling
 
@@ -57,6 +59,88 @@ class Request:
 
     number: int
     prompt: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """Changes of the logits that a token is drawn from; log-probabilities stay those of the policy.
+
+    `bias` is added to the logits of ids; from those of each token of the completion, `presence` is subtracted once and
+    `frequency` as often as it is there (the penalties of OpenAI's API; those of a prompt's tokens are not counted).
+    """
+
+    bias: tuple[tuple[int, float], ...] = ()
+    presence: float = 0.0
+    frequency: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raises InvalidSampling."""
+        for field, value in (("presence", self.presence), ("frequency", self.frequency), *self._biases()):
+            if not math.isfinite(value):
+                raise InvalidSampling(field, seen=value, expected="a finite number")
+
+    def __bool__(self) -> bool:
+        return bool(self.bias or self.presence or self.frequency)
+
+    def shape(self, logits: npt.NDArray[np.float32], tokens: npt.NDArray[np.int64]) -> None:
+        """Change the logits [vocabulary] in place; `tokens` are those of the completion."""
+        if self.presence or self.frequency:
+            seen, counts = np.unique(tokens[tokens < len(logits)], return_counts=True)
+            logits[seen] -= (self.presence + self.frequency * counts).astype(np.float32)
+        for token, value in self.bias:
+            if token < len(logits):
+                logits[token] += np.float32(value)
+
+    def _biases(self) -> list[tuple[str, float]]:
+        return [(f"bias of {token}", value) for token, value in self.bias]
+
+
+@dataclass(frozen=True)
+class Join:
+    """A request that joins those in progress between two steps; `id` names it, `number` keys its draws.
+
+    `given` are tokens that were chosen before, by this engine or an equal one: the completion goes on after them. Two
+    requests share what was read of one prompt only if they have one `salt`. With each token come the log-probabilities
+    of the `alternatives` likeliest.
+    """
+
+    id: Hashable
+    number: int
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    limits: Limits
+    shaping: Shaping = Shaping()
+    given: tuple[int, ...] = ()
+    salt: str = ""
+    alternatives: int = 0
+
+    @cached_property
+    def kind(self) -> tuple[object, ...]:
+        """Requests of one kind are drawn from together: all but the draws is equal."""
+        drawn = (self.sampling.temperature, self.sampling.top_p, self.sampling.top_k)
+        return (*drawn, self.limits.vocabulary, self.limits.never, self.shaping)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A token of a request: `at` is its place in the completion, `logprob` is in nats at temperature 1.
+
+    `alternatives` are the likeliest ids that can be chosen, with their log-probabilities, the likeliest first.
+    """
+
+    id: Hashable
+    at: int
+    token: int
+    logprob: float
+    alternatives: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A request is no longer in progress."""
+
+    id: Hashable
+    stop: Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +214,7 @@ class Engine(Protocol):
         """Replace the weights. Raises EngineBusy while sequences are in progress, EngineStopped."""
         ...
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, number: int, /) -> None:
         """End a completion at its next token with what it has. A number that is not in progress changes nothing."""
         ...
 

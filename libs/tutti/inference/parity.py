@@ -34,13 +34,13 @@ def score(transformer: Transformer, texts: Sequence[Sequence[int]], *, rows: int
 
 
 def logprobs(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the log-probabilities of int64 targets [rows] with the arithmetic of the head; logits [rows, vocabulary].
+    """Return the log-probabilities of int64 targets [rows, any number] with the arithmetic of the head.
 
-    The logits are overwritten.
+    The logits [rows, vocabulary] are overwritten.
     """
     logits.sub_(logits.amax(-1, keepdim=True))
-    chosen = logits.gather(-1, targets[:, None])[:, 0]
-    return chosen - logits.exp_().sum(-1).log()
+    chosen = logits.gather(-1, targets)
+    return chosen - logits.exp_().sum(-1, keepdim=True).log()
 
 
 def deviation(slots: Slots, head: Head, transformer: Transformer, *, seed: int = 0) -> float:
@@ -67,7 +67,7 @@ def deviation(slots: Slots, head: Head, transformer: Transformer, *, seed: int =
         read = np.array([text[place] for text, place in zip(texts, at, strict=True)], np.int64)
         hidden = slots.step(read, np.ones(slots.slots, np.int64)) if step else torch.stack(first)
         targets = torch.tensor([text[place + 1] for text, place in zip(texts, at, strict=True)], device=hidden.device)
-        seen = logprobs(head_logits(head, hidden, slots.output), targets).float().cpu().numpy()
+        seen = logprobs(head_logits(head, hidden, slots.output), targets[:, None])[:, 0].float().cpu().numpy()
         truth = np.array([row[place] for row, place in zip(expected, at, strict=True)], np.float32)
         difference = float(np.abs(seen - truth).max())
         if not difference <= worst:

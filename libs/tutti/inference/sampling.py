@@ -14,6 +14,10 @@ from tutti.native.arrays import np, npt
 
 _COLDEST = 1e-200
 """At this temperature all but the likeliest logits have no probability left; to divide by less would overflow."""
+_LIKELIEST = 128
+"""So many tokens of a row are sorted first: a top-p of 0.95 seldom needs more."""
+_BORDER = 1e-9
+"""Sums of probabilities that are rounded in another order differ by less than this share of the whole."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +102,69 @@ def choose_each(
     logits: npt.NDArray[np.float32], sampling: Sampling, drawn: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
     """Return `choose` for each row of logits, float32 [rows, vocabulary]; drawn float64 [rows]. Raises NotFinite."""
-    if sampling.temperature == 0 or sampling.top_k or sampling.top_p < 1:
-        return np.array([choose(row, sampling, number) for row, number in zip(logits, drawn.tolist(), strict=True)])
     _require_finite(logits)
-    probabilities = logits.astype(np.float64)
-    if sampling.temperature != 1.0:
-        probabilities /= max(sampling.temperature, _COLDEST)
-    probabilities -= probabilities.max(1, keepdims=True)
-    np.exp(probabilities, out=probabilities)
+    if sampling.temperature == 0:
+        return np.asarray(logits.argmax(1), np.int64)
+    if sampling.top_k or sampling.top_p < 1:
+        return _choose_likeliest(logits, sampling, drawn)
+    probabilities = _probabilities(logits, sampling)
     probabilities /= probabilities.sum(1, keepdims=True)
     sums = probabilities.cumsum(1)
     above = sums > (drawn * sums[:, -1])[:, None]
     found: npt.NDArray[np.int64] = above.argmax(1)
     for row in np.flatnonzero(~above[:, -1]):  # rounded up to the whole sum: the last token that has a probability
         found[row] = np.flatnonzero(probabilities[row])[-1]
+    return found
+
+
+def _probabilities(logits: npt.NDArray[np.float32], sampling: Sampling) -> npt.NDArray[np.float64]:
+    """Return what the probabilities of each row are proportional to, the likeliest token's is 1."""
+    found = logits.astype(np.float64)
+    if sampling.temperature != 1.0:
+        found /= max(sampling.temperature, _COLDEST)
+    found -= found.max(1, keepdims=True)
+    np.exp(found, out=found)
+    return found
+
+
+def _choose_likeliest(
+    logits: npt.NDArray[np.float32], sampling: Sampling, drawn: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """As `choose_each` with top_p or top_k, without sorting all tokens of a row.
+
+    Only the likeliest are sorted. Sums are then rounded otherwise than those of `choose`, so a row in which a border
+    lies within _BORDER of what is compared with it, or in which more tokens are needed, is left to `choose`.
+    """
+    rows, vocabulary = logits.shape
+    count = min(max(_LIKELIEST, sampling.top_k + 1), vocabulary)
+    weights = _probabilities(logits, sampling)
+    if count < vocabulary:
+        tokens = np.sort(np.argpartition(logits, vocabulary - count, axis=1)[:, vocabulary - count :], axis=1)
+    else:
+        tokens = np.broadcast_to(np.arange(vocabulary), logits.shape)
+    own = np.take_along_axis(logits, tokens, 1)
+    order = np.argsort(-own, axis=1, kind="stable")
+    tokens, own = np.take_along_axis(tokens, order, 1), np.take_along_axis(own, order, 1)
+    sorted_weights = np.take_along_axis(weights, tokens, 1)
+    if sampling.top_k:
+        most = min(sampling.top_k, vocabulary)
+        whole = sorted_weights[:, :most].sum(1)
+    else:
+        most, whole = count, weights.sum(1)
+    sums = np.cumsum(sorted_weights[:, :most], 1)
+    # Of tokens with the logit of the last one, others may have been left out: sums up to them do not count.
+    cut = own[:, :most] > own[:, -1:] if count < vocabulary else np.ones_like(own[:, :most], bool)
+    reached = sums >= (sampling.top_p * whole)[:, None]
+    enough = np.where(reached.any(1), reached.argmax(1), most - 1) if sampling.top_p < 1 else np.full(rows, most - 1)
+    at = np.arange(rows)
+    limit = drawn * sums[at, enough]
+    places = (sums > limit[:, None]).argmax(1)
+    sure = (np.abs(sums - limit[:, None]) > _BORDER * whole[:, None]).all(1) & cut[at, enough]
+    if sampling.top_p < 1:
+        sure &= reached.any(1) & (np.abs(sums - (sampling.top_p * whole)[:, None]) > _BORDER * whole[:, None]).all(1)
+    found: npt.NDArray[np.int64] = tokens[at, places]
+    for row in np.flatnonzero(~sure):
+        found[row] = choose(logits[row], sampling, float(drawn[row]))
     return found
 
 

@@ -1,5 +1,7 @@
 """Sampling: the distribution that is asked for, from draws that belong to a place."""
 
+from itertools import product
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -65,10 +67,27 @@ def test_greedy_takes_the_likeliest_and_of_equals_the_first() -> None:
 @given(LOGITS, st.floats(0, 1, exclude_max=True))
 def test_rows_are_chosen_from_as_each_alone(values: list[float], drawn: float) -> None:
     table = np.stack([np.array(values, np.float32), np.array(values[::-1], np.float32) * 2])
-    for sampling in (Sampling(), Sampling(temperature=1e-3), Sampling(temperature=0), Sampling(top_k=2)):
+    shares = (Sampling(top_k=2), Sampling(top_p=0.7), Sampling(temperature=0.5, top_p=0.9, top_k=3))
+    for sampling in (Sampling(), Sampling(temperature=1e-3), Sampling(temperature=0), *shares):
         found = choose_each(table, sampling, np.array([drawn, 1 - 2**-53]))
         expected = [choose(row, sampling, number) for row, number in zip(table, (drawn, 1 - 2**-53), strict=True)]
         assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("spread", [0.02, 1.0, 6.0])  # nearly all tokens are needed, hundreds, a few
+@pytest.mark.parametrize("levels", [0, 3])  # all logits differ; most are equal to others
+def test_rows_of_a_large_vocabulary_are_chosen_from_as_each_alone(spread: float, levels: int) -> None:
+    source = np.random.default_rng(7)
+    table = (source.standard_normal((40, 1500)) * spread).astype(np.float32)
+    if levels:
+        table = (np.round(table * levels / spread) / levels).astype(np.float32)
+    whole = [draw(3, row, 0) for row in range(40)]
+    border = [float(kept(row, Sampling(top_p=0.9))[1][0]) for row in table]
+    for drawn in (np.array(whole), np.array(border), np.zeros(40), np.full(40, 1 - 2**-53)):
+        for top_p, top_k in product((0.95, 1e-9, 1 - 1e-12, 1.0), (0, 1, 40, 128, 300, 1500)):
+            sampling = Sampling(temperature=0.9, top_p=top_p, top_k=top_k)
+            expected = [choose(row, sampling, number) for row, number in zip(table, drawn.tolist(), strict=True)]
+            assert choose_each(table, sampling, drawn).tolist() == expected
 
 
 @given(LOGITS, st.floats(0, 1, exclude_max=True))

@@ -1,12 +1,14 @@
 """The engine of this project: fixed slots, continuous batching, prefixes kept by model and prompt.
 
 Promises: those of the port; draws are keyed by (seed, number, position), so a completion does not depend on its slot.
-Events come in the order of the slots, step after step, so equal calls give equal streams.
+Events come in the order of the slots, step after step, so equal calls give equal streams. Beside whole streams,
+requests join and leave between steps (`admit`, `cancel`, `step`). In exact mode one that begins with tokens that were
+given goes on with the tokens and the bits that it would have had.
 """
 
 import math
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -15,79 +17,31 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
+from tutti.inference.batch import Batch, Choices, Growing
 from tutti.inference.engine import (
+    Chosen,
     Completion,
+    Ended,
     EngineBusy,
     EngineStopped,
+    Join,
     Mode,
     NotExact,
     Request,
-    RequestRefused,
     Tokens,
     Weights,
 )
-from tutti.inference.errors import PromptTooLong
-from tutti.inference.limits import Limits, Stop
+from tutti.inference.limits import Limits
 from tutti.inference.parity import deviation, head_logits, logprobs, score
-from tutti.inference.sampling import Draws, Sampling, choose_each
-from tutti.inference.slots import MOST_QUERY_ROWS, QUERY_ROWS, ROWS_AT_ONCE, Prefix, Slots
+from tutti.inference.sampling import Sampling
+from tutti.inference.slots import MOST_QUERY_ROWS, QUERY_ROWS, ROWS_AT_ONCE, Prefix, Slots, slots_of
 from tutti.model.chunks import Layout
 from tutti.model.head import Head
 from tutti.model.transformer import Transformer
 
 Integers = npt.NDArray[np.int64]
-Logprobs = npt.NDArray[np.float32]
 SLOTS = 32
 PREFIXES = 64
-
-
-@dataclass(eq=False)
-class _Growing:
-    """A completion in progress."""
-
-    number: int
-    prompt: tuple[int, ...]
-    most: int
-    stop: Stop | None = None
-
-
-class _Generation:
-    """The completions of a call: those that wait, those `placed` in slots, and a row of each table per slot."""
-
-    def __init__(self, every: Sequence[_Growing], sampling: Sampling, limits: Limits, *, slots: int, most: int) -> None:
-        """`most` tokens are the longest that a completion can have."""
-        self.sampling, self.limits = sampling, limits
-        self.waiting, self.placed = deque(every), dict[int, _Growing]()
-        self.tokens, self.logprobs = np.zeros((slots, most), np.int64), np.zeros((slots, most), np.float32)
-        self.draws = np.zeros((slots, most))
-        self.counts, self.lasts = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
-
-    def begin(self) -> dict[int, _Growing]:
-        """Let completions that wait begin in free slots: which ones in which."""
-        free = [slot for slot in range(len(self.counts)) if slot not in self.placed][: len(self.waiting)]
-        begun = {slot: self.waiting.popleft() for slot in free}
-        self.placed.update(begun)
-        return begun
-
-    def end(self, slot: int) -> Completion:
-        """Free a slot: the completion that it held."""
-        growing, count = self.placed.pop(slot), self.counts[slot]
-        assert growing.stop is not None
-        tokens = tuple(self.tokens[slot, :count].tolist())
-        return Completion(growing.number, tokens, self.logprobs[slot, :count].copy(), growing.stop)
-
-    def take(self, texts: dict[int, _Growing], tokens: Integers, logprobs: Logprobs) -> Tokens:
-        """Add a token to each of some texts, which are named by their slots."""
-        slots = np.array([*texts])
-        at = self.counts[slots]
-        self.tokens[slots, at], self.logprobs[slots, at] = tokens, logprobs
-        self.counts[slots], self.lasts[slots] = at + 1, tokens
-        for count, each, token in zip((at + 1).tolist(), texts.values(), tokens.tolist(), strict=True):
-            if token == self.limits.end:
-                each.stop = Stop.END
-            elif count == each.most:
-                each.stop = Stop.TOKENS if each.most == self.limits.tokens else Stop.CONTEXT
-        return Tokens(tuple(each.number for each in texts.values()), tokens, logprobs)
 
 
 @dataclass(eq=False)
@@ -119,9 +73,8 @@ class SlotEngine:
         self._length, self._shared = length or layout.model.context, True
         self._loaded: _Loaded | None = None
         self._head: Head | None = None
-        self._prefixes: OrderedDict[tuple[str, tuple[int, ...]], Prefix] = OrderedDict()
-        self._progress: dict[int, _Growing] = {}
-        self._source = Draws()
+        self._prefixes: OrderedDict[tuple[str, str, tuple[int, ...]], Prefix] = OrderedDict()
+        self._batch, self._streaming = self._empty(), False
 
     @property
     def digest(self) -> str:
@@ -154,102 +107,131 @@ class SlotEngine:
         else:
             self._load(weights)
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, id: Hashable, /) -> None:
         self._now()
-        if number in self._progress:
-            self._progress[number].stop = Stop.CANCELLED
+        self._batch.cancel(id)
 
     def stop(self) -> None:
         self._loaded = None
         self._prefixes.clear()
-        self._progress.clear()
+        self._batch = self._empty()
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float32]]:
         return score(self._now().transformer, texts, rows=self._rows, length=self._length)
 
     def stream(self, requests: Sequence[Request], sampling: Sampling, limits: Limits) -> Iterator[Tokens | Completion]:
+        self._now()
+        self._require_idle()
+        batch = self._empty()
+        for each in requests:
+            batch.admit(Join(each.number, each.number, each.prompt or (limits.end,), sampling, limits))
+        return self._streamed(batch)
+
+    def admit(self, request: Join) -> None:
+        """Let a request wait for a slot. Raises PromptTooLong, RequestRefused, EngineBusy, EngineStopped."""
+        self._now()
+        self._require_no_stream()
+        self._batch.admit(request)
+
+    def step(self) -> list[Chosen | Ended]:
+        """Choose a token of each request that has a slot, and say which requests have ended.
+
+        Requests that wait begin as far as slots are free and their prompts fill no more than the rows of one read.
+        Nothing follows where nothing is in progress. Raises NotFinite, and then nothing is in progress; EngineBusy,
+        EngineStopped.
+        """
+        now, found = self._now(), list[Chosen | Ended]()
+        self._require_no_stream()
+        try:
+            found += [Ended(id, each.stop) for id, each in self._ended(now)]
+            for choices in self._advanced(now, most_read=self._rows):
+                found += choices.each()
+            found += [Ended(id, each.stop) for id, each in self._ended(now)]
+        except BaseException:
+            self._drop()
+            raise
+        return found
+
+    @property
+    def in_progress(self) -> int:
+        """The number of requests that wait or hold a slot."""
+        return len(self._batch)
+
+    def _ended(self, now: _Loaded) -> Iterator[tuple[Hashable, Completion]]:
+        for slot, id, completion in self._batch.ended():
+            if slot is not None:
+                now.slots.clear(slot)
+            yield id, completion
+
+    def _streamed(self, batch: Batch) -> Iterator[Tokens | Completion]:
         now = self._now()
         self._require_idle()
-        every = self._begun(requests, limits)
-        return self._streamed(now, every, sampling, limits)
-
-    def _begun(self, requests: Sequence[Request], limits: Limits) -> list[_Growing]:
-        room, every = self._length, dict[int, _Growing]()
-        what = "model's context" if room == self._layout.model.context else "length of a row"
-        for request in requests:
-            prompt = request.prompt or (limits.end,)
-            if len(prompt) >= room:
-                raise PromptTooLong(
-                    f"prompt {request.number} has {len(prompt)} tokens, the {what} is {room}; shorten it by at least "
-                    f"{len(prompt) - room + 1}"
-                )
-            if request.number in every:
-                raise RequestRefused(f"two requests have the number {request.number}; give each its own")
-            every[request.number] = _Growing(request.number, prompt, min(room - len(prompt), limits.tokens))
-        return list(every.values())
-
-    def _streamed(
-        self, now: _Loaded, every: list[_Growing], sampling: Sampling, limits: Limits
-    ) -> Iterator[Tokens | Completion]:
-        self._require_idle()
-        self._progress = {growing.number: growing for growing in every}
-        most = min(limits.tokens, self._length)
-        texts = _Generation(every, sampling, limits, slots=now.slots.slots, most=most)
+        self._batch, self._streaming = batch, True
         try:
-            while texts.waiting or texts.placed:
-                if begun := texts.begin():
-                    yield self._begun_with(now, texts, begun)
-                for slot, growing in sorted(texts.placed.items()):
-                    if growing.stop is not None:
-                        now.slots.clear(slot)
-                        del self._progress[growing.number]
-                        yield texts.end(slot)
-                if texts.placed:
-                    yield self._stepped(now, texts)
+            while len(batch):
+                for each in self._advanced(now, most_read=len(batch)):
+                    yield Tokens(tuple(join.number for join in each.requests), each.tokens, each.logprobs)
+                for _, completion in self._ended(now):
+                    yield completion
         finally:
-            self._progress = {}
-            for slot in range(now.slots.slots):
-                now.slots.clear(slot)
+            self._drop()
 
-    def _begun_with(self, now: _Loaded, texts: _Generation, begun: dict[int, _Growing]) -> Tokens:
-        """The first token of texts that begin: a prompt is read once for all of them."""
-        prompts = list(dict.fromkeys(each.prompt for each in begun.values()))
-        missing = [prompt for prompt in prompts if (now.digest, prompt) not in self._prefixes]
+    def _drop(self) -> None:
+        """Forget what is in progress."""
+        self._batch, self._streaming = self._empty(), False
+        if self._loaded is not None:
+            for slot in range(self._loaded.slots.slots):
+                self._loaded.slots.clear(slot)
+
+    def _empty(self) -> Batch:
+        name = "model's context" if self._length == self._layout.model.context else "length of a row"
+        return Batch(slots_of(self._count), self._length, room_name=name)
+
+    def _advanced(self, now: _Loaded, *, most_read: int) -> Iterator[Choices]:
+        """Let requests begin, then step all that have a slot."""
+        batch = self._batch
+        begun = batch.begin(most_read, lambda growing: self._key(now, growing) in self._prefixes)
+        if begun:
+            yield self._chosen(now, [*begun], *self._read(now, begun))
+        placed = [slot for slot, growing in sorted(batch.placed.items()) if growing.stop is None]
+        if placed:
+            rows, alive = np.array(placed), np.zeros(now.slots.slots, np.int64)
+            alive[rows] = 1
+            yield self._chosen(now, placed, now.slots.step(batch.lasts * alive, alive), rows)
+
+    def _key(self, now: _Loaded, growing: Growing) -> tuple[str, str, tuple[int, ...]]:
+        return now.digest, growing.request.salt, growing.text
+
+    def _read(self, now: _Loaded, begun: dict[int, Growing]) -> tuple[torch.Tensor, Integers]:
+        """Read the texts that begin, each once, and place them: what is multiplied for their next tokens, and rows."""
+        keys = [self._key(now, growing) for growing in begun.values()]
+        texts = list(dict.fromkeys(keys))
+        missing = [key for key in texts if key not in self._prefixes]
         for start in range(0, len(missing), self._rows):
             part = missing[start : start + self._rows]
-            for prompt, prefix in zip(part, now.slots.read(part), strict=True):
-                self._prefixes[now.digest, prompt] = prefix
-        for slot, each in begun.items():
-            self._prefixes.move_to_end((now.digest, each.prompt))
-            now.slots.place(slot, self._prefixes[now.digest, each.prompt])
-            draws = self._source.draws(texts.sampling.seed, each.number, len(each.prompt), each.most)
-            texts.draws[slot, : each.most], texts.counts[slot] = draws, 0
-        rows = {prompt: row for row, prompt in enumerate(prompts)}
-        hidden = torch.stack([self._prefixes[now.digest, prompt].hidden for prompt in rows])
+            for key, prefix in zip(part, now.slots.read([text for *_, text in part]), strict=True):
+                self._prefixes[key] = prefix
+        for slot, key in zip(begun, keys, strict=True):
+            self._prefixes.move_to_end(key)
+            now.slots.place(slot, self._prefixes[key])
+        hidden = torch.stack([self._prefixes[key].hidden for key in texts])
         while len(self._prefixes) > PREFIXES:
             self._prefixes.popitem(last=False)
+        rows = {key: row for row, key in enumerate(texts)}
         padded = F.pad(hidden, (0, 0, 0, -len(hidden) % ROWS_AT_ONCE))
-        return self._chosen(now, texts, begun, padded, np.array([rows[each.prompt] for each in begun.values()]))
+        return padded, np.array([rows[key] for key in keys])
 
-    def _stepped(self, now: _Loaded, texts: _Generation) -> Tokens:
-        """One step of all slots, and a token of each text."""
-        placed = dict(sorted(texts.placed.items()))
-        slots, alive = np.array([*placed]), np.zeros(now.slots.slots, np.int64)
-        alive[slots] = 1
-        return self._chosen(now, texts, placed, now.slots.step(texts.lasts * alive, alive), slots)
-
-    def _chosen(
-        self, now: _Loaded, texts: _Generation, growing: dict[int, _Growing], hidden: torch.Tensor, rows: Integers
-    ) -> Tokens:
-        """A token of each text, by its slot; `rows` are theirs in `hidden` [rows, width]."""
+    def _chosen(self, now: _Loaded, placed: list[int], hidden: torch.Tensor, rows: Integers) -> Choices:
+        """Choose a token of each text, by its slot; `rows` are theirs in `hidden` [rows, width]."""
         assert self._head is not None
-        slots = np.array([*growing])
+        batch, slots = self._batch, np.array(placed)
         logits = head_logits(self._head, hidden, now.slots.output)
         own = logits[torch.from_numpy(rows).to(logits.device)]
-        table = texts.limits.eligible(own.float().cpu().numpy())
-        chosen = choose_each(table, texts.sampling, texts.draws[slots, texts.counts[slots]])
-        said = logprobs(own, torch.from_numpy(chosen).to(own.device))
-        return texts.take(growing, chosen, said.float().cpu().numpy())
+        table = own.float().cpu().numpy()
+        chosen = batch.choose(slots, table)
+        targets = np.concatenate([chosen[:, None], batch.likeliest(slots, table)], 1)
+        said = logprobs(own, torch.from_numpy(targets).to(own.device)).float().cpu().numpy()
+        return batch.take(slots, targets, said)
 
     def _load(self, weights: Weights) -> None:
         vector = weights.vector
@@ -282,8 +264,12 @@ class SlotEngine:
         )
 
     def _require_idle(self) -> None:
-        if self._progress:
-            raise EngineBusy(f"{len(self._progress)} sequences are in progress; consume or close their stream first")
+        if len(self._batch):
+            raise EngineBusy(f"{len(self._batch)} sequences are in progress; consume or close their stream first")
+
+    def _require_no_stream(self) -> None:
+        if self._streaming:
+            raise EngineBusy("a stream is in progress; consume or close it first")
 
     def _now(self) -> _Loaded:
         if self._loaded is None:

@@ -66,7 +66,7 @@ class Slots:
         self.model, self.rows, self.exact, self._vector = model, rows, exact, vector
         self.length = length or model.context
         self.together = slots_together(self.length, query_rows) if exact and shared else 1
-        self.slots = max(1, -(-slots // ROWS_AT_ONCE)) * ROWS_AT_ONCE
+        self.slots = slots_of(slots)
         self._embed, *self._blocks, self._norm, self._output = decoder_parameters(layout, vector)
         self._rotary = rotary_tables(model, vector.device, vector.dtype)
         groups = self.slots // self.together
@@ -178,6 +178,11 @@ class Slots:
         shares = query.reshape(self.slots, model.kv_heads, model.heads // model.kv_heads, model.head_width)
         scores = torch.matmul(shares, keys.transpose(-1, -2)) * model.head_width**-0.5 + mask
         return torch.matmul(scores.softmax(-1), values).reshape(self.slots, 1, model.width)
+
+
+def slots_of(count: int) -> int:
+    """Return how many slots there are where `count` are asked for: a multiple of ROWS_AT_ONCE, at least that."""
+    return max(1, -(-count // ROWS_AT_ONCE)) * ROWS_AT_ONCE
 
 
 def slots_together(length: int, query_rows: int = QUERY_ROWS) -> int:
