@@ -78,12 +78,12 @@ def test_rows_are_chosen_from_as_each_alone(values: list[float], drawn: float) -
 @pytest.mark.parametrize("levels", [0, 3])  # all logits differ; most are equal to others
 def test_rows_of_a_large_vocabulary_are_chosen_from_as_each_alone(spread: float, levels: int) -> None:
     source = np.random.default_rng(7)
-    table = (source.standard_normal((40, 1500)) * spread).astype(np.float32)
+    table = (source.standard_normal((8, 1500)) * spread).astype(np.float32)
     if levels:
         table = (np.round(table * levels / spread) / levels).astype(np.float32)
-    whole = [draw(3, row, 0) for row in range(40)]
+    whole = [draw(3, row, 0) for row in range(8)]
     border = [float(kept(row, Sampling(top_p=0.9))[1][0]) for row in table]
-    for drawn in (np.array(whole), np.array(border), np.zeros(40), np.full(40, 1 - 2**-53)):
+    for drawn in (np.array(whole), np.array(border), np.zeros(8), np.full(8, 1 - 2**-53)):
         for top_p, top_k in product((0.95, 1e-9, 1 - 1e-12, 1.0), (0, 1, 40, 128, 300, 1500)):
             sampling = Sampling(temperature=0.9, top_p=top_p, top_k=top_k)
             expected = [choose(row, sampling, number) for row, number in zip(table, drawn.tolist(), strict=True)]
