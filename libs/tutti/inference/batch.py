@@ -97,7 +97,7 @@ class Batch:
         self.waiting.append(growing)
 
     def cancel(self, id: Hashable) -> None:
-        """End a request with what it has. One that is not in progress changes nothing."""
+        """End a request at once; its completion has the tokens so far. An unknown id changes nothing."""
         if id in self._known:
             self._known[id].stop = Stop.CANCELLED
 

@@ -99,7 +99,7 @@ class Shaping:
 class Join:
     """A request that joins those in progress between two steps; `id` names it, `number` keys its draws.
 
-    `given` are tokens that were chosen before, by this engine or an equal one: the completion goes on after them. Two
+    `given` are tokens that were chosen before, by this engine or an equal one: the completion continues after them. Two
     requests share what was read of one prompt only if they have one `salt`. With each token come the log-probabilities
     of the `alternatives` likeliest.
     """

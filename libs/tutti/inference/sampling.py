@@ -133,7 +133,7 @@ def _choose_likeliest(
     """As `choose_each` with top_p or top_k, without sorting all tokens of a row.
 
     Only the likeliest are sorted. Sums are then rounded otherwise than those of `choose`, so a row in which a border
-    lies within _BORDER of what is compared with it, or in which more tokens are needed, is left to `choose`.
+    differs by less than _BORDER from the number that is compared with it, or that needs more tokens, uses `choose`.
     """
     rows, vocabulary = logits.shape
     count = min(max(_LIKELIEST, sampling.top_k + 1), vocabulary)

@@ -3,7 +3,7 @@
 Promises: those of the port; draws are keyed by (seed, number, position), so a completion does not depend on its slot.
 Events come in the order of the slots, step after step, so equal calls give equal streams. Beside whole streams,
 requests join and leave between steps (`admit`, `cancel`, `step`). In exact mode one that begins with tokens that were
-given goes on with the tokens and the bits that it would have had.
+given continues with the tokens and the bits that it would have had.
 """
 
 import math

@@ -110,5 +110,5 @@ def _with_crowd(recipe: Recipe, given: Given) -> Recipe:
 
 
 def _text(given: Given, key: str, value: str) -> str:
-    """The text that the value of a key of the recipe stands for. Raises InvalidField."""
+    """The text that the value of a key of the recipe names. Raises InvalidField."""
     return given.text(key, value) if is_path(value) else value
