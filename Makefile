@@ -138,7 +138,8 @@ new-page: setup ## scaffold a page that lists a kind of resource: make new-page 
 baseline: setup ## build protos/baseline.binpb, which `make lint` compares the protos with (at a release)
 	@$(BIN)/python tools/baseline.py
 
-protos: setup ## generate libs/tutti/contracts from protos/
+protos: setup ## generate libs/tutti/contracts from protos/, and messages of trainings from their records
+	$(BIN)/python -m tools.trainingproto
 	$(BIN)/python tools/genprotos.py
 
 stack-up: $(SETUP) ## start real Kafka, Postgres and S3 servers here, without Docker

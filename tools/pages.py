@@ -442,7 +442,7 @@ def recipes_page() -> str:
         "A dot stands for a nested key: `train.steps` is `steps` below `train`. A key that is required can be omitted",
         "together with the key above it. A recipe has either `input.path` or `input.crawl`.",
         "",
-        *_table(Written),
+        *table(Written),
         "",
         "These pages explain some of the keys: [crawling.md](crawling.md) for `input.crawl`, [quality.md](quality.md)",
         "for `quality`, [near-duplicates.md](near-duplicates.md) and [repeated-lines.md](repeated-lines.md) for",
@@ -463,7 +463,7 @@ def recipes_page() -> str:
         *_stages(),
         "",
         CLASSIFIERS,
-        *_table(ClassifierRecipe),
+        *table(ClassifierRecipe),
         "",
         "## Sizes",
         "",
@@ -498,7 +498,7 @@ def _unless_given(role: InputRole) -> str:
     return f" (default: `{role.default}`)" if role.default else ""
 
 
-def _table(of: type[Part]) -> Iterator[str]:
+def table(of: type[Part]) -> Iterator[str]:
     """A row a key."""
     schema = of.model_json_schema()
     yield from ("| key | type | default | limits | meaning |", "|---|---|---|---|---|")
@@ -516,7 +516,7 @@ def _least() -> dict[str, Any]:
 def _keys(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, each in part["properties"].items():
         references = [one.get("$ref", "").rpartition("/")[2] for one in (each, *each.get("anyOf", []))]
-        inner = next((schema["$defs"][name] for name in references if name in schema["$defs"]), None)
+        inner = next((schema["$defs"][name] for name in references if name in schema.get("$defs", {})), None)
         if inner is None:
             yield f"{prefix}{name}", {**each, "required": name in part.get("required", [])}
         else:

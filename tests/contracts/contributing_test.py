@@ -107,7 +107,7 @@ def test_a_service_an_event_a_stage_a_program_and_a_page_can_be_added_as_describ
         "libs/tutti/client/client.py",
     )
     read = (
-        "from tutti.pipeline import graph, reading\n"
+        "from tutti.pipeline.plans import graph, reading\n"
         "recipe = reading.parse({'stages': {'critique': {'from': 'checkpoints/a/0/5', 'note': 'short'}}})\n"
         "assert [node.name for node in graph.nodes(recipe)] == ['critique']\n"
         "from tutti.chassis.rpc.kinds import owners\n"

@@ -15,10 +15,13 @@ from typing import Any, Self
 import blake3
 import rfc8785
 
+from tutti.model.parameter import MOST, limited, parameter
 from tutti.records.records import later, later_names, read_later, written
 
 UPDATES = ("adamw-chunk-v1",)
 SCHEDULES = ("cosine", "wsd")
+MAX_LEAVES = 4096
+"""Every one is a leaf of every step's plan."""
 REGISTER = 16
 """Float32 numbers in the widest vector register: sums over a multiple of so many positions have one order."""
 
@@ -77,6 +80,12 @@ class Recorded:
                 raise SpecError(f"{type(self).__name__}.{name} is {value!r}; expected {kind.__name__}")
             if kind is float and not math.isfinite(getattr(self, name)):
                 raise SpecError(f"{type(self).__name__}.{name} is {value!r}; expected a finite number")
+        self._check_limits()
+
+    def _check_limits(self) -> None:
+        """Raises SpecError for a parameter outside of the limits that its field declares."""
+        name, expected = limited(self)
+        self._require(**({name: (False, expected)} if name else {}))
 
     def _require(self, **rules: tuple[bool, str]) -> None:
         for name, (holds, expected) in rules.items():
@@ -131,36 +140,32 @@ class ModelSpec(Recorded):
 class OptimizerSpec(Recorded):
     """The optimizer: the update function by name, its rate over the steps, clipping."""
 
-    peak_rate: float
-    steps: int
+    peak_rate: float = parameter(description="peak learning rate", key="learning_rate", gt=0)
+    steps: int = parameter(description="number of optimizer steps", ge=1, lt=MOST)
     update: str = "adamw-chunk-v1"
-    min_rate: float = 0.0
-    warmup_steps: int = 0
-    schedule: str = "cosine"
-    decay_fraction: float = 0.2
+    min_rate: float = parameter(0.0, "learning rate one step after the last", key="min_learning_rate", ge=0)
+    warmup_steps: int = parameter(0, "warmup steps; default: a twentieth of the steps", key="warmup", ge=0, lt=MOST)
+    schedule: str = parameter(
+        "cosine", "learning rate schedule after warmup; wsd: constant, then decay", choices=SCHEDULES
+    )
+    decay_fraction: float = parameter(0.2, "with wsd: share of the steps in which the rate decays", ge=0, le=1)
     beta1: float = 0.9
     beta2: float = 0.95
     epsilon: float = 1e-8
-    weight_decay: float = 0.1
-    clip_norm: float = 1.0
+    weight_decay: float = parameter(0.1, "weight decay of matrices; norm gains do not decay", ge=0)
+    clip_norm: float = parameter(1.0, "maximum norm of the mean gradient; a larger one is scaled down", gt=0)
     decay_end: int = later(0, since="0.3")
     """The step at which the rate is min_rate; 0 for the last one, which moves nothing where min_rate is 0."""
 
     def __post_init__(self) -> None:
         self._check_types()
         self._require(
-            peak_rate=(self.peak_rate > 0, "a positive number"),
-            steps=(self.steps > 0, "a positive number"),
             update=(self.update in UPDATES, f"one of {', '.join(UPDATES)}"),
-            min_rate=(0 <= self.min_rate <= self.peak_rate, f"0 … peak_rate ({self.peak_rate})"),
-            warmup_steps=(0 <= self.warmup_steps <= self.steps, f"0 … steps ({self.steps})"),
-            schedule=(self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}"),
-            decay_fraction=(0 <= self.decay_fraction <= 1, "0 … 1"),
+            min_rate=(self.min_rate <= self.peak_rate, f"at most peak_rate ({self.peak_rate})"),
+            warmup_steps=(self.warmup_steps <= self.steps, f"at most steps ({self.steps})"),
             beta1=(0 <= self.beta1 < 1, "0 ≤ beta1 < 1"),
             beta2=(0 <= self.beta2 < 1, "0 ≤ beta2 < 1"),
             epsilon=(self.epsilon > 0, "a positive number"),
-            weight_decay=(self.weight_decay >= 0, "0 or more"),
-            clip_norm=(self.clip_norm > 0, "a positive number"),
             decay_end=(self.decay_end == 0 or self.decay_end > self.steps, f"0, or a step after steps ({self.steps})"),
         )
 
@@ -173,20 +178,20 @@ class StepSpec(Recorded):
     the model's context. A step sums the gradients of `leaves` of them in one fixed binary tree.
     """
 
-    leaves: int = 8
-    rows: int = 2
-    threads: int = 1
+    leaves: int = parameter(
+        8,
+        "G: number of microbatches (leaves) per step, on any number of ranks",
+        key="microbatches",
+        ge=1,
+        le=MAX_LEAVES,
+    )
+    rows: int = parameter(2, "rows per microbatch; default: 2, or derived from batch", ge=1, lt=MOST)
+    threads: int = parameter(1, "threads of a rank; another number may give different bits", ge=1, lt=MOST)
     compile: bool = False
-    seed: int = 0
+    seed: int = parameter(0, "seed of initial parameters and of the order of sequences or samples", ge=0, lt=2**53)
     exact: bool = True
     length: int = later(0, since="0.2")
 
     def __post_init__(self) -> None:
         self._check_types()
-        self._require(
-            length=(self.length >= 0, "0 or more"),
-            leaves=(self.leaves > 0, "a positive number"),
-            rows=(self.rows > 0, "a positive number"),
-            threads=(self.threads > 0, "a positive number"),
-            seed=(0 <= self.seed < 2**53, "0 ≤ seed < 2^53 (it is recorded as a JSON number)"),
-        )
+        self._require(length=(self.length >= 0, "0 or more"))

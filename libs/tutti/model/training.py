@@ -11,6 +11,7 @@ from typing import Any, Self
 import rfc8785
 
 from tutti.corpus.tokens.sampler import MAX_WEIGHTS, DatasetShare, Span
+from tutti.model.parameter import MOST, parameter
 from tutti.model.programs import PRETRAIN, records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.records.records import later
@@ -140,9 +141,17 @@ class Training(Recorded):
     optimizer: OptimizerSpec
     step: StepSpec
     dataset: str
-    checkpoint_every: int
-    validate_every: int = 0
-    audit_every: int = 10
+    checkpoint_every: int = parameter(
+        description="steps between two checkpoints; default: a tenth of the steps", ge=1, lt=MOST
+    )
+    validate_every: int = parameter(0, "steps between two validations; 0: only after the last step", ge=0, lt=MOST)
+    audit_every: int = parameter(
+        10,
+        "steps between two audits, in which ranks compare parameters and repeat leaves of each other; the last step "
+        "has one, too; 0: never",
+        ge=0,
+        lt=MOST,
+    )
     mixture: tuple[WeightedDataset, ...] = later((), since="0.2", read=_mixture)
     initial: Initial | None = later(None, since="0.2", read=_initial)
     program: str = later(PRETRAIN, since="0.2")
@@ -154,11 +163,9 @@ class Training(Recorded):
     conversion: Conversion | None = later(None, since="0.2", read=_conversion)
 
     def __post_init__(self) -> None:
+        self._check_limits()
         self._require(
             dataset=(self.dataset.startswith("blake3:"), "a content digest, blake3:..."),
-            checkpoint_every=(self.checkpoint_every > 0, "a positive number"),
-            validate_every=(self.validate_every >= 0, "0 or more"),
-            audit_every=(self.audit_every >= 0, "0 or more"),
             program=(self.program in PROGRAMS, f"one of {', '.join(PROGRAMS)}"),
             tokenizer=(self.tokenizer == "" or self.tokenizer.startswith("blake3:"), "a content digest, blake3:..."),
             template=(self.template == "" or self.template.startswith("blake3:"), "a digest, blake3:..."),

@@ -28,12 +28,13 @@ def made(documents: int, rejected: int) -> Ingest:
 
 
 def test_a_run_stops_at_a_file_of_which_no_record_is_read_even_if_the_share_is_small() -> None:
-    assert INGEST.objection(reading.read(TEXT), made(10_000, 0)) == ""
-    objection = INGEST.objection(reading.read(TEXT), made(10_000, 284))
+    view = graph.node_of(reading.read(TEXT), "ingest").view
+    assert INGEST.objection(view, made(10_000, 0)) == ""
+    objection = INGEST.objection(view, made(10_000, 284))
     assert "284 records of a.jsonl" in objection
     assert DETAIL in objection
     allowed = reading.read(TEXT.replace("pages}", "pages, most_rejected: 0.9}"))
-    assert INGEST.objection(allowed, made(10_000, 284)) == ""
+    assert INGEST.objection(graph.node_of(allowed, "ingest").view, made(10_000, 284)) == ""
 
 
 def test_a_check_finds_such_a_file_before_anything_runs() -> None:

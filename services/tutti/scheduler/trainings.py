@@ -6,7 +6,7 @@ Promises: a training that goes to a message and back is the same; a defaulted fi
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import rfc8785
 from google.protobuf.message import Message
@@ -15,20 +15,11 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, Job, JobSpec, RankGroup, RankRole
 from tutti.model.programs.grpo import GrpoParameters
-from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
-from tutti.model.training import Conversion, Initial, RoleModel, Training, WeightedDataset, program_parameters
+from tutti.model.spec import Recorded, SpecError
+from tutti.model.training import Training, program_parameters
 from tutti.records.records import later_names
 
 R = TypeVar("R", bound=Recorded)
-PARTS: dict[str, type[Recorded]] = {
-    "model": ModelSpec,
-    "optimizer": OptimizerSpec,
-    "step": StepSpec,
-    "mixture": WeightedDataset,
-    "initial": Initial,
-    "models": RoleModel,
-    "conversion": Conversion,
-}
 PARAMETERS = "program_parameters"
 """The field whose record depends on the program: canonical JSON on the wire."""
 MOST_WORKERS = 64
@@ -133,19 +124,26 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
+def part_of(kind: type[Recorded], name: str) -> type[Recorded] | None:
+    """Return the record that a field of a record holds, once or several times; None for a plain value."""
+    hint = get_type_hints(kind)[name]
+    kinds = [each for each in (hint, *get_args(hint)) if isinstance(each, type) and issubclass(each, Recorded)]
+    return kinds[0] if kinds and name != PARAMETERS else None
+
+
 def _read(kind: type[R], message: Message) -> R:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        descriptor = message.DESCRIPTOR.fields_by_name[field.name]
+        descriptor, part = message.DESCRIPTOR.fields_by_name[field.name], part_of(kind, field.name)
         value = getattr(message, field.name)
         if field.name == PARAMETERS:
             if message.HasField(field.name):
                 values[field.name] = program_parameters(values["program"], _object(value))
-        elif descriptor.is_repeated:
-            values[field.name] = tuple(_read(PARTS[field.name], each) for each in value)
-        elif descriptor.message_type is not None:
+        elif part is not None and descriptor.is_repeated:
+            values[field.name] = tuple(_read(part, each) for each in value)
+        elif part is not None:
             if message.HasField(field.name) or field.default is dataclasses.MISSING:
-                values[field.name] = _read(PARTS[field.name], value)
+                values[field.name] = _read(part, value)
         elif not descriptor.has_presence or message.HasField(field.name):
             values[field.name] = value
     return kind(**values)

@@ -2,22 +2,12 @@
 
 from dataclasses import dataclass
 
-from tutti.model.spec import Recorded
+from tutti.model.heldout import HeldOut
+from tutti.model.parameter import parameter
 
 
 @dataclass(frozen=True)
-class DpoParameters(Recorded):
-    """`held_out` is the share of prompts whose pairs are measured and not trained on, drawn by their digests.
+class DpoParameters(HeldOut):
+    """`beta` is the weight of the divergence from the reference (Rafailov et al. 2023, equation 7)."""
 
-    `beta` is the weight of the divergence from the reference (Rafailov et al. 2023, equation 7).
-    """
-
-    held_out: float = 0.05
-    beta: float = 0.1
-
-    def __post_init__(self) -> None:
-        self._check_types()
-        self._require(
-            held_out=(0 <= self.held_out < 1, "0 ≤ held_out < 1"),
-            beta=(self.beta > 0, "a positive number"),
-        )
+    beta: float = parameter(0.1, "strength of the penalty for deviating from the initial checkpoint", gt=0)

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from tutti.model.parameter import MOST, parameter
 from tutti.model.spec import Recorded, SpecError
 from tutti.records.records import later
 
 MOST_TOKENS = 1 << 20
 """Maximum size of an iteration: a rank sends its experience to its agent in one message."""
-
-
 MOST_LAG = 16
+"""Each rank keeps as many copies of the parameters."""
 
 
 @dataclass(frozen=True)
@@ -29,62 +29,59 @@ class RewardFunction(Recorded):
 
 @dataclass(frozen=True)
 class GrpoParameters(Recorded):
-    """An iteration rolls `group` answers of at most `tokens` tokens to each of `prompts` prompts, at temperature 1.
+    """An iteration rolls `group` answers to each of `prompts` prompts, at temperature 1.
 
-    Then come `epochs` passes over them, each of `minibatches` optimizer steps. `clip` is the half width of the interval
-    of ratios, `kl` the coefficient of the KL penalty a token. The reward is the sum of `reward_weight` times that of
-    the reward model, where there is one, and of the weighted `functions`, each of which has `deadline` seconds an
-    answer. `stop_kl` is the KL divergence from the reference, in nats an answer, that ends the job; 0 for none.
-    Rollouts are made by the policy of `lag` iterations before, but by none that is older than the last checkpoint.
-    Advantages are not scaled up as if rewards that differ by less than `least_spread` differed by more. `entropy` is
-    the coefficient of the entropy bonus a token; 0 for none.
+    Then come `epochs` passes over them, each of `minibatches` optimizer steps. The reward is the sum of `reward_weight`
+    times that of the reward model, where there is one, and of the weighted `functions`. Rollouts are made by the policy
+    of `lag` iterations before, but by none that is older than the last checkpoint.
 
     `annotators` of `crowd`, a simulated one as YAML, judge pairs of answers in every `gap_every`-th iteration; none do
-    if it is empty. `stop_gap` is the gap between the wins that the reward model promises and the judged ones that ends
-    the job; 0 for none.
+    if it is empty.
     """
 
-    prompts: int
-    group: int
-    tokens: int
-    minibatches: int = 1
-    epochs: int = 1
-    clip: float = 0.2
-    kl: float = 0.1
-    reward_weight: float = 1.0
+    prompts: int = parameter(16, "prompts per iteration", key="prompts_per_step", ge=1, lt=MOST)
+    group: int = parameter(4, "answers per prompt, whose rewards are compared", ge=2, lt=MOST)
+    tokens: int = parameter(64, "maximum number of tokens of an answer", ge=1, lt=MOST)
+    minibatches: int = parameter(1, "optimizer steps per pass over the answers of an iteration", ge=1, lt=MOST)
+    epochs: int = parameter(1, "passes over the answers of an iteration", ge=1, lt=MOST)
+    clip: float = parameter(0.2, "half width of the clipping interval of ratios around 1", gt=0, lt=1)
+    kl: float = parameter(0.1, "coefficient of the KL penalty per token, relative to the reference", ge=0)
+    reward_weight: float = parameter(1.0, "weight of the reward model in the sum")
     functions: tuple[RewardFunction, ...] = ()
-    stop_kl: float = 0.0
-    deadline: float = 5.0
-    lag: int = 0
-    least_spread: float = later(0.0, since="0.2")
-    entropy: float = later(0.0, since="0.2")
+    stop_kl: float = parameter(
+        0.0, "KL divergence from the reference, in nats per answer, at which training stops; 0: no limit", ge=0
+    )
+    deadline: float = parameter(5.0, "timeout in seconds of a reward function for one answer", gt=0, le=60)
+    lag: int = parameter(
+        0, "iterations between the policy that generates answers and the one that is trained", ge=0, le=MOST_LAG
+    )
+    least_spread: float = parameter(
+        0.0,
+        "standard deviation of rewards below which their differences count as noise and are not scaled up",
+        ge=0,
+        since="0.2",
+    )
+    entropy: float = parameter(
+        0.0,
+        "coefficient of the entropy bonus per token, which keeps answers varied; 0: no bonus",
+        ge=0,
+        since="0.2",
+    )
     crowd: str = later("", since="0.2")
     annotators: int = later(0, since="0.2")
     gap_every: int = later(0, since="0.2")
-    stop_gap: float = later(0.0, since="0.2")
+    stop_gap: float = parameter(
+        0.0, "gap between promised and judged wins at which training stops; 0: no limit", ge=0, lt=1, since="0.2"
+    )
 
-    LEAST_GROUP: ClassVar[int] = 2
     WHOLE: ClassVar[bool] = True
     """Rollouts need all parameters on each rank."""
 
     def __post_init__(self) -> None:
         self._check_types()
-        sizes = ("prompts", "tokens", "minibatches", "epochs", "deadline")
-        self._require(**{name: (getattr(self, name) > 0, "a positive number") for name in sizes})
         self._require(
-            group=(
-                self.group >= self.LEAST_GROUP,
-                f"{self.LEAST_GROUP} or more: an advantage is relative to the other answers of the group",
-            ),
-            clip=(0 < self.clip < 1, "above 0, below 1"),
-            kl=(self.kl >= 0, "0 or more"),
-            least_spread=(self.least_spread >= 0, "0 or more"),
-            entropy=(self.entropy >= 0, "0 or more"),
-            stop_gap=(0 <= self.stop_gap < 1, "0 to 1; 0 for no limit"),
             annotators=((self.annotators > 0) == bool(self.crowd), "a positive number with a crowd, 0 without one"),
             gap_every=((self.gap_every > 0) == bool(self.crowd), "a positive number with a crowd, 0 without one"),
-            stop_kl=(self.stop_kl >= 0, "0 or more; 0 for no limit"),
-            lag=(0 <= self.lag <= MOST_LAG, f"0 to {MOST_LAG}: each rank keeps as many copies of the parameters"),
         )
         if self.crowd and (self.functions or self.group < 2 or self.reward_weight <= 0):
             raise SpecError(

@@ -2,24 +2,12 @@
 
 from dataclasses import dataclass
 
-from tutti.model.spec import Recorded
-
-POOLINGS = ("mean",)
+from tutti.model.heldout import HeldOut
+from tutti.model.parameter import parameter
 
 
 @dataclass(frozen=True)
-class RewardParameters(Recorded):
-    """`held_out` is the share of prompts whose pairs are measured and not trained on, drawn by their digests.
+class RewardParameters(HeldOut):
+    """`pooling` is how the hidden states of an answer become the one that the scalar head reads."""
 
-    `pooling` is how the hidden states of an answer become the one that the scalar head reads.
-    """
-
-    held_out: float = 0.05
-    pooling: str = "mean"
-
-    def __post_init__(self) -> None:
-        self._check_types()
-        self._require(
-            held_out=(0 <= self.held_out < 1, "0 ≤ held_out < 1"),
-            pooling=(self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}"),
-        )
+    pooling: str = parameter("mean", "pooling of an answer's states for the scalar head", choices=("mean",))

@@ -2,15 +2,9 @@
 
 from dataclasses import dataclass
 
-from tutti.model.spec import Recorded
+from tutti.model.heldout import HeldOut
 
 
 @dataclass(frozen=True)
-class SftParameters(Recorded):
-    """`held_out` is the share of conversations that are measured and not trained on, drawn by their digests."""
-
-    held_out: float = 0.05
-
-    def __post_init__(self) -> None:
-        self._check_types()
-        self._require(held_out=(0 <= self.held_out < 1, "0 ≤ held_out < 1"))
+class SftParameters(HeldOut):
+    """It has no others."""

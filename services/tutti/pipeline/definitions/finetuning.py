@@ -5,7 +5,6 @@ that does not reserve the role tokens of the recipe's template is refused then.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -13,7 +12,6 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
@@ -27,14 +25,17 @@ from tutti.corpus.conversations.template import REMEDY, TEMPLATES, TemplateError
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.judgements.intervals import Proportion
+from tutti.model.heldout import HeldOut
+from tutti.model.programs import records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training
 from tutti.pipeline.definitions.definition import StageContext
 from tutti.pipeline.definitions.tokenized import dataset_row
-from tutti.pipeline.definitions.trainingstage import Gang, TrainingStage, leaf_rows, misfits
+from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
+from tutti.pipeline.recipes.declared import declares, values
 from tutti.pipeline.recipes.instance import Keys
-from tutti.pipeline.recipes.keytypes import Count, Positive, Seed
-from tutti.pipeline.recipes.sections import MAX_MICROBATCHES, SHARD, Shard
+from tutti.pipeline.recipes.keytypes import Positive
+from tutti.pipeline.recipes.sections import JobKeys, ShardKeys
 from tutti.pipeline.recipes.values import Inputs, Result, WorkStatus
 from tutti.pipeline.recipes.view import View
 from tutti.records.errors import CorpusError, InvalidManifest
@@ -49,39 +50,24 @@ CALIBRATION: Mapping[str, str] = {ACCURACY: "accuracy {}", "calibration_error": 
 """The figures of a model that predicts preferences."""
 
 
-class JobSection(Part):
+@declares(
+    *(OptimizerSpec, StepSpec, Training),
+    without=("validate_every",),
+    learning_rate=3e-4,
+    weight_decay=0.0,
+    steps=None,
+    rows=None,
+    warmup=None,
+    checkpoint_every=None,
+)
+class JobSection(JobKeys):
     """The keys of every job that goes on with a checkpoint."""
 
-    ranks: Positive = Field(default=1, description="number of ranks, at most microbatches; does not affect the result")
-    microbatches: int = Field(
-        default=8,
-        ge=1,
-        le=MAX_MICROBATCHES,
-        description="G: microbatches (leaves) of a step, the same on any number of ranks",
-    )
-    rows: Positive | None = Field(default=None, description="rows per microbatch; default: 2, or derived from batch")
-    batch: Positive | None = Field(default=None, description="rows per step: microbatches x rows")
+    later: ClassVar[frozenset[str]] = frozenset({"schedule", "decay_fraction"})
+
     length: Positive | None = Field(
         default=None, description="tokens per row; longer samples are left out; default: the context of the model"
     )
-    checkpoint_every: Positive | None = Field(
-        default=None, description="steps between two checkpoints; default: a tenth of the steps"
-    )
-    audit_every: Count = Field(
-        default=10,
-        description="steps between two audits of the parameters and of leaves; the last step has one, too; 0: never",
-    )
-    seed: Seed = Field(default=0, description="seed of the order of samples")
-    threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")
-    learning_rate: Real = Field(default=3e-4, gt=0, description="peak learning rate")
-    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate one step after the last")
-    warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
-    weight_decay: Real = Field(default=0.0, ge=0, description="weight decay of matrices; norm gains do not decay")
-    clip_norm: Real = Field(
-        default=1.0, gt=0, description="maximum norm of the mean gradient; a larger one is scaled down"
-    )
-    shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
-    attempts: Positive = Field(default=5, description="attempts without a new checkpoint, after which the job fails")
 
     @property
     def sharded(self) -> str:
@@ -89,18 +75,11 @@ class JobSection(Part):
         return ""
 
 
-class FinetuningSection(JobSection):
-    later = frozenset({"shard"})
+@declares(HeldOut, Training)
+class FinetuningSection(ShardKeys, JobSection):
+    later = frozenset({"shard", "schedule", "decay_fraction"})
 
-    steps: Positive | None = Field(default=None, description="number of optimizer steps; or give epochs")
     epochs: Positive | None = Field(default=None, description="number of passes over the samples, instead of steps")
-    held_out: Real = Field(default=0.05, ge=0, lt=1, description="share of samples held out for validation")
-    validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
-    shard: Shard = Field(default="optimizer", description=SHARD)
-
-    @property
-    def sharded(self) -> str:
-        return "" if self.shard == "optimizer" else self.shard
 
 
 class FinetuningStage(TrainingStage):
@@ -116,9 +95,11 @@ class FinetuningStage(TrainingStage):
     # No request tells the trainer's version; a change of the arithmetic of a step changes it.
     version = "finetuning-1"
 
-    @abstractmethod
     def program_parameters(self, view: View) -> Recorded:
         """The parameters of the program, which is named as the stage."""
+        record = records()[self.name]
+        assert record is not None
+        return record(**values(record, view.section(JobSection)))
 
     def model(self, begun: ModelSpec) -> ModelSpec:
         """The model that is trained, by that of the checkpoint: without its value model."""
@@ -139,7 +120,6 @@ class FinetuningStage(TrainingStage):
     def rhythm(self, asked: StageContext) -> "Rhythm":
         """The number of steps, and the schedule of checkpoints and validations."""
         section = _section(asked.view)
-        assert section.rows is not None
         samples = section.microbatches * section.rows // self.rows_of_sample
         count = asked.one(self.data).count
         steps = section.steps or max(1, math.ceil((section.epochs or self.epochs) * count / samples))
@@ -150,7 +130,7 @@ class FinetuningStage(TrainingStage):
         epochs = section.epochs if section.epochs or section.steps else self.epochs
         return section.model_copy(update={"rows": rows, "batch": None, "epochs": epochs})
 
-    def job_problems(self, view: View, section: Gang) -> Iterator[InvalidField]:
+    def job_problems(self, view: View, section: JobSection) -> Iterator[InvalidField]:
         """The errors in the keys that all such jobs have, or in the rest of the recipe for any of them."""
         yield from misfits(view.instance.keys, section)
         if view.recipe.template is None:
@@ -259,29 +239,18 @@ class FinetuningStage(TrainingStage):
     def _training(self, asked: StageContext) -> Training:
         section, initial, data = asked.view.section(JobSection), asked.one(INITIAL), asked.one(self.data)
         begun, rhythm = _begun(asked), self.rhythm(asked)
-        assert section.rows is not None
         assert asked.view.recipe.template is not None
         steps = rhythm.steps
+        warmup = steps // 20 if section.warmup is None else section.warmup
         name = checkpoint_of(initial.manifest_key)
         try:
             return Training(
                 model=self.model(begun.model),
                 optimizer=OptimizerSpec(
-                    peak_rate=section.learning_rate,
-                    steps=steps,
-                    min_rate=section.min_learning_rate,
-                    warmup_steps=min(steps, steps // 20 if section.warmup is None else section.warmup),
-                    weight_decay=section.weight_decay,
-                    clip_norm=section.clip_norm,
+                    **{**values(OptimizerSpec, section), "steps": steps, "warmup_steps": min(steps, warmup)},
                     decay_end=steps + 1,
                 ),
-                step=StepSpec(
-                    leaves=section.microbatches,
-                    rows=section.rows,
-                    threads=section.threads,
-                    seed=section.seed,
-                    length=self.length(section, begun.model),
-                ),
+                step=StepSpec(**values(StepSpec, section), length=self.length(section, begun.model)),
                 dataset=data.content_digest,
                 checkpoint_every=rhythm.checkpoint_every,
                 validate_every=rhythm.validate_every,

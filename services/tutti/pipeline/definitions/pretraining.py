@@ -6,6 +6,7 @@ Pure.
 from tutti.model.chunks import Layout
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training, WeightedDataset
+from tutti.pipeline.recipes.declared import values
 from tutti.pipeline.recipes.sections import TrainPart
 from tutti.pipeline.recipes.sizes import SIZES
 from tutti.pipeline.recipes.view import View
@@ -20,9 +21,6 @@ def training(view: View, dataset: str, mixture: tuple[WeightedDataset, ...] = ()
     """The training on a dataset, or on the mixture that begins with it, without its placement. Raises SpecError."""
     shape, tokens, train = SIZES[view.recipe.size], view.tokens, view.nearest(TrainPart)
     assert train is not None
-    assert train.rows is not None
-    assert train.warmup is not None
-    assert train.checkpoint_every is not None
     return Training(
         model=ModelSpec(
             vocabulary=tokens.vocabulary,
@@ -35,23 +33,11 @@ def training(view: View, dataset: str, mixture: tuple[WeightedDataset, ...] = ()
             tied=train.tied_embeddings,
             document_mask=train.document_mask,
         ),
-        optimizer=OptimizerSpec(
-            peak_rate=train.learning_rate,
-            steps=train.steps,
-            min_rate=train.min_learning_rate,
-            warmup_steps=train.warmup,
-            schedule=train.schedule,
-            decay_fraction=train.decay_fraction,
-            weight_decay=train.weight_decay,
-            clip_norm=train.clip_norm,
-            decay_end=train.steps + 1,
-        ),
-        step=StepSpec(leaves=train.microbatches, rows=train.rows, threads=train.threads, seed=train.seed),
+        optimizer=OptimizerSpec(**values(OptimizerSpec, train), decay_end=train.steps + 1),
+        step=StepSpec(**values(StepSpec, train)),
         dataset=dataset,
-        checkpoint_every=train.checkpoint_every,
-        validate_every=train.validate_every,
-        audit_every=train.audit_every,
         mixture=mixture,
+        **values(Training, train),
     )
 
 

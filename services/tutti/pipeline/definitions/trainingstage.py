@@ -5,7 +5,7 @@ Promises: how the work of such a stage is seen, and what proves its result, is t
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.rpc.kinds import kind_of
@@ -43,28 +43,6 @@ STATES = {
 }
 
 
-class Gang(Protocol):
-    """The keys of a training that must fit together."""
-
-    @property
-    def ranks(self) -> int: ...
-
-    @property
-    def microbatches(self) -> int: ...
-
-    @property
-    def steps(self) -> int | None: ...
-
-    @property
-    def warmup(self) -> int | None: ...
-
-    @property
-    def learning_rate(self) -> float: ...
-
-    @property
-    def min_learning_rate(self) -> float: ...
-
-
 def leaf_rows(keys: Keys, rows: int | None, batch: int | None, microbatches: int) -> int:
     """Return the rows of a microbatch; 2 where neither they nor the batch are given. Raises InvalidField."""
     if batch is None:
@@ -81,7 +59,7 @@ def leaf_rows(keys: Keys, rows: int | None, batch: int | None, microbatches: int
     return found
 
 
-def misfits(keys: Keys, train: Gang) -> Iterator[InvalidField]:
+def misfits(keys: Keys, train: Any) -> Iterator[InvalidField]:
     """The conflicts between the keys of a training."""
     if train.ranks > train.microbatches:
         expected = f"at most {keys.of('microbatches')} ({train.microbatches}): a rank computes at least one of them"

@@ -114,7 +114,7 @@ def test_a_key_of_a_stage_can_be_overridden() -> None:
         ({"b": {"kind": "train", "from": "datasets", "steps": 1}}, "stages.b.from", "which role"),
         ({"b": {"kind": "train", "from": {"initial": ["train"]}, "steps": 1}}, "stages.b.from.initial", "not a list"),
         ({"b": {"kind": "train"}}, "stages.b.steps", "--set stages.b.steps="),
-        ({"b": {"kind": "train", "steps": 0}}, "stages.b.steps", "greater than"),
+        ({"b": {"kind": "train", "steps": 0}}, "stages.b.steps", "at least 1"),
         ({"b": {"kind": "train", "steps": 2, "stepz": 1}}, "stages.b.stepz", "the nearest is steps"),
         ({"b": {"kind": "train", "steps": 2, "batch": 3}}, "stages.b.batch", "times a whole number"),
         ({"b": {"kind": "train", "steps": 2, "warmup": 3}}, "stages.b.warmup", "at most stages.b.steps"),

@@ -9,10 +9,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tutti.chassis.config.recipetext import Part, Real
+from tutti.model.spec import OptimizerSpec, StepSpec
+from tutti.model.training import Training
+from tutti.pipeline.recipes.declared import Declaring, declares
 from tutti.pipeline.recipes.keytypes import LONGEST, Count, Names, Positive, Prompts, Seed, Urls
 from tutti.pipeline.recipes.sizes import Size
 
-MAX_MICROBATCHES = 4096  # every one is a leaf of every step's plan
 MOST_REJECTED = 0.5
 NONE: frozenset[str] = frozenset()
 
@@ -303,63 +305,40 @@ class TokenizationSection(DataPart, TokenizerPart):
         return self.model_dump(include=tokens | (DataPart.model_fields.keys() - packed))
 
 
-Shard = Literal["optimizer", "parameters"]
-SHARD = (
-    "what each rank keeps of its share of the model only. optimizer: the state of the optimizer; parameters: the "
-    "parameters too, which takes less memory and more exchange; does not affect the result"
-)
+class JobKeys(Declaring):
+    """The keys of every training about its ranks."""
 
-
-class TrainPart(Part):
-    later = frozenset({"shard", "batch"})
-
-    steps: Positive = Field(description="number of optimizer steps")
     ranks: Positive = Field(
         default=1, description="number of training processes, at most microbatches; does not affect the result"
     )
-    microbatches: int = Field(
-        default=8,
-        ge=1,
-        le=MAX_MICROBATCHES,
-        description="G: number of microbatches (leaves) per step, on any number of ranks",
-    )
-    rows: Positive | None = Field(
-        default=None, description="sequences per microbatch; default: 2, or derived from batch"
-    )
-    batch: Positive | None = Field(
-        default=None, description="sequences per step: microbatches x rows; give rows or batch"
-    )
-    checkpoint_every: Positive | None = Field(
-        default=None, description="steps between two checkpoints; default: a tenth of the steps"
-    )
-    validate_every: Count = Field(default=0, description="steps between two validations; 0: only after the last step")
-    audit_every: Count = Field(
-        default=10,
-        description="steps between two audits, in which ranks compare parameters and repeat leaves of each other; the "
-        "last step has one, too; 0: never",
-    )
-    tied_embeddings: bool = Field(default=False, description="use one matrix for input and output embeddings")
-    document_mask: bool = Field(default=True, description="prevent attention between tokens of different documents")
-    seed: Seed = Field(default=0, description="seed of the initial parameters and of the order of sequences")
-    threads: Positive = Field(default=1, description="threads of a rank; another number may give different bits")
-    learning_rate: Real = Field(default=3e-3, gt=0, description="peak learning rate")
-    min_learning_rate: Real = Field(default=0.0, ge=0, description="learning rate one step after the last")
-    warmup: Count | None = Field(default=None, description="warmup steps; default: a twentieth of the steps")
-    schedule: Literal["cosine", "wsd"] = Field(
-        default="cosine", description="learning rate schedule after warmup; wsd: constant, then decay"
-    )
-    decay_fraction: Real = Field(
-        default=0.2, ge=0, le=1, description="with wsd: share of the steps in which the rate decays"
-    )
-    weight_decay: Real = Field(default=0.1, ge=0, description="weight decay of matrices; norm gains do not decay")
-    clip_norm: Real = Field(
-        default=1.0, gt=0, description="maximum norm of the mean gradient; a larger one is scaled down"
-    )
-    shard: Shard = Field(default="optimizer", description=SHARD)
+    batch: Positive | None = Field(default=None, description="rows per step: microbatches x rows; give rows or batch")
     shrink: bool = Field(default=False, description="continue with fewer ranks when nodes are lost")
     attempts: Positive = Field(
         default=5, description="number of attempts without a new checkpoint after which the job fails"
     )
+
+
+class ShardKeys(Part):
+    """The key of trainings that can shard the parameters."""
+
+    shard: Literal["optimizer", "parameters"] = Field(
+        default="optimizer",
+        description="what each rank keeps of its share of the model only. optimizer: the state of the optimizer; "
+        "parameters: the parameters too, which takes less memory and more exchange; does not affect the result",
+    )
+
+    @property
+    def sharded(self) -> str:
+        """The `shard` of the job; "" for the default."""
+        return "" if self.shard == "optimizer" else self.shard
+
+
+@declares(*(OptimizerSpec, StepSpec, Training), learning_rate=3e-3, rows=None, warmup=None, checkpoint_every=None)
+class TrainPart(JobKeys, ShardKeys):
+    later = frozenset({"shard", "batch"})
+
+    tied_embeddings: bool = Field(default=False, description="use one matrix for input and output embeddings")
+    document_mask: bool = Field(default=True, description="prevent attention between tokens of different documents")
 
 
 class SamplePart(Part):

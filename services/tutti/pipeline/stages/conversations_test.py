@@ -14,7 +14,7 @@ from tutti.pipeline.definitions.definition import Role, StageContext, StageDef
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.reading import read
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.stages.index import IndexSection
+from tutti.pipeline.recipes.sections import IndexSection
 from tutti.pipeline.world_test import CALL, World
 
 TEXT = """

@@ -13,14 +13,16 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, JobSpec
 from tutti.corpus.conversations.rewards import FUNCTIONS, InvalidReward, reward_of
-from tutti.model.programs.grpo import MOST_LAG, GrpoParameters, RewardFunction
+from tutti.model.programs import records
+from tutti.model.programs.grpo import GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel
 from tutti.pipeline.definitions.definition import Role, StageContext
 from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipes.crowdpart import CrowdPart, check_crowd
+from tutti.pipeline.recipes.declared import declares, values
 from tutti.pipeline.recipes.instance import Keys
-from tutti.pipeline.recipes.keytypes import Count, Positive
+from tutti.pipeline.recipes.keytypes import Positive
 from tutti.pipeline.recipes.values import Inputs
 from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Kind
@@ -44,64 +46,25 @@ class RolloutPart(Part):
     )
 
 
+@declares(GrpoParameters, learning_rate=1e-3, least_spread=0.02)
 class GrpoSection(JobSection):
-    later = frozenset({"entropy", "crowd", "gap_every", "stop_gap"})
+    later = frozenset({"entropy", "crowd", "gap_every", "stop_gap", "schedule", "decay_fraction"})
 
     steps: Positive = Field(
         default=60, description="number of iterations: each generates rollouts and updates the policy"
-    )
-    prompts_per_step: Positive = Field(default=16, description="prompts per iteration")
-    group: int = Field(default=4, ge=2, description="answers per prompt, whose rewards are compared")
-    tokens: Positive = Field(default=64, description="maximum number of tokens of an answer")
-    minibatches: Positive = Field(default=1, description="optimizer steps per pass over the answers of an iteration")
-    epochs: Positive = Field(default=1, description="passes over the answers of an iteration")
-    clip: Real = Field(default=0.2, gt=0, lt=1, description="half width of the clipping interval of ratios around 1")
-    kl: Real = Field(
-        default=0.1, ge=0, description="coefficient of the KL penalty per token, relative to the reference"
-    )
-    entropy: Real = Field(
-        default=0.0,
-        ge=0,
-        description="coefficient of the entropy bonus per token, which keeps answers varied; 0: no bonus",
-    )
-    stop_kl: Real = Field(
-        default=0.0,
-        ge=0,
-        description="KL divergence from the reference, in nats per answer, at which training stops; 0: no limit",
     )
     crowd: CrowdPart | None = Field(
         default=None,
         description="simulated annotators whose judgements are compared with the reward model; default: nobody",
     )
     gap_every: Positive = Field(default=10, description="iterations between two comparisons with `crowd`")
-    stop_gap: Real = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="gap between promised and judged wins at which training stops; 0: no limit",
-    )
-    reward_weight: Real = Field(default=1.0, description="weight of the reward model in the sum")
     rewards: list[RewardPart] = Field(
         default_factory=list, max_length=16, description="verifiable rewards, each with `name`, `argument`, `weight`"
-    )
-    least_spread: Real = Field(
-        default=0.02,
-        ge=0,
-        description="standard deviation of rewards below which their differences count as noise and are not scaled up",
-    )
-    deadline: Real = Field(
-        default=5.0, gt=0, le=60, description="timeout in seconds of a reward function for one answer"
-    )
-    lag: Count = Field(
-        default=0,
-        le=MOST_LAG,
-        description="iterations between the policy that generates answers and the one that is trained",
     )
     length: Positive | None = Field(
         default=None,
         description="tokens of a prompt and its answer, rounded up to a multiple of 16; default: the model's context",
     )
-    learning_rate: Real = Field(default=1e-3, gt=0, description="peak learning rate")
     rollout: RolloutPart | None = Field(
         default=None, description="placement of rollouts; does not affect the result; default: colocated"
     )
@@ -183,28 +146,12 @@ class GrpoStage(FinetuningStage):
         return spec
 
     def program_parameters(self, view: View) -> GrpoParameters:
-        return GrpoParameters(**self.settings(view))
-
-    def settings(self, view: View) -> dict[str, Any]:
-        """The parameters that follow from the keys of this stage."""
         section = _section(view)
-        return dict(
-            prompts=section.prompts_per_step,
-            group=section.group,
-            tokens=section.tokens,
-            minibatches=section.minibatches,
-            epochs=section.epochs,
-            clip=section.clip,
-            kl=section.kl,
-            reward_weight=section.reward_weight,
-            functions=tuple(RewardFunction(each.name, each.argument, each.weight) for each in section.rewards),
-            stop_kl=section.stop_kl,
-            deadline=section.deadline,
-            lag=section.lag,
-            least_spread=section.least_spread,
-            entropy=section.entropy,
-            **_judged(section),
-        )
+        record = records()[self.name]
+        assert record is not None
+        assert issubclass(record, GrpoParameters)
+        functions = tuple(RewardFunction(each.name, each.argument, each.weight) for each in section.rewards)
+        return record(**{**values(record, section), **_judged(section)}, functions=functions)
 
     def length(self, section: GrpoSection, model: ModelSpec) -> int:
         return row_length(section.length or 0, model.context)
@@ -260,8 +207,7 @@ def _judged(section: GrpoSection) -> dict[str, Any]:
     crowd = section.crowd
     if crowd is None:
         return {}
-    given = {"crowd": crowd.simulated, "annotators": crowd.annotators}
-    return {**given, "gap_every": section.gap_every, "stop_gap": section.stop_gap}
+    return {"crowd": crowd.simulated, "annotators": crowd.annotators, "gap_every": section.gap_every}
 
 
 def _every(section: GrpoSection) -> int:

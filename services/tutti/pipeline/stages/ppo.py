@@ -3,9 +3,6 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from pydantic import Field
-
-from tutti.chassis.config.recipetext import Real
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
@@ -15,6 +12,7 @@ from tutti.model.spec import ModelSpec
 from tutti.model.training import RoleModel
 from tutti.pipeline.definitions.definition import Role, StageContext
 from tutti.pipeline.definitions.finetuning import INITIAL, role_model
+from tutti.pipeline.recipes.declared import declares
 from tutti.pipeline.recipes.values import Inputs, Result
 from tutti.pipeline.recipes.view import View
 from tutti.pipeline.stages.grpo import REWARD, GrpoSection, GrpoStage
@@ -22,14 +20,9 @@ from tutti.pipeline.stages.grpo import REWARD, GrpoSection, GrpoStage
 CRITIC = "critic"
 
 
+@declares(PpoParameters)
 class PpoSection(GrpoSection):
-    group: int = Field(default=4, ge=1, description="answers per prompt")
-    discount: Real = Field(default=1.0, gt=0, le=1, description="discount of later rewards, per token")
-    trace: Real = Field(
-        default=0.95, ge=0, le=1, description="lambda of the advantages (GAE): 0 uses values only, 1 rewards only"
-    )
-    value_clip: Real = Field(default=0.2, gt=0, description="half width of the clipping interval around an old value")
-    value_weight: Real = Field(default=0.5, gt=0, description="weight of the value loss")
+    pass
 
 
 class PpoStage(GrpoStage):
@@ -45,16 +38,6 @@ class PpoStage(GrpoStage):
         if not {CRITIC, REWARD} & set(filled):
             expected = "a reward model that the value model begins with, as `from: {critic: …}`"
             yield view.refused(f"from.{CRITIC}", seen="nothing", expected=expected)
-
-    def program_parameters(self, view: View) -> PpoParameters:
-        section = view.section(PpoSection)
-        return PpoParameters(
-            **self.settings(view),
-            discount=section.discount,
-            trace=section.trace,
-            value_clip=section.value_clip,
-            value_weight=section.value_weight,
-        )
 
     def models(self, asked: StageContext) -> tuple[RoleModel, ...]:
         return (role_model(CRITIC, _critic(asked)), *super().models(asked))

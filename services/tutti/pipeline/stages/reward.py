@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar
 
 from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
@@ -12,12 +10,13 @@ from tutti.model.programs.reward import RewardParameters
 from tutti.model.spec import ModelSpec
 from tutti.pipeline.definitions.definition import Role
 from tutti.pipeline.definitions.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipes.view import View
+from tutti.pipeline.recipes.declared import declares
 from tutti.records.manifest import Kind
 
 
+@declares(RewardParameters)
 class RewardSection(FinetuningSection):
-    pooling: Literal["mean"] = Field(default="mean", description="pooling of an answer's states for the scalar head")
+    pass
 
 
 class RewardStage(FinetuningStage):
@@ -31,10 +30,6 @@ class RewardStage(FinetuningStage):
 
     def model(self, begun: ModelSpec) -> ModelSpec:
         return replace(super().model(begun), scalar_head=True)
-
-    def program_parameters(self, view: View) -> RewardParameters:
-        section = view.section(RewardSection)
-        return RewardParameters(held_out=section.held_out, pooling=section.pooling)
 
 
 STAGE = RewardStage()

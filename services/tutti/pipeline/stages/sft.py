@@ -14,11 +14,9 @@ from tutti.contracts.ingest.v1 import Conversations
 from tutti.corpus.conversations.template import TEMPLATES
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
-from tutti.model.programs.sft import SftParameters
 from tutti.model.training import Conversion, Initial, Training
 from tutti.pipeline.definitions.definition import Role, StageContext
 from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningSection, FinetuningStage
-from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Kind
 
 
@@ -36,9 +34,6 @@ class SftStage(FinetuningStage):
     roles = (Role(INITIAL, Checkpoint), Role("demonstrations", Conversations, also=(Demonstrations,)))
     data, reads = "demonstrations", Kind.CONVERSATIONS
     epochs = 3
-
-    def program_parameters(self, view: View) -> SftParameters:
-        return SftParameters(held_out=view.section(FinetuningSection).held_out)
 
     def converted(self, asked: StageContext, begun: Training, host: Host) -> Training:
         """Store the extended tokenizer; the training records how the checkpoint is extended."""

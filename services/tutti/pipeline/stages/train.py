@@ -78,7 +78,7 @@ class TrainStage(TrainingStage):
             leaves=made.step.leaves,
             steps=made.steps,
             data_parallel=train.ranks,
-            shard="" if train.shard == "optimizer" else train.shard,
+            shard=train.sharded,
             shrink=train.shrink,
             attempts=train.attempts,
             initial=made.initial.checkpoint if made.initial else "",
@@ -106,15 +106,13 @@ class TrainStage(TrainingStage):
     def amount(self, view: View, pages: int) -> float:
         """Tokens x parameters, to which the operations are in proportion (Kaplan et al. 2020, section 2.1)."""
         train = _part(view)
-        assert train.rows is not None
         tokens = train.steps * train.microbatches * train.rows * view.tokens.context
         return float(tokens * parameters(view))
 
     def disk(self, view: View) -> int:
         """All checkpoints: none is removed by itself."""
         train = _part(view)
-        assert train.checkpoint_every is not None
-        count = -(-train.steps // train.checkpoint_every)
+        count: int = -(-train.steps // train.checkpoint_every)
         return count * STATE_NUMBERS * NUMBER_BYTES * parameters(view)
 
     def memory(self, view: View) -> int:
@@ -124,11 +122,11 @@ class TrainStage(TrainingStage):
         Activations, and torch itself, come on top.
         """
         train, model = _part(view), parameters(view)
-        assert train.rows is not None
         vocabulary = view.tokens.vocabulary
         logits, head = train.rows * view.tokens.context * vocabulary, vocabulary * SIZES[view.recipe.size].width
-        rank = (3 if train.audit_every else 2) * model + 2 * logits + head
-        return NUMBER_BYTES * (train.ranks * rank + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
+        rank: int = (3 if train.audit_every else 2) * model + 2 * logits + head
+        ranks: int = train.ranks
+        return NUMBER_BYTES * (ranks * rank + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
 
 
 def _part(view: View) -> TrainPart:
