@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MEDIAN_LINES, MOST_LINES = 250, 450
-ALLOWED_LINES = {"services/tutti/pipeline/recipes/recipe.py": 545}
+ALLOWED_LINES: dict[str, int] = {}
 """Modules that are longer than MOST_LINES, with their lines. Entries may only become smaller, and disappear."""
 QUESTION = re.compile(r"(What|Who|Whose|Whether|How|Why|Which|Where|That|Of)\b")
 """First words of a docstring that does not name the thing, what it returns or what it does."""
