@@ -12,7 +12,7 @@
  * `keeper --check PART` is the health check of a service or an agent: exit code 0 if healthy, else 1 with the reason.
  *
  * It is in C because there is one beside each program, for as long as that runs, and because checks run all the time:
- * in Python both need 4 MB and 40 ms of CPU time. The heartbeats are those of tutti.platform.leash, the health
+ * in Python both need 4 MB and 40 ms of CPU time. The heartbeats are those of tutti.platform.heartbeatpipe, the health
  * file is that of tutti.chassis.runtime.healthfile.
  */
 #define _GNU_SOURCE

@@ -117,8 +117,8 @@ def test_a_program_whose_heartbeats_end_is_killed_with_its_stacks(keeper: Path, 
         keeper,
         tmp_path,
         "import time\n"
-        "from tutti.platform import leash\n"
-        "pulse = leash.hold(lambda: None)\n"
+        "from tutti.platform import heartbeatpipe\n"
+        "pulse = heartbeatpipe.hold(lambda: None)\n"
         "pulse.beat()\n"
         "def stuck():\n"
         "    time.sleep(60)\n"
@@ -132,7 +132,7 @@ def test_a_program_whose_heartbeats_end_is_killed_with_its_stacks(keeper: Path, 
 
 def test_after_each_silence_the_next_try_has_twice_the_time(keeper: Path, tmp_path: Path) -> None:
     """Its container restarts meanwhile, so the data directory keeps the count."""
-    hangs = "import time\nfrom tutti.platform import leash\nleash.hold(lambda: None).beat()\ntime.sleep(60)\n"
+    hangs = "import time\nfrom tutti.platform.heartbeatpipe import hold\nhold(lambda: None).beat()\ntime.sleep(60)\n"
     limits = []
     for _ in range(3):
         process = start(keeper, tmp_path, hangs, TUTTI_DATA_DIR=str(tmp_path))

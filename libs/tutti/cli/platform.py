@@ -28,7 +28,7 @@ from tutti.cli.turns import turn
 from tutti.client import Client, Unreachable, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.platform import interpreter
-from tutti.platform.leash import Leash
+from tutti.platform.heartbeatpipe import HeartbeatPipe
 from tutti.platform.processes import gone
 from tutti.report.hints import typed
 
@@ -240,7 +240,7 @@ def started(
     """
     early: list[int] = []
     interrupt.handle(lambda number, _frame: early.append(number))  # until there is something that can be stopped
-    with _launched(command, leashed=not detach) as process:
+    with _launched(command, with_pipe=not detach) as process:
         try:
             interrupt.raised()
             if early:
@@ -263,23 +263,23 @@ def started(
 
 
 @contextlib.contextmanager
-def _launched(command: list[str], *, leashed: bool) -> Iterator[subprocess.Popen[bytes]]:
+def _launched(command: list[str], *, with_pipe: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A supervisor, as a session of its own; `leashed` to this process, it ends with it."""
-    leash = Leash()
+    pipe = HeartbeatPipe()
     process = interpreter.start(
         command,
-        leash.environment() if leashed else None,
+        pipe.environment() if with_pipe else None,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,  # whoever reads what this command prints would wait for the platform too
         stderr=subprocess.PIPE,
         start_new_session=True,
-        pass_fds=[leash.descriptor] if leashed else [],
+        pass_fds=[pipe.descriptor] if with_pipe else [],
     )
-    leash.given()
+    pipe.given()
     try:
         yield process
     finally:
-        leash.close()
+        pipe.close()
 
 
 def ready(data_dir: Path) -> Client:

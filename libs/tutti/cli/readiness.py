@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tutti.chassis.runtime.healthfile import awaits_upgrade
 from tutti.cli.record import owner_of, process_of, stopping
-from tutti.platform.patience import MOST_SECONDS
+from tutti.platform.heartbeattimeout import MOST_SECONDS
 
 READY_SECONDS = 60.0
 LONGEST_SECONDS = 2 * MOST_SECONDS

@@ -55,7 +55,7 @@ from tutti.contracts.admin.v1 import (
     ListDeadLettersResponse,
 )
 from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR as ADMIN_FILE
-from tutti.platform import leash, logs
+from tutti.platform import heartbeatpipe, logs
 from tutti.platform.failures import guarded
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -316,7 +316,7 @@ class DoorServer:
         await self.door.close()
 
 
-async def serve(values: Settings, tls: Tls | None, health: HealthFile, pulse: leash.Pulse) -> None:
+async def serve(values: Settings, tls: Tls | None, health: HealthFile, heartbeat: heartbeatpipe.Heartbeat) -> None:
     """Until SIGTERM or SIGINT. Raises CannotListen."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -324,12 +324,16 @@ async def serve(values: Settings, tls: Tls | None, health: HealthFile, pulse: le
     server = DoorServer(values.services, values.rpc, tls)
     address = await server.start(values.rpc.listen)
     log.info("the front door is at %s for %s", address, ", ".join(sorted(values.services)))
-    await _look(server.door, server.health, health, pulse, stop)
+    await _look(server.door, server.health, health, heartbeat, stop)
     await server.stop()
 
 
 async def _look(
-    door: Door, told: health_aio.HealthServicer, file: HealthFile, pulse: leash.Pulse, stop: asyncio.Event
+    door: Door,
+    told: health_aio.HealthServicer,
+    file: HealthFile,
+    heartbeat: heartbeatpipe.Heartbeat,
+    stop: asyncio.Event,
 ) -> None:
     """Report the health of the services and of the door until `stop`."""
     before: dict[str, Found] = {}
@@ -343,10 +347,10 @@ async def _look(
         await told.set("", statuses[not any(each.reason for each in found.values())])
         before = found
         file.write(health_of_door(found))
-        for _ in range(int(LOOK_SECONDS / leash.BEAT_SECONDS)):
-            pulse.beat()
+        for _ in range(int(LOOK_SECONDS / heartbeatpipe.BEAT_SECONDS)):
+            heartbeat.beat()
             try:
-                await asyncio.wait_for(stop.wait(), leash.BEAT_SECONDS)
+                await asyncio.wait_for(stop.wait(), heartbeatpipe.BEAT_SECONDS)
             except TimeoutError:
                 continue
 
@@ -376,11 +380,11 @@ def main() -> int:
             raise SettingsError(f"the front door has no address of {', '.join(missing)}: set services.NAME=HOST:PORT")
         logs.configure("door", values.telemetry.level)
         count_logs()
-        pulse = leash.hold(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        heartbeat = heartbeatpipe.hold(lambda: os.kill(os.getpid(), signal.SIGTERM))
         health, tls = HealthFile(health_path(data_dir.path, "door")), tls_of(values.tls)
         with closing(MetricsServer(values.telemetry.metrics_listen)) as scraped:
             log.info("its metrics are at http://%s/metrics", scraped.address)
-            asyncio.run(serve(values, tls, health, pulse))
+            asyncio.run(serve(values, tls, health, heartbeat))
         return 0
 
     return guarded(work, troubles=(CannotListen,))

@@ -5,7 +5,7 @@ Promises: on a slow host, imports that take minutes do not look like a process t
 
 from typing import NoReturn
 
-from tutti.platform.leash import first_word
+from tutti.platform.heartbeatpipe import first_word
 
 
 def run(service: str | None = None) -> NoReturn:

@@ -21,7 +21,7 @@ from tutti.chassis.rpc.methods import BadService
 from tutti.chassis.rpc.server import CannotListen
 from tutti.chassis.runtime.signals import Signals, Stop
 from tutti.chassis.store.stack import ForeignStore
-from tutti.platform import leash, logs
+from tutti.platform import heartbeatpipe, logs
 from tutti.platform.failures import guarded
 from tutti.platform.garbage import collect_seldom, kept
 from tutti.platform.host import HostProcess
@@ -73,7 +73,7 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
     copy = getattr(arguments, "copy", 1)
     logs.configure(part_of(alone, copy) or "host", loaded.values.telemetry.level)
     stop = Stop()
-    _beat(leash.hold(stop.set))
+    _beat(heartbeatpipe.hold(stop.set))
     signals = Signals(stop)
     host = HostProcess(builds, data_dir, loaded, alone=alone, copy=copy)
     try:
@@ -97,13 +97,13 @@ def _keep_what_the_start_made() -> None:
     collect_seldom()
 
 
-def _beat(pulse: leash.Pulse) -> None:
+def _beat(heartbeat: heartbeatpipe.Heartbeat) -> None:
     """Give the supervisor a word for as long as the event loop turns."""
     loop = event_loop()
 
     def again() -> None:
-        pulse.beat()
-        loop.call_later(leash.BEAT_SECONDS, again)
+        heartbeat.beat()
+        loop.call_later(heartbeatpipe.BEAT_SECONDS, again)
 
     loop.call_soon_threadsafe(again)
 

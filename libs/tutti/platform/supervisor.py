@@ -32,9 +32,9 @@ from tutti.chassis.config.exits import FAILED, IN_USE, KILLED, MISUSE, PREFIX, s
 from tutti.chassis.config.sections import SupervisorSettings
 from tutti.chassis.config.settings import SettingsError, load
 from tutti.platform import interpreter, logs
-from tutti.platform.leash import BEAT, EXAMINE, Leash, hold
+from tutti.platform.heartbeatpipe import BEAT, EXAMINE, HeartbeatPipe, hold
+from tutti.platform.heartbeattimeout import Doubling, HeartbeatTimeout
 from tutti.platform.logfiles import LOG_BYTES, rotate
-from tutti.platform.patience import Doubling, Patience
 from tutti.platform.processes import ProcessId, Recorded, end, gone, process_id, signal_group
 
 log = logging.getLogger(__name__)
@@ -70,9 +70,9 @@ class Child:
     state: State = State.WAITING
     id: ProcessId | None = None
     process: subprocess.Popen[bytes] | None = None
-    leash: Leash | None = None
-    patience: Patience | None = None  # none with a child that is being killed
-    limit: float = 0.0  # of its patience, in seconds
+    pipe: HeartbeatPipe | None = None
+    timeout: HeartbeatTimeout | None = None  # none with a child that is being killed
+    limit: float = 0.0  # of its timeout, in seconds
     doubling: Doubling = field(default_factory=Doubling)
     spoken: bool = False  # its loop turns
     started_at: float = 0.0
@@ -135,10 +135,10 @@ class Supervisor:
         """Wait for the next child that ends; None when something else may be due."""
         self._been_ready = self._been_ready or (self._data_dir.path / "endpoint").exists()
         waits = [child.due - time.monotonic() for child in self._children if child.state is State.WAITING]
-        if any(child.patience is not None and not child.spoken for child in self._children):
+        if any(child.timeout is not None and not child.spoken for child in self._children):
             waits = [START_LOOK_SECONDS] if waits else []
         waits += [] if self._been_ready else [LOOK_SECONDS]
-        waits += [self._listen_seconds] if any(child.patience for child in self._children) else []
+        waits += [self._listen_seconds] if any(child.timeout for child in self._children) else []
         try:
             return self._told.get(timeout=max(min(waits), LOOK_SECONDS) if waits else None)
         except queue.Empty:
@@ -146,7 +146,7 @@ class Supervisor:
 
     def _start_due(self) -> None:
         """Start what is due, only so many at once: each imports for seconds, and its first word is limited in time."""
-        starting = sum(child.patience is not None and not child.spoken for child in self._children)
+        starting = sum(child.timeout is not None and not child.spoken for child in self._children)
         for child in self._children:
             if starting >= self._at_once:
                 return
@@ -159,26 +159,26 @@ class Supervisor:
     def _listen(self) -> None:
         """Kill children whose heartbeat timed out; their exit is reported as usual."""
         for child in self._children:
-            if child.patience is None or child.leash is None:
+            if child.timeout is None or child.pipe is None:
                 continue
-            now, words = time.monotonic(), child.leash.heard()
+            now, words = time.monotonic(), child.pipe.heard()
             if BEAT in words:
                 falls_back = child.doubling.well(now)
                 if not child.spoken or falls_back:
                     child.spoken = True
                     self._wait_for(child, self._settings.silence_seconds, now)
-            if child.patience.over(now, heard=bool(words)):
+            if child.timeout.over(now, heard=bool(words)):
                 self._give_up(child, now)
 
     def _wait_for(self, child: Child, seconds: float, now: float) -> None:
         """Expect the next word of the child within `seconds`, or more after limits that it missed."""
         child.limit = child.doubling.limit(seconds)
-        child.patience = Patience(child.limit, now)
+        child.timeout = HeartbeatTimeout(child.limit, now)
 
     def _give_up(self, child: Child, now: float) -> None:
         assert child.id is not None
         child.doubling.missed(now)
-        child.patience = None
+        child.timeout = None
         child.exit = f"no word for {child.limit:g} s" + (", stopped by a signal" if child.id.stopped() else "")
         log.warning("%s (process %d): %s; killed and restarted", child.spec.name, child.id.pid, child.exit)
         child.id.send(EXAMINE)
@@ -198,19 +198,19 @@ class Supervisor:
         return self._data_dir.path / "logs" / f"{child.spec.name}.log"
 
     def _start(self, child: Child) -> None:
-        child.leash = leash = Leash()
+        child.pipe = pipe = HeartbeatPipe()
         with open(self._log_of(child), "ab") as output:
             child.log_start = output.seek(0, os.SEEK_END)
             process = interpreter.start(
                 child.spec.command,
-                {**leash.environment(), **child.spec.environment},
+                {**pipe.environment(), **child.spec.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=[leash.descriptor],
+                pass_fds=[pipe.descriptor],
                 start_new_session=True,
             )
-        leash.given()
+        pipe.given()
         child.process, child.id, child.state = process, process_id(process.pid), State.RUNNING
         child.started_at, child.since = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
         child.spoken = False
@@ -226,7 +226,7 @@ class Supervisor:
         assert child.id is not None
         signal_group(child.id.pid, signal.SIGKILL)  # what it left in its group
         killed = ""
-        if child.patience is not None:  # otherwise it was killed, and why is known
+        if child.timeout is not None:  # otherwise it was killed, and why is known
             child.exit = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             killed = f", {memory.KILLED}" if code == -signal.SIGKILL else ""
         child.state, child.process = State.WAITING, None
@@ -386,9 +386,9 @@ def _recorded(path: Path) -> list[tuple[str, ProcessId]]:
 
 
 def _let_go(child: Child) -> None:
-    if child.leash is not None:
-        child.leash.close()
-    child.leash = child.patience = None
+    if child.pipe is not None:
+        child.pipe.close()
+    child.pipe = child.timeout = None
 
 
 if __name__ == "__main__":

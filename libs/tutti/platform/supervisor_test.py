@@ -19,17 +19,17 @@ from tutti.chassis.config.sections import SupervisorSettings
 from tutti.chassis.demo_test import eventually
 from tutti.client import connect
 from tutti.contracts.admin.v1 import DescribeRequest
-from tutti.platform.leash import STARTS, Leash
+from tutti.platform.heartbeatpipe import STARTS, HeartbeatPipe
 from tutti.platform.processes import ProcessId, process_id
 from tutti.platform.supervisor import LAST_WORDS_BYTES, ChildSpec, Supervisor
 
 DEMO = "ingest=tutti.chassis.demo_test:build"
-# Waits for SIGTERM or the end of its leash; a child of its own in its group must not outlive it.
+# Waits for SIGTERM or the end of its pipe; a child of its own in its group must not outlive it.
 AGENT = """
 import os, signal, subprocess, sys, time
-from tutti.platform import leash
+from tutti.platform import heartbeatpipe
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-pulse = leash.hold(lambda: os._exit(0))
+pulse = heartbeatpipe.hold(lambda: os._exit(0))
 pulse.beat()
 subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
 while True:
@@ -38,17 +38,17 @@ while True:
 """
 HANGS = """
 import os, time
-from tutti.platform import leash
-leash.hold(lambda: os._exit(0)).beat()
+from tutti.platform import heartbeatpipe
+heartbeatpipe.hold(lambda: os._exit(0)).beat()
 def waits_for_nobody():
     time.sleep(600)
 waits_for_nobody()
 """
 TALKS = r"""
 import os, signal, time
-from tutti.platform import leash
+from tutti.platform import heartbeatpipe
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-pulse = leash.hold(lambda: os._exit(0))
+pulse = heartbeatpipe.hold(lambda: os._exit(0))
 for number in range(10**9):
     pulse.beat()
     print(f"word {number}\n" * 1000, flush=True)
@@ -57,11 +57,11 @@ for number in range(10**9):
 # Imports for so many seconds, and works from then on.
 SLOW = """
 import os, signal, sys, time
-from tutti.platform import leash
-leash.first_word()
+from tutti.platform import heartbeatpipe
+heartbeatpipe.first_word()
 time.sleep(float(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-pulse = leash.hold(lambda: os._exit(0))
+pulse = heartbeatpipe.hold(lambda: os._exit(0))
 while True:
     pulse.beat()
     open(sys.argv[2], "w").close()
@@ -228,25 +228,25 @@ def test_a_child_that_starts_more_slowly_than_its_limit_gets_twice_the_time_and_
 
 def test_a_first_word_before_long_imports_is_heard_and_is_no_heartbeat() -> None:
     """A process whose first line is that of every program of Tutti."""
-    leash = Leash()
-    program = "from tutti.platform.leash import first_word; first_word(); import sys; sys.stdin.read()"
+    pipe = HeartbeatPipe()
+    program = "from tutti.platform.heartbeatpipe import first_word; first_word(); import sys; sys.stdin.read()"
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
-        env=leash.environment(),
-        pass_fds=[leash.descriptor],
+        env=pipe.environment(),
+        pass_fds=[pipe.descriptor],
     )
     try:
-        assert eventually(leash.heard) == STARTS
+        assert eventually(pipe.heard) == STARTS
     finally:
         process.communicate()
-        leash.close()
+        pipe.close()
 
 
 @pytest.mark.parametrize("module", ["tutti.scheduler", "tutti.trainer", "tutti.platform.entry"])
 def test_a_program_gives_its_first_word_before_it_imports_what_takes_long(module: str) -> None:
     """Such as gRPC and SQLAlchemy; here none of them can be imported."""
-    leash = Leash()
+    pipe = HeartbeatPipe()
     program = (
         "import runpy, sys\n"
         "sys.modules.update(dict.fromkeys(['grpc', 'sqlalchemy', 'google.protobuf']))\n"
@@ -254,13 +254,13 @@ def test_a_program_gives_its_first_word_before_it_imports_what_takes_long(module
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env=leash.environment(),
-        pass_fds=[leash.descriptor],
+        env=pipe.environment(),
+        pass_fds=[pipe.descriptor],
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    assert (done.returncode, leash.heard()) == (1, STARTS)
-    leash.close()
+    assert (done.returncode, pipe.heard()) == (1, STARTS)
+    pipe.close()
 
 
 def test_children_of_a_killed_supervisor_stop(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tutti.chassis.config import memory
 from tutti.chassis.config.settings import ENVIRONMENT_PREFIX
 from tutti.chassis.progress import Progress
 from tutti.platform import interpreter
-from tutti.platform.patience import Patience
+from tutti.platform.heartbeattimeout import HeartbeatTimeout
 from tutti.platform.processes import process_id
 from tutti.platform.worker import ABANDON
 
@@ -104,7 +104,7 @@ class Worker:
 
     def _receive(self, check: Check, silence: float) -> bytes:
         now = time.monotonic()
-        stopped, silent = Patience(STOPPED_SECONDS, now), Patience(silence, now)
+        stopped, silent = HeartbeatTimeout(STOPPED_SECONDS, now), HeartbeatTimeout(silence, now)
         while not self._connection.poll(LOOK_SECONDS):
             check()
             now = time.monotonic()

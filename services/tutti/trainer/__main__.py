@@ -7,7 +7,7 @@ import os
 import sys
 
 from tutti.platform.garbage import kept
-from tutti.platform.leash import first_word
+from tutti.platform.heartbeatpipe import first_word
 
 if __name__ == "__main__":
     first_word()

@@ -171,7 +171,7 @@ class SupervisorSettings(Section):
     agent_command: list[str] = Field(
         default=["{python}", "-P", "-m", "tutti.trainer", "--data-dir", "{data_dir}", "--node", "{node}"],
         description="command that starts an agent, with {python}, {data_dir} and {node} filled in; it "
-        "must hold its leash",
+        "must hold its heartbeat pipe",
     )
     first_word_seconds: float = Field(
         default=60.0,

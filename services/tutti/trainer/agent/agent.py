@@ -47,7 +47,7 @@ from tutti.contracts.trainer.v1 import (
     Stored,
     VerifyRequest,
 )
-from tutti.platform.patience import Doubling
+from tutti.platform.heartbeattimeout import Doubling
 from tutti.trainer.agent import measures, reporting
 from tutti.trainer.agent.attempt import Attempt, Phase
 from tutti.trainer.agent.journal import Journal

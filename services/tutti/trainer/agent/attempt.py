@@ -44,7 +44,7 @@ from tutti.model.shapes import to_shape
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.native.deferred import deferred
-from tutti.platform.patience import Doubling
+from tutti.platform.heartbeattimeout import Doubling
 from tutti.trainer.agent import measures, messages
 from tutti.trainer.agent.crossings import Crossings
 from tutti.trainer.agent.places import Loss, Place, all_ended, first_loss

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tutti.platform import interpreter
-from tutti.platform.patience import Doubling, Patience
+from tutti.platform.heartbeattimeout import Doubling, HeartbeatTimeout
 from tutti.platform.processes import ProcessId, process_id
 from tutti.trainer.rank.forkserver import FORK, NOTICE, PURE_THREADS, Notice
 
@@ -77,7 +77,7 @@ class ForkClient:
                 else:
                     self._died(self._exit_code())
             now = time.monotonic()
-            if self._control is not None and self._patience.over(now, heard=heard):
+            if self._control is not None and self._timeout.over(now, heard=heard):
                 self._doubling.missed(now)
                 log.warning("the fork server (process %d) does not answer and is killed", self._ids[0].pid)
                 self._died(None)
@@ -110,7 +110,7 @@ class ForkClient:
 
     def _wait_for(self, seconds: float) -> None:
         """Expect the next answer of the server within `seconds`, or more after limits that it missed."""
-        self._patience = Patience(self._doubling.limit(seconds), time.monotonic())
+        self._timeout = HeartbeatTimeout(self._doubling.limit(seconds), time.monotonic())
 
     def _notice(self, kind: int, first: int, second: int) -> None:
         match Notice(kind):

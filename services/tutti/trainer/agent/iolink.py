@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tutti.backbone.clock import Clock
 from tutti.contracts.trainer.v1 import IoMessage, StageRequest
 from tutti.platform import interpreter
-from tutti.platform.patience import Doubling, Patience
+from tutti.platform.heartbeattimeout import Doubling, HeartbeatTimeout
 from tutti.platform.processes import ProcessId, process_id
 from tutti.trainer.framing import PolledChannel
 from tutti.trainer.io.iosettings import IoSettings
@@ -41,7 +41,7 @@ class ProcessIoLink:
         now = self._clock.monotonic()
         if found and self._doubling.well(now):
             self._wait_for_answers(now)
-        silent = self._patience.over(now, heard=bool(found))
+        silent = self._timeout.over(now, heard=bool(found))
         if self._channel.ended or self._child.poll() is not None:
             if now >= self._next_start:
                 self._restart(f"ended ({_code(self._child)})")
@@ -85,7 +85,7 @@ class ProcessIoLink:
 
     def _wait_for_answers(self, now: float) -> None:
         self._limit = self._doubling.limit(self._silence)
-        self._patience = Patience(self._limit, now)
+        self._timeout = HeartbeatTimeout(self._limit, now)
 
     def _restart(self, why: str) -> None:
         self.fate = f"the I/O child (process {self._child.pid}) {why}"

@@ -39,7 +39,7 @@ from tutti.contracts.scheduler.v1 import Node
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.model.device import NAMES, is_device
 from tutti.model.machine import machine_signature
-from tutti.platform import leash, logs
+from tutti.platform import heartbeatpipe, logs
 from tutti.platform.disk import Disk
 from tutti.platform.failures import guarded
 from tutti.trainer.agent.addresses import moved, of_this_machine, resolved
@@ -280,7 +280,7 @@ class _Stop:
         os.set_blocking(self._waker, False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
-        self._pulse = leash.hold(lambda: self.ask("its supervisor is gone"))
+        self._pulse = heartbeatpipe.hold(lambda: self.ask("its supervisor is gone"))
 
     def beat(self) -> None:
         """The loop of the agent turns."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tutti.contracts.scheduler.v1 import Assignment, ReportStallRequest
 from tutti.contracts.trainer.v1 import Dump, RankMessage
 from tutti.model.stall import Gang, Standing, examine
-from tutti.platform.patience import Doubling
+from tutti.platform.heartbeattimeout import Doubling
 from tutti.trainer import autopsy
 from tutti.trainer.agent import messages
 from tutti.trainer.agent.places import Loss, Place

@@ -1,8 +1,8 @@
-"""The leash between a supervisor and a child: it ends when the supervisor does, and carries the child's pulse.
+"""A pipe between a supervisor and a child: it ends with the supervisor, and carries the heartbeats of the child.
 
-Promises: a child that holds its leash learns of its supervisor's death at once, even of a SIGKILL; a supervisor hears
-that the child runs, before it imports anything heavy, and whether its loop still turns; neither ever waits for the
-other; imports nothing heavy, so that any child can.
+Promises: a child that holds its pipe learns of its supervisor's death at once, even after a SIGKILL; a supervisor
+learns that the child runs before it imports anything heavy, and then whether its loop still turns; neither ever waits
+for the other; imports nothing heavy, so that any child can use it.
 """
 
 import contextlib
@@ -19,22 +19,22 @@ BEAT_SECONDS = 1.0
 STARTS, BEAT = b"s", b"."
 """The words of a child: that it runs, and that its loop turns. deploy/docker/keeper.c knows them too."""
 EXAMINE = signal.SIGUSR1
-"""Makes a child that holds its leash write the stacks of its threads to stderr, even while it hangs."""
+"""Makes a child that holds its pipe write the stacks of its threads to stderr, even while it hangs."""
 
 
-class Pulse:
+class Heartbeat:
     """A child's word that it is well, given by the loop that does its work."""
 
-    def __init__(self, leash: socket.socket | None) -> None:
-        self._leash, self._next = leash, 0.0
+    def __init__(self, pipe: socket.socket | None) -> None:
+        self._pipe, self._next = pipe, 0.0
 
     def beat(self) -> None:
         """Call it as often as the loop turns; at most once a second it is heard."""
         now = time.monotonic()
-        if self._leash is not None and now >= self._next:
+        if self._pipe is not None and now >= self._next:
             self._next = now + BEAT_SECONDS
             with contextlib.suppress(OSError):  # gone, or so busy that it has not heard the ones before
-                self._leash.send(BEAT, socket.MSG_DONTWAIT)
+                self._pipe.send(BEAT, socket.MSG_DONTWAIT)
 
 
 def first_word() -> None:
@@ -45,29 +45,29 @@ def first_word() -> None:
             os.write(int(text), STARTS)
 
 
-def hold(gone: Callable[[], None]) -> Pulse:
+def hold(gone: Callable[[], None]) -> Heartbeat:
     """Call `gone` in a thread once the supervisor is gone. Who holds must beat, or it is killed and started again.
 
     Where nobody supervises this process, nothing happens and the pulse is not heard.
     """
     text = os.environ.pop(VARIABLE, "")
     if not text.isdigit():
-        return Pulse(None)
-    leash = socket.socket(fileno=int(text))
-    leash.set_inheritable(False)
+        return Heartbeat(None)
+    pipe = socket.socket(fileno=int(text))
+    pipe.set_inheritable(False)
     faulthandler.register(EXAMINE, all_threads=True)
 
     def follow() -> None:
         with contextlib.suppress(OSError):
-            while leash.recv(1):
+            while pipe.recv(1):
                 pass
         gone()
 
-    threading.Thread(target=follow, name="leash", daemon=True).start()
-    return Pulse(leash)
+    threading.Thread(target=follow, name="heartbeat pipe", daemon=True).start()
+    return Heartbeat(pipe)
 
 
-class Leash:
+class HeartbeatPipe:
     """The supervisor's end, one a child: start it with `descriptor` and `environment`, then call `given`."""
 
     def __init__(self) -> None:

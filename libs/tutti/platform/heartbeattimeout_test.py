@@ -2,31 +2,31 @@
 
 import pytest
 
-from tutti.platform.patience import Doubling, Patience
+from tutti.platform.heartbeattimeout import Doubling, HeartbeatTimeout
 
 SECONDS = 8.0
 
 
-def looks(patience: Patience, *, start: float, end: float) -> list[float]:
+def looks(timeout: HeartbeatTimeout, *, start: float, end: float) -> list[float]:
     """The times between start and end at which it was over, with a look a second and not a word."""
     times = [start + number for number in range(1, int(end - start) + 1)]
-    return [now for now in times if patience.over(now, heard=False)]
+    return [now for now in times if timeout.over(now, heard=False)]
 
 
 def test_silence_is_over_after_its_time_and_a_word_starts_it_anew() -> None:
-    patience = Patience(SECONDS, now=100.0)
-    assert looks(patience, start=100.0, end=108.0) == []
-    assert not patience.over(109.0, heard=True)
-    assert looks(patience, start=109.0, end=119.0) == [118.0, 119.0]
+    timeout = HeartbeatTimeout(SECONDS, now=100.0)
+    assert looks(timeout, start=100.0, end=108.0) == []
+    assert not timeout.over(109.0, heard=True)
+    assert looks(timeout, start=109.0, end=119.0) == [118.0, 119.0]
 
 
 @pytest.mark.parametrize("pause", [3.0, 10_000.0])
 def test_a_pause_of_our_own_is_nobodys_silence(pause: float) -> None:
-    patience = Patience(SECONDS, now=0.0)
-    assert looks(patience, start=0.0, end=8.0) == []
-    assert not patience.over(8.0 + pause, heard=False)
-    assert looks(patience, start=8.0 + pause, end=16.0 + pause) == []
-    assert patience.over(17.0 + pause, heard=False)
+    timeout = HeartbeatTimeout(SECONDS, now=0.0)
+    assert looks(timeout, start=0.0, end=8.0) == []
+    assert not timeout.over(8.0 + pause, heard=False)
+    assert looks(timeout, start=8.0 + pause, end=16.0 + pause) == []
+    assert timeout.over(17.0 + pause, heard=False)
 
 
 def test_each_missed_limit_doubles_the_next_up_to_the_longest() -> None:

@@ -31,7 +31,7 @@ class Doubling:
         return back
 
 
-class Patience:
+class HeartbeatTimeout:
     """Ask `over` again and again, several times in `seconds`; times are of one monotonic clock, in seconds."""
 
     def __init__(self, seconds: float, now: float) -> None:
