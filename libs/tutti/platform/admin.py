@@ -30,7 +30,7 @@ from tutti.chassis.rpc.kinds import may_read
 from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.rpc.verdict import examined
 from tutti.chassis.rpc.watch import snapshots
-from tutti.chassis.runtime.looks import dependency
+from tutti.chassis.runtime.dependencies import dependency
 from tutti.chassis.runtime.process import process_name
 from tutti.chassis.service import Finding, PagesAt, Service
 from tutti.chassis.store import audit, auditseals

@@ -14,7 +14,7 @@ from tutti.backbone import Blobs, EventLog, Isolation
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.delivery import outbox
 from tutti.chassis.metrics import metrics
-from tutti.chassis.runtime.looks import STORES, Looks, dependency
+from tutti.chassis.runtime.dependencies import STORES, DependencyChecks, dependency
 from tutti.chassis.runtime.loops import LoopThread
 from tutti.chassis.runtime.parts import Parts
 from tutti.chassis.runtime.probe import answer, look_at_log
@@ -51,7 +51,7 @@ class Examination:
         why_not: Callable[[str], str],
         compare: Callable[[str], None],
     ) -> None:
-        self._services, self._log, self._why_not, self._looks = list(services), log, why_not, Looks()
+        self._services, self._log, self._why_not, self._looks = list(services), log, why_not, DependencyChecks()
         self._seen: dict[str, Sequence[Finding]] = {}
         self._compare = compare
         self._foreign = metrics.gauge(

@@ -19,7 +19,7 @@ from tutti.backbone import Blobs, Database, Isolation
 from tutti.backbone.blobs import BlobExists
 from tutti.backbone.files import Files, Handle, RealFiles
 from tutti.chassis.runtime import sharedmemory
-from tutti.chassis.runtime.looks import Looks
+from tutti.chassis.runtime.dependencies import DependencyChecks
 from tutti.chassis.runtime.probe import answer
 from tutti.chassis.service import Finding
 
@@ -75,7 +75,7 @@ class Preflight:
         files: Files | None = None,
         now: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
-        looks: Looks | None = None,
+        looks: DependencyChecks | None = None,
         ask_log: Callable[[], object] = lambda: None,
         expiries: Callable[[], Sequence[tuple[str, datetime]]] = tuple,
     ) -> None:
@@ -83,7 +83,7 @@ class Preflight:
         of certificates, each with the moment at which it expires.
         """
         self._folder, self._blobs, self._databases = folder, blobs, dict(databases)
-        self._files, self._now, self._looks = files or RealFiles(), now, looks or Looks()
+        self._files, self._now, self._looks = files or RealFiles(), now, looks or DependencyChecks()
         self._ask_log, self._elapsed, self._expiries = ask_log, elapsed, expiries
 
     def findings(self) -> list[Finding]:

@@ -14,7 +14,7 @@ from tutti.backbone import Blobs, Database, ManualClock
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.backbone.files import RealFiles
-from tutti.chassis.runtime.looks import Looks
+from tutti.chassis.runtime.dependencies import DependencyChecks
 from tutti.chassis.service import Finding
 from tutti.upkeep import preflight as module
 from tutti.upkeep.preflight import Preflight
@@ -94,7 +94,7 @@ def test_a_machine_that_is_fit_is_one_finding_and_nothing_is_left_behind(
 def test_a_store_that_breaks_a_promise_is_named(
     tmp_path: Path, blobs: Blobs, database: Database, wrap: Callable[[Blobs], Any], words: str
 ) -> None:
-    found = preflight(tmp_path, wrap(blobs), database, looks=Looks(0.3))
+    found = preflight(tmp_path, wrap(blobs), database, looks=DependencyChecks(0.3))
     (told,) = [each for each in found if each.message.startswith("blobs")]
     assert (told.ok, told.message[: len(words)]) == (False, words)
 

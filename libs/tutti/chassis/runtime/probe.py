@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from tutti.backbone import Database, EventLog, Isolation
 from tutti.chassis.rpc.health import Health
+from tutti.chassis.runtime.dependencies import DependencyChecks
 from tutti.chassis.runtime.healthfile import HealthFile
-from tutti.chassis.runtime.looks import Looks
 from tutti.chassis.runtime.loops import LoopThread
 
 
@@ -32,7 +32,7 @@ class Probe:
         file: HealthFile,
     ) -> None:
         self._services, self._log, self._topic, self._health = services, log, topic, health
-        self._file, self._looks = file, Looks()
+        self._file, self._looks = file, DependencyChecks()
 
     def step(self) -> bool:
         away = self._looks.at("event log", partial(look_at_log, self._log, self._topic))

@@ -1,4 +1,4 @@
-"""Looks at what a service depends on, each bounded even where the dependency hangs.
+"""Checks of what a service depends on, each bounded even if the dependency hangs.
 
 Promises: `at` returns in time and names what it waits for; a look that hangs is waited for again, never doubled.
 """
@@ -20,7 +20,7 @@ def dependency(check: str, away: str) -> Finding:
     return Finding(check, not away, f"{away}; look at {place}" if away else "it answers")
 
 
-class Looks:
+class DependencyChecks:
     """Safe for any thread."""
 
     def __init__(self, seconds: float = LOOK_SECONDS) -> None:

@@ -2,11 +2,11 @@
 
 import threading
 
-from tutti.chassis.runtime.looks import Looks
+from tutti.chassis.runtime.dependencies import DependencyChecks
 
 
 def test_what_answers_is_well_and_what_fails_says_why() -> None:
-    looks = Looks()
+    looks = DependencyChecks()
 
     def fail() -> None:
         raise OSError("connection refused")
@@ -16,7 +16,7 @@ def test_what_answers_is_well_and_what_fails_says_why() -> None:
 
 
 def test_what_hangs_is_named_in_time_and_asked_once() -> None:
-    looks, free, asked = Looks(seconds=0.05), threading.Event(), []
+    looks, free, asked = DependencyChecks(seconds=0.05), threading.Event(), []
 
     def hang() -> None:
         asked.append(1)
@@ -27,11 +27,11 @@ def test_what_hangs_is_named_in_time_and_asked_once() -> None:
     assert len(asked) == 1
     assert looks.at("database", lambda: None) == ""  # nobody else waits
     free.set()
-    assert Looks(seconds=30).at("blobs", hang) == ""
+    assert DependencyChecks(seconds=30).at("blobs", hang) == ""
 
 
 def test_a_look_that_ended_meanwhile_is_not_told_as_news() -> None:
-    looks, away = Looks(seconds=0.05), threading.Event()
+    looks, away = DependencyChecks(seconds=0.05), threading.Event()
     raised = threading.Event()
 
     def hang_and_fail() -> None:
