@@ -99,13 +99,16 @@ def consulted_soon(data_dir: Path, address: str | None, ask: Callable[[Platform]
         # It brings the services, for which few commands wait.
         from tutti.chassis.config.datadir import config_in
         from tutti.chassis.config.settings import SettingsError, load
-        from tutti.platform.together import Together
+        from tutti.platform.inprocess import InProcessServices
 
         try:
             settings = load(config_in(data_dir))
         except SettingsError as error:
             raise Failure(str(error), MISUSE) from error
-        with tempfile.TemporaryDirectory(prefix="tutti-") as folder, Together(Path(folder), settings) as services:
+        with (
+            tempfile.TemporaryDirectory(prefix="tutti-") as folder,
+            InProcessServices(Path(folder), settings) as services,
+        ):
             failure: Failure | None = None
             try:
                 answer = ask(Platform(Client.of_channels(services.channel)))

@@ -36,7 +36,7 @@ class HerePool:
         return fn(*args, **kwargs)
 
 
-class Together:
+class InProcessServices:
     """`missed` says whether a call asked for a resource that is not in these empty stores."""
 
     def __init__(self, folder: Path, loaded: Loaded) -> None:

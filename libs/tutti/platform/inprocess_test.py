@@ -11,7 +11,7 @@ from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.admin.v1.stubs import AdminStub
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest
-from tutti.platform.together import Together
+from tutti.platform.inprocess import InProcessServices
 
 DEFAULTS = load(environment={})
 
@@ -26,7 +26,7 @@ def test_a_recipe_is_checked_with_its_folder_and_nothing_is_missed(tmp_path: Pat
         directory=str(tmp_path),
         all_problems=True,
     )
-    with Together(stores, DEFAULTS) as services:
+    with InProcessServices(stores, DEFAULTS) as services:
         found = Client.of_channels(services.channel).pipeline.CheckRecipe(request)
         assert [each.key for each in found.problems] == ["train.stepz"]
         assert found.inputs[0].sample.documents == 1
@@ -34,7 +34,7 @@ def test_a_recipe_is_checked_with_its_folder_and_nothing_is_missed(tmp_path: Pat
 
 
 def test_a_resource_that_these_stores_cannot_have_is_reported_as_missed(tmp_path: Path) -> None:
-    with Together(tmp_path, DEFAULTS) as services:
+    with InProcessServices(tmp_path, DEFAULTS) as services:
         client = Client.of_channels(services.channel)
         with pytest.raises(InvalidField):
             client.pipeline.GetRun(GetRequest(name="nonsense"))
@@ -45,5 +45,8 @@ def test_a_resource_that_these_stores_cannot_have_is_reported_as_missed(tmp_path
 
 
 def test_a_stream_is_refused(tmp_path: Path) -> None:
-    with Together(tmp_path, DEFAULTS) as services, pytest.raises(Unimplemented, match="only a platform that runs"):
+    with (
+        InProcessServices(tmp_path, DEFAULTS) as services,
+        pytest.raises(Unimplemented, match="only a platform that runs"),
+    ):
         next(AdminStub(services.channel("pipeline")).Watch(WatchRequest(name="runs/none")))
