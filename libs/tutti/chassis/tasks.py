@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, runtime_checkabl
 
 from tutti.backbone import Isolation
 from tutti.chassis.config import memory
-from tutti.chassis.config.room import is_full
+from tutti.chassis.config.diskspace import is_full
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
 from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.progress import Progress

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tutti.chassis.config.room import little_left
+from tutti.chassis.config.diskspace import little_left
 from tutti.chassis.events import catalog
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.verdict import examined

@@ -13,7 +13,7 @@ from typing import NoReturn
 import click
 
 from tutti.chassis.config.datadir import DataDirError
-from tutti.chassis.config.room import is_full
+from tutti.chassis.config.diskspace import is_full
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Problem, Unavailable
 from tutti.chassis.rpc.channel import Unreachable, Untrusted
 from tutti.cli import INTERRUPTED

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from tutti.chassis.config.datadir import is_found
+from tutti.chassis.config.diskspace import little_left
 from tutti.chassis.config.exits import IN_USE
-from tutti.chassis.config.room import little_left
 from tutti.chassis.errors import Problem, Unavailable
 from tutti.cli import INTERRUPTED, interrupt
 from tutti.cli.connection import data_dir_option, trusted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from tutti.chassis.config.room import is_full
+from tutti.chassis.config.diskspace import is_full
 from tutti.cli.failures import Failure
 
 IS_FILE = (FileExistsError, NotADirectoryError)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tutti.chassis import version
-from tutti.chassis.config.room import little_left
+from tutti.chassis.config.diskspace import little_left
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from tutti.backbone.files import Files, Lock, RealFiles, overwrite, publish
 from tutti.backbone.ours import OTHERS, OTHERS_WRITE, PRIVATE, NotOurs, check, claim, open_regular
-from tutti.chassis.config.room import is_full
+from tutti.chassis.config.diskspace import is_full
 from tutti.chassis.identity.auth import HELD, Role, Tokens
 
 DEFAULT = Path(".tutti")

@@ -20,7 +20,7 @@ from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.connect import open_blobs
 from tutti.backbone.files import Files, RealFiles
 from tutti.backbone.owned import OwnedBlobs, agent_rights
-from tutti.chassis.config.room import is_full, wanted
+from tutti.chassis.config.diskspace import is_full, wanted
 from tutti.checkpoints.errors import CheckpointError, in_words
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.report import ShardReport
