@@ -16,7 +16,7 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import FAILED, MISUSE, Failure
 from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list
-from tutti.cli.words import Words
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.client import Client
 from tutti.client.plain import Plain, plain
 from tutti.contracts.admin.v1 import (
@@ -38,7 +38,7 @@ def services(client: Client) -> list[str]:
     return sorted(service.name for service in client.admin.Describe(DescribeRequest()).services)
 
 
-@click.group(cls=Words, short_help="Show events and dead letters, and replay them.")
+@click.group(cls=SuggestingGroup, short_help="Show events and dead letters, and replay them.")
 def events() -> None:
     """Events that services publish, and dead letters."""
 
@@ -116,7 +116,7 @@ def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> Non
     click.echo(f"{count} events {'would be' if dry_run else 'are'} sent again")
 
 
-@events.group("dead", cls=Words, short_help="Events that a handler could not process.")
+@events.group("dead", cls=SuggestingGroup, short_help="Events that a handler could not process.")
 def dead() -> None:
     """Dead letters: events that a handler could not process. Later events of the same resource wait until they are
     settled.

@@ -19,7 +19,7 @@ from tutti.chassis.rpc.channel import Unreachable, Untrusted
 from tutti.cli import INTERRUPTED
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say
-from tutti.cli.words import misuse
+from tutti.cli.suggestions import misuse
 from tutti.client.unusable import Unusable
 
 DONE, FAILED, MISUSE, UNREACHABLE = 0, 1, 2, 3

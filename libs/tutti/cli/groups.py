@@ -15,15 +15,15 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.naming import LATEST, TIMES, resolved, resolved_filter
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_damaged
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.cli.waiting import answers
-from tutti.cli.words import Words
 from tutti.client import Client
 from tutti.client.plain import Plain, indented, plain
 from tutti.client.resources import get_one, list_all
 from tutti.report.hints import tries
 from tutti.report.results import models
 from tutti.report.values import shown
-from tutti.web.words import duration
+from tutti.web.formats import duration
 
 NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "version")}
 UNITS = (("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0))
@@ -161,7 +161,7 @@ def look_on(look: Callable[[], list[Plain]], before: list[Plain], columns: Seque
 def group(noun: Kind) -> click.Group:
     """The command group of a noun with `ls` and `show`."""
 
-    @click.group(noun.plural, cls=Words, help=noun.about or f"List and show {noun.plural}.")
+    @click.group(noun.plural, cls=SuggestingGroup, help=noun.about or f"List and show {noun.plural}.")
     def made() -> None: ...
 
     @made.command("ls", help=f"List {noun.plural}.")

@@ -26,7 +26,7 @@ from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 from tutti.report.stages import seconds, taken, trains
 from tutti.report.values import printable
-from tutti.web.words import skipped
+from tutti.web.formats import skipped
 
 if TYPE_CHECKING:  # no other command waits for it
     from rich.console import Console, RenderableType

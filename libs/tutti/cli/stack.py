@@ -11,10 +11,10 @@ import click
 from tutti.cli.connection import data_dir_option
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import output_option, print_list, say
-from tutti.cli.words import Words
+from tutti.cli.suggestions import SuggestingGroup
 
 
-@click.group("stack", cls=Words, short_help="Show or set the stack id of the stores.")
+@click.group("stack", cls=SuggestingGroup, short_help="Show or set the stack id of the stores.")
 def stack() -> None:
     """The identity of a stack: one random id in each database, in the event log and in the blob store.
 

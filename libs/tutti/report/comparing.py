@@ -7,7 +7,7 @@ from typing import Any
 from tutti.client.plain import Plain
 from tutti.report.values import shown
 from tutti.report.verdict import loss
-from tutti.web.words import duration
+from tutti.web.formats import duration
 
 
 def compared(first: Plain, second: Plain, *, every: bool = False) -> list[Plain]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tutti.web.words import skipped
+from tutti.web.formats import skipped
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tutti.report.samples import samples, visible
 from tutti.report.summary import ORDINARY
 from tutti.web.charts import Series, chart, describe, smoothed
 from tutti.web.curves import curves
-from tutti.web.words import count, duration, moment, size
+from tutti.web.formats import count, duration, moment, size
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
 

@@ -2,7 +2,7 @@
 
 from tutti.client.plain import Plain
 from tutti.contracts.pipeline.v1 import Stage
-from tutti.web.words import duration
+from tutti.web.formats import duration
 
 JOBS = "jobs/"
 

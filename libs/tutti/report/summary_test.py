@@ -6,7 +6,7 @@ from typing import Any
 from tutti.report.example_test import facts
 from tutti.report.page import page
 from tutti.report.summarytext import left_out, lines
-from tutti.web.words import remedy
+from tutti.web.formats import remedy
 
 
 def told(found: dict[str, Any], *where: Path) -> str:

@@ -12,7 +12,7 @@ from tutti.report.hints import tries, typed
 from tutti.report.stages import taken
 from tutti.report.summary import ORDINARY
 from tutti.report.values import shown
-from tutti.web.words import remedy, skipped
+from tutti.web.formats import remedy, skipped
 
 SHOWN_CHECKPOINTS = 3
 SHOWN_RULES = 3

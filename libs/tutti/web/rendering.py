@@ -15,9 +15,9 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, St
 
 from tutti.chassis.version import VERSION
 from tutti.web.assets import Assets
+from tutti.web.formats import FILTERS
 from tutti.web.pages import Entry, Page, Site
 from tutti.web.visitors import Session
-from tutti.web.words import FILTERS
 
 SHARED = "tutti.web"
 

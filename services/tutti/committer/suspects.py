@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tutti.chassis.events.event import Event
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.checkpoints.keys import checkpoint_name
 from tutti.committer import epochs
 from tutti.committer.records import line_name

@@ -4,9 +4,9 @@ Promises: each reconciler clears only what it told itself; a line whose deciding
 scheduler ends the epoch.
 """
 
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.chassis.work.reconciler import Trouble
 from tutti.committer.records import Records, line_name
 from tutti.contracts.committer.v1 import Line

@@ -12,8 +12,8 @@ from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
 from tutti.chassis.identity import signatures
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import TaskContext, WorkFailed
 from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.chassis.work.work import Outcome, Work, publish

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from tutti.chassis.errors import NotFound
 from tutti.chassis.service import Host
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.evaluation.v1 import (

@@ -10,10 +10,10 @@ from tutti.chassis.errors import InvalidField, Refused, StaleEpoch
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_STOPPING,
     NODE_STATE_LOST,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tutti.chassis.store.words import clipped
+from tutti.chassis.store.clipping import clipped
 from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,

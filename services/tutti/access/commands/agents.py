@@ -16,7 +16,7 @@ from tutti.chassis.rpc.usertokens import INVITATION, JOINED
 from tutti.cli.connection import AUTHORITY, connection_options, data_dir_option, trusted
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import JSON, output_option, print_json, say
-from tutti.cli.words import Words
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.client import connect
 from tutti.client.client import TOKEN_VARIABLE
 from tutti.client.resources import full_name
@@ -28,7 +28,7 @@ CALLED = ("committer", "sampling", "scheduler")
 TOKENS, AUTHORITIES = "agent.tokens", "ca.pem"
 
 
-@click.group(cls=Words, help="Machines that train: invite one, or join as one.")
+@click.group(cls=SuggestingGroup, help="Machines that train: invite one, or join as one.")
 def agent() -> None: ...
 
 

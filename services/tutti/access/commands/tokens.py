@@ -9,7 +9,7 @@ from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.output import JSON, output_option, print_json, print_list
-from tutti.cli.words import Words
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.client.plain import Plain, plain
 from tutti.client.resources import full_name
 from tutti.contracts.access.v1 import IssueTokenRequest, ListTokensRequest, RevokeTokenRequest, TokenKind
@@ -19,7 +19,7 @@ ROLES = ("operator", "engineer", "annotator")
 COLUMNS = ("id", "kind", "owner", "state", "created_by", "created_at", "expires_at")
 
 
-@click.group(cls=Words, help="Tokens of users, programs and agents: create, list, revoke.")
+@click.group(cls=SuggestingGroup, help="Tokens of users, programs and agents: create, list, revoke.")
 def token() -> None: ...
 
 

@@ -8,7 +8,7 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
-from tutti.cli.words import Words
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.client.plain import plain
 from tutti.contracts.admin.v1 import (
     AcknowledgeAuditRequest,
@@ -23,7 +23,7 @@ DIFFERENCES = ("place", "fits", "message")
 VERIFY_SECONDS = 300.0
 
 
-@click.group(cls=Words, invoke_without_command=True, short_help="Show who changed what, and who was refused.")
+@click.group(cls=SuggestingGroup, invoke_without_command=True, short_help="Show who changed what, and who was refused.")
 @click.option("--service", default="", help="Only the records of this service.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Records a service.")
 @output_option

@@ -9,7 +9,7 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
 from tutti.cli.pages import new_link, pages_of
-from tutti.cli.words import Words
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.client import Client
 from tutti.client.plain import Plain, plain
 from tutti.client.resources import full_name
@@ -20,7 +20,7 @@ from tutti.contracts.options.v1 import Role
 ROLES = ("operator", "engineer", "annotator")
 
 
-@click.group(cls=Words, help="Users of the web pages: add, list, invite, disable, erase.")
+@click.group(cls=SuggestingGroup, help="Users of the web pages: add, list, invite, disable, erase.")
 def users() -> None: ...
 
 

@@ -25,8 +25,8 @@ from tutti.annotation.tables import Tables
 from tutti.chassis import version
 from tutti.chassis.service import Host, TaskKind
 from tutti.chassis.store import audit
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
 from tutti.chassis.work.reconciler import Reconciler, Trouble
 from tutti.chassis.work.work import publish

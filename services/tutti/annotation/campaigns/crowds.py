@@ -22,8 +22,8 @@ from tutti.annotation.judging.simulated import Simulated, simulated, user_of
 from tutti.annotation.tables import Tables
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host, TaskKind
+from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.store.words import clipped
 from tutti.chassis.tasks import Finish, Retry, Task, TaskContext, WorkFailed
 from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_FAILED,

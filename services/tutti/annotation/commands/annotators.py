@@ -11,7 +11,7 @@ from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
-from tutti.cli.words import Words
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.client.plain import Plain, plain
 from tutti.contracts.annotation.v1 import (
     ANNOTATOR_STATE_INVITED,
@@ -37,7 +37,7 @@ ESTIMATES = ("sharpness", *BIASES)
 COLUMNS = ("key", "user", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
 
 
-@click.group(cls=Words, help="Annotators of a campaign: counts, reliability, biases.")
+@click.group(cls=SuggestingGroup, help="Annotators of a campaign: counts, reliability, biases.")
 def annotators() -> None: ...
 
 

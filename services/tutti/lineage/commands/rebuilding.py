@@ -10,8 +10,8 @@ from tutti.cli.access import served
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, NAMED, output_option, print_json, say
+from tutti.cli.suggestions import SuggestingGroup
 from tutti.cli.waiting import POLL_SECONDS, answers
-from tutti.cli.words import Words
 from tutti.client.plain import Plain, plain
 from tutti.contracts.lineage.v1 import Graph, RebuildGraphRequest, ShowGraphRequest
 
@@ -19,7 +19,7 @@ WORD_SECONDS, DEADLINE_SECONDS = 5.0, 600
 SIZES = ("vertices", "edges", "manifests")
 
 
-@click.group(cls=Words, short_help="Rebuild the graph of lineage from its owners.")
+@click.group(cls=SuggestingGroup, short_help="Rebuild the graph of lineage from its owners.")
 def lineage() -> None:
     """The graph from which `tutti trace` and `tutti documents` answer."""
 

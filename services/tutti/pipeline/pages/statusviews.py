@@ -23,7 +23,7 @@ from tutti.contracts.scheduler.v1 import (
     Node,
     NodeState,
 )
-from tutti.web.words import skipped
+from tutti.web.formats import skipped
 
 SHOWN = 200  # nodes, jobs or runs
 DEPENDENCIES = ("database", "event log", "blobs")

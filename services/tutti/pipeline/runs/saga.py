@@ -6,7 +6,7 @@ Promises: stages are done in order, one at a time; an ended run never changes ag
 from dataclasses import replace
 from datetime import datetime
 
-from tutti.chassis.store.words import clipped
+from tutti.chassis.store.clipping import clipped
 from tutti.contracts.common.v1 import (
     STATE_CANCELLED,
     STATE_DONE,

@@ -15,7 +15,7 @@ from tutti.pipeline.recipes.sections import MOST_REJECTED, IngestSection
 from tutti.pipeline.recipes.values import Measure, Resident
 from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
-from tutti.web.words import REMEDIES, remedy
+from tutti.web.formats import REMEDIES, remedy
 
 NO_TEXTS = {
     "binary",

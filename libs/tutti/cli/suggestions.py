@@ -1,17 +1,17 @@
-"""Commands by their words: a word that is none is answered with the nearest, or with those that there are."""
+"""Groups of commands that name the nearest command, or all of them, for a word that is none."""
 
 import difflib
 
 import click
 
 
-class Words(click.Group):
+class SuggestingGroup(click.Group):
     """A group of commands, and every group below it; a group of things is found by one of them too: `crawl status`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = super().get_command(ctx, cmd_name)
         if found is None:
-            many = (super(Words, self).get_command(ctx, cmd_name + ending) for ending in ("s", "es"))
+            many = (super(SuggestingGroup, self).get_command(ctx, cmd_name + ending) for ending in ("s", "es"))
             found = next((each for each in many if isinstance(each, click.Group)), None)
         return found
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.chassis.store.words import clipped
+from tutti.chassis.store.clipping import clipped
 
 
 @given(st.text(), st.integers(3, 40))

@@ -1,4 +1,4 @@
-"""Words that a resource keeps: what people and programs said of it, bounded.
+"""Texts about a resource, cut so that they stay small.
 
 Promises: a resource travels whole in every event about it, so nothing that is said of it can grow until none fits.
 """
