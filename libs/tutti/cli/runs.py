@@ -117,19 +117,19 @@ def run(
     else:
         text, directory, what = read_recipe(recipe), str(recipe.resolve().parent), str(recipe)
     # It brings pydantic, for which few other commands wait.
-    from tutti.cli import carried
+    from tutti.cli import recipeclassifiers
 
     if dry_run:
         with consulted(data_dir, address) as platform, naming(what):
             request = CheckRecipeRequest(recipe=text, overrides=overrides, directory=directory)
             recipefiles.send(platform.client, request)
-            carried.resolve(platform, request, anew=False)
+            recipeclassifiers.resolve(platform, request, anew=False)
             show_plan(platform.client, request, output)
         return
     with upheld(data_dir, address, detach=detach) as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
         recipefiles.send(platform.client, wanted)
-        carried.resolve(platform, wanted, anew=True)
+        recipeclassifiers.resolve(platform, wanted, anew=True)
         carry_out(platform, wanted, output, detach=detach)
 
 

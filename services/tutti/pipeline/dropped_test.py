@@ -10,7 +10,7 @@ from tutti.contracts.ingest.v1 import (
     SampledRejections,
 )
 from tutti.contracts.pipeline.v1 import InputReport
-from tutti.pipeline.commands import inputs
+from tutti.pipeline.commands import inputsamples
 from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.recipes.values import Source
 from tutti.pipeline.runs.asked import dropped
@@ -57,8 +57,8 @@ def test_the_share_the_reason_and_the_remedy_are_in_the_summary_of_a_stage() -> 
 def test_every_share_of_a_sample_is_said_not_only_a_large_one() -> None:
     rejection = SampledRejections(reason="no_text", records=2, path="a.jsonl:1", detail=DETAIL)
     report = InputReport(key="input.path", path="pages", sample=InputSample(documents=98, rejections=[rejection]))
-    (line,) = inputs.warnings([report])
+    (line,) = inputsamples.warnings([report])
     assert all(
         each in line for each in ("2 of 100", "2.0% (0.6% to 7.0%, n = 100)", "content.text", "input.text_field")
     )
-    assert list(inputs.warnings([InputReport(sample=InputSample(documents=100))])) == []
+    assert list(inputsamples.warnings([InputReport(sample=InputSample(documents=100))])) == []

@@ -20,7 +20,7 @@ from tutti.cli.runs import READS, naming, read_recipe
 from tutti.client import READING_SECONDS
 from tutti.client.plain import Plain, plain
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
-from tutti.pipeline.commands import inputs
+from tutti.pipeline.commands import inputsamples
 from tutti.report import verdict
 
 COLUMNS = ("stage", "what", "time", "disk", "memory", "why")
@@ -73,7 +73,7 @@ def check(
     names resources that may be in it.
     """
     # It brings pydantic, for which few other commands wait.
-    from tutti.cli import carried
+    from tutti.cli import recipeclassifiers
 
     request, what = asked(recipe, data, site, contact, overrides)
     request.all_problems = True
@@ -82,7 +82,7 @@ def check(
         asked = CheckRecipeRequest()
         asked.CopyFrom(request)
         recipefiles.send(platform.client, asked)
-        carried.resolve(platform, asked, anew=False)
+        recipeclassifiers.resolve(platform, asked, anew=False)
         return platform.client.pipeline.CheckRecipe(asked)
 
     found = consulted_soon(data_dir, address, ask, names_resources)
@@ -91,7 +91,7 @@ def check(
         print_json({"recipe": what, "problems": problems, "inputs": [plain(each) for each in found.inputs]})
     for each in problems if output != JSON else ():
         click.echo(f"{each['key']}: expected {each['expected']}, got {each['seen']}")
-    for line in inputs.warnings(found.inputs):
+    for line in inputsamples.warnings(found.inputs):
         say(line)
     if problems:
         count = len(problems)
@@ -132,13 +132,13 @@ def plan(
     be known, such as those of a site that was not crawled, are left out.
     """
     # It brings pydantic, for which few other commands wait.
-    from tutti.cli import carried
+    from tutti.cli import recipeclassifiers
 
     request, what = asked(recipe, data, site, contact, overrides)
     request.forecast = True
     with consulted(data_dir, address) as platform, naming(what), patiently(READS):
         recipefiles.send(platform.client, request)
-        carried.resolve(platform, request, anew=False)
+        recipeclassifiers.resolve(platform, request, anew=False)
         found = platform.client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
     free = shutil.disk_usage(there(data_dir)).free
     if output == JSON:
@@ -146,7 +146,7 @@ def plan(
         return
     if found.input_files:
         click.echo(f"input: {found.input_files:,} files, {size(found.input_bytes)}")
-    for line in inputs.lines(found.inputs):
+    for line in inputsamples.lines(found.inputs):
         click.echo(line)
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
     click.echo(total(found, free))
@@ -157,7 +157,7 @@ def plan(
         ranks, vocabulary, cores = train["ranks"], filled["tokenizer"]["vocabulary"], os.cpu_count() or 1
         for line in verdict.foreseen(tokens, found.input_bytes, vocabulary=vocabulary, ranks=ranks, cores=cores):
             say(line)
-    for line in inputs.warnings(found.inputs):
+    for line in inputsamples.warnings(found.inputs):
         say(line)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.cli.carried import files_in
+from tutti.cli.recipeclassifiers import files_in
 
 HARM = "quality: {classifiers: [harm.yaml, web]}\n"
 
