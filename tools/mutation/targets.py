@@ -46,7 +46,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/model/plan.py": ("libs/tutti/model/plan_test.py",),
     "libs/tutti/model/tree.py": ("libs/tutti/model/tree_test.py", "libs/tutti/model/plan_test.py"),
     "libs/tutti/model/vote.py": ("libs/tutti/model/vote_test.py",),
-    "services/tutti/pipeline/runs/saga.py": ("services/tutti/pipeline/runs/runsteps_test.py",),
+    "services/tutti/pipeline/runs/transitions.py": ("services/tutti/pipeline/runs/runsteps_test.py",),
     "services/tutti/scheduler/gangs.py": ("services/tutti/scheduler/gangs_test.py",),
     "services/tutti/scheduler/jobs.py": ("services/tutti/scheduler/steps_test.py",),
 }

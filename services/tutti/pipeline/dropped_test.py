@@ -13,7 +13,7 @@ from tutti.contracts.pipeline.v1 import InputReport
 from tutti.pipeline.commands import inputsamples
 from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.recipes.values import Source
-from tutti.pipeline.runs.asked import dropped
+from tutti.pipeline.runs.requests import dropped
 from tutti.pipeline.stages.conversations import STAGE as CONVERSATIONS
 from tutti.pipeline.stages.ingest import STAGE as INGEST
 

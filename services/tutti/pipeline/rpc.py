@@ -32,11 +32,11 @@ from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Result, Sources
-from tutti.pipeline.runs import saga
-from tutti.pipeline.runs.asked import Asked, reports
+from tutti.pipeline.runs import transitions
 from tutti.pipeline.runs.driver import Driver
-from tutti.pipeline.runs.earlier import Earlier
 from tutti.pipeline.runs.forecasts import Forecasts
+from tutti.pipeline.runs.references import Earlier
+from tutti.pipeline.runs.requests import Asked, reports
 from tutti.pipeline.runs.tables import Tables
 
 TRAINING_SECONDS = 2.0  # for the scheduler to say how far a training is, beside the run itself
@@ -69,7 +69,9 @@ class PipelineApi:
             if run is None:
                 name = name or self._next_name(unit, recipe)
                 new = self._tables.runs.find(unit, name) is None
-                run = self._tables.runs.create(unit, saga.created(name, recipe, sources, unit.now, origin), request)
+                run = self._tables.runs.create(
+                    unit, transitions.created(name, recipe, sources, unit.now, origin), request
+                )
                 if new:
                     self._tables.keep_sources(unit, name, sources)
             elif not request.again:  # which knows no newer place of its hosts
@@ -79,7 +81,7 @@ class PipelineApi:
             return run
 
         if request.validate_only:
-            made = saga.created(request.name, recipe, sources, self._host.clock.now(), origin)
+            made = transitions.created(request.name, recipe, sources, self._host.clock.now(), origin)
             return CreateRunResponse(run=made)
         run = self._host.units.run(create)
         self._driver.move(run.name)
@@ -91,7 +93,7 @@ class PipelineApi:
     def _unfinished(self, unit: Unit, recipe: Recipe, sources: Sources, who: Principal) -> Run | None:
         """The run of the same recipe over the same pages that has not ended, if any; hosts of a crawl may move."""
         for run in self._tables.runs.select(unit, recipe_digest=recipe.digest()):
-            if run.state in saga.ENDED or not self._tables.runs.is_whole_for(unit, run.name, who):
+            if run.state in transitions.ENDED or not self._tables.runs.is_whole_for(unit, run.name, who):
                 continue
             before = self._tables.sources_of(unit, run.name)
             for node in graph.nodes(recipe):
@@ -151,11 +153,13 @@ class PipelineApi:
 
         def cancel(unit: Unit) -> Run:
             run = self._tables.runs.lock(unit, request.name)
-            if request.validate_only or run.state in saga.ENDED:
+            if request.validate_only or run.state in transitions.ENDED:
                 return run
             self._tables.ask_cancel(unit, run.name)
             unit.on_commit(lambda: self._wake(run.name))
-            return self._tables.runs.put(unit, saga.ended(run, STATE_CANCELLED, "cancelled on request", unit.now))
+            return self._tables.runs.put(
+                unit, transitions.ended(run, STATE_CANCELLED, "cancelled on request", unit.now)
+            )
 
         return self._viewed(self._host.units.run(cancel), call)
 

@@ -19,8 +19,8 @@ from tutti.pipeline.pages.pages import RunPages
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.rpc import PipelineApi
 from tutti.pipeline.runs.driver import Driver
-from tutti.pipeline.runs.earlier import Earlier
 from tutti.pipeline.runs.handlers import consumed
+from tutti.pipeline.runs.references import Earlier
 from tutti.pipeline.runs.tables import Tables
 
 

@@ -14,7 +14,7 @@ from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Ru
 from tutti.contracts.scheduler.v1 import Job
 from tutti.model.training import Training
 from tutti.pipeline.runs.again_test import repeat
-from tutti.pipeline.runs.earlier import dataset_of
+from tutti.pipeline.runs.references import dataset_of
 from tutti.pipeline.world_test import CALL, World
 
 TEXT = """

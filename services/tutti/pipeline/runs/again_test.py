@@ -9,8 +9,8 @@ import pytest
 from tutti.chassis.errors import InvalidField, NotFound, Unavailable
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, CancelRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
-from tutti.pipeline.runs.earlier import dataset_of
-from tutti.pipeline.runs.saga_test import SITE, STAGES, again
+from tutti.pipeline.runs.references import dataset_of
+from tutti.pipeline.runs.transitions_test import SITE, STAGES, again
 from tutti.pipeline.world_test import CALL, RECIPE, World
 
 LIST = "ingest/retracted/a.json"

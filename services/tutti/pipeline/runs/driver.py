@@ -23,7 +23,7 @@ from tutti.pipeline.plans.graph import Node, reuse_of
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Inputs, Result, Reuse, Sources, WorkStatus
-from tutti.pipeline.runs import saga
+from tutti.pipeline.runs import transitions
 from tutti.pipeline.runs.tables import Tables
 from tutti.pipeline.runs.tenancy import belongs, own_key
 
@@ -74,34 +74,34 @@ class Driver:
         if view.cancel:
             self._cancel(view)
             return None
-        stage = saga.current(view.run)
-        if view.run.state in saga.ENDED or stage is None:
+        stage = transitions.current(view.run)
+        if view.run.state in transitions.ENDED or stage is None:
             return None
         try:
             return self._begin(view, stage) if stage.state == STATE_PENDING else self._follow(view, stage)
         except (InvalidField, Refused, AlreadyExists, TooLarge, CorruptRow) as problem:
             message = problem.message
-            self._change(name, stage, lambda unit, run: saga.ended(run, STATE_FAILED, message, unit.now))
+            self._change(name, stage, lambda unit, run: transitions.ended(run, STATE_FAILED, message, unit.now))
             return None
 
     def tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
         """Record why a run is not advanced, at its current stage; a final trouble fails the run."""
         run = self._tables.runs.lock(unit, name)
-        stage = saga.current(run)
-        if run.state in saga.ENDED or stage is None:
+        stage = transitions.current(run)
+        if run.state in transitions.ENDED or stage is None:
             return
         if trouble is None:
             if stage.reason.startswith(RETRYING):
-                self._tables.runs.put(unit, saga.waits(run, stage.name, ""))
+                self._tables.runs.put(unit, transitions.waits(run, stage.name, ""))
         elif trouble.final:
-            self._tables.runs.put(unit, saga.ended(run, STATE_FAILED, trouble.reason, unit.now))
+            self._tables.runs.put(unit, transitions.ended(run, STATE_FAILED, trouble.reason, unit.now))
         else:
-            self._tables.runs.put(unit, saga.waits(run, stage.name, trouble.reason))
+            self._tables.runs.put(unit, transitions.waits(run, stage.name, trouble.reason))
 
     def move(self, name: str) -> None:
         """Tell the owner of work that goes on where its input is by now. Raises Problem while it is away."""
         view = self._host.units.run(lambda unit: self._view(unit, name))
-        stage = saga.current(view.run)
+        stage = transitions.current(view.run)
         if stage is None or stage.state != STATE_RUNNING or not view.node(stage).stage.movable:
             return
         if self._owners.see(view.node(stage), stage.resource) is not None:
@@ -163,7 +163,7 @@ class Driver:
             def reused(unit: Unit, at: Run) -> Run:
                 if result.derivation:
                     self._tables.keep_result(unit, own_key(node.stage, result.derivation), result)
-                return saga.reused(at, name, result, found.reuse, found.reads, found.summary, unit.now)
+                return transitions.reused(at, name, result, found.reuse, found.reads, found.summary, unit.now)
 
             self._change(run.name, stage, reused)
         else:
@@ -173,7 +173,7 @@ class Driver:
             self._change(
                 run.name,
                 stage,
-                lambda unit, at: saga.begun(
+                lambda unit, at: transitions.begun(
                     at, name, resource, found.reuse, found.reads, found.why, derivation, unit.now
                 ),
             )
@@ -181,12 +181,12 @@ class Driver:
 
     def _inputs(self, view: _View, stage: Stage) -> Inputs:
         node = view.node(stage)
-        return node.given({**saga.results(view.run), **self._owners.resources(node)})
+        return node.given({**transitions.results(view.run), **self._owners.resources(node)})
 
     def _follow(self, view: _View, stage: Stage) -> bool | None:
         name, run = stage.name, view.run
         if stage.resource not in self._followed:
-            self._change(run.name, stage, lambda unit, at: saga.resumed(at, name))
+            self._change(run.name, stage, lambda unit, at: transitions.resumed(at, name))
             self._followed.add(stage.resource)
         seen = self._owners.see(view.node(stage), stage.resource)
         if seen is None:
@@ -205,7 +205,7 @@ class Driver:
             self._change(
                 view.run.name,
                 stage,
-                lambda unit, at: saga.begun(at, name, stage.resource, reuse, reads, "", derivation, unit.now),
+                lambda unit, at: transitions.begun(at, name, stage.resource, reuse, reads, "", derivation, unit.now),
             )
             return True
         self._owners.create(node.stage, stage.resource, node.stage.request(asked))
@@ -216,21 +216,21 @@ class Driver:
             for key in filter(None, (stage.reuse_key, stage.derivation)):
                 self._tables.keep_result(unit, own_key(kind, key), seen.result)
             if seen.objection:
-                return saga.ended(run, STATE_FAILED, seen.objection, unit.now)
-            return saga.finished(run, stage.name, seen.result, seen.summary, unit.now)
+                return transitions.ended(run, STATE_FAILED, seen.objection, unit.now)
+            return transitions.finished(run, stage.name, seen.result, seen.summary, unit.now)
         if seen.state == STATE_FAILED:
-            return saga.ended(run, STATE_FAILED, seen.reason, unit.now)
+            return transitions.ended(run, STATE_FAILED, seen.reason, unit.now)
         if seen.state == STATE_CANCELLED:
-            return saga.ended(run, STATE_CANCELLED, f"{seen.resource} was cancelled", unit.now)
-        return saga.waits(run, stage.name, seen.reason)
+            return transitions.ended(run, STATE_CANCELLED, f"{seen.resource} was cancelled", unit.now)
+        return transitions.waits(run, stage.name, seen.reason)
 
     def _change(self, name: str, stage: Stage, step: Callable[[Unit, Run], Run]) -> None:
         """Record a step, if the run and this stage are still where they were."""
 
         def change(unit: Unit) -> None:
             run = self._tables.runs.lock(unit, name)
-            now = saga.current(run)
-            if run.state in saga.ENDED or now is None or (now.name, now.state) != (stage.name, stage.state):
+            now = transitions.current(run)
+            if run.state in transitions.ENDED or now is None or (now.name, now.state) != (stage.name, stage.state):
                 return
             self._tables.runs.put(unit, step(unit, run))
 

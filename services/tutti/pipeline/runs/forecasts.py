@@ -20,7 +20,7 @@ from tutti.pipeline.plans.graph import Node
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Measure, Result, Source, Sources
-from tutti.pipeline.runs import saga
+from tutti.pipeline.runs import transitions
 from tutti.pipeline.runs.tables import Tables
 from tutti.records.errors import CorpusError
 
@@ -68,11 +68,11 @@ class Forecasts:
         try:
             every = graph.nodes(reading.read(run.spec.recipe))
             node = next(each for each in every if each.name == done.name)
-            nbytes = evidence.written(self._host.blobs, node.stage, saga.result_of(done))
+            nbytes = evidence.written(self._host.blobs, node.stage, transitions.result_of(done))
         except (InvalidField, BlobMissing, CorpusError, CheckpointError):
             return None
         seconds = (done.ended_at.ToNanoseconds() - done.started_at.ToNanoseconds()) / 1e9
-        sources = {each.place: saga.sized(Source("", "", ""), run, each.name) for each in every if each.folder}
+        sources = {each.place: transitions.sized(Source("", "", ""), run, each.name) for each in every if each.folder}
         resources = {each.name: each.resource for each in run.stages}
         work = node.stage.amount(node.view, self._pages(every, node, sources, resources))
         return Measure(run.name, seconds, work, nbytes) if work and seconds > 0 else None

@@ -11,7 +11,7 @@ from tutti.chassis.service import Consumed
 from tutti.chassis.store.unit import Unit
 from tutti.pipeline.definitions.definition import StageDef
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.runs import saga
+from tutti.pipeline.runs import transitions
 from tutti.pipeline.runs.tables import Tables
 
 
@@ -19,10 +19,10 @@ def consumed(tables: Tables, wake: Callable[[str], None]) -> list[Consumed]:
     def on_work(stage: StageDef, unit: Unit, events: Sequence[Event]) -> None:
         newest = {seen.resource: seen for seen in (stage.seen(event.message) for event in events)}
         for run in tables.open_runs(unit):
-            now = saga.current(run)
+            now = transitions.current(run)
             found = newest.get(now.resource) if now is not None else None
             # A job tells of every second of progress; a run waits for less.
-            if now is not None and found and (found.state in saga.ENDED or found.reason != now.reason):
+            if now is not None and found and (found.state in transitions.ENDED or found.reason != now.reason):
                 unit.on_commit(partial(wake, run.name))
 
     # Several kinds of stages may create the same kind of work, which is heard once.

@@ -9,7 +9,7 @@ from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED,
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.pipeline.plans.reading import read
 from tutti.pipeline.recipes.values import Result, Reuse, Source
-from tutti.pipeline.runs import saga
+from tutti.pipeline.runs import transitions
 
 RECIPE = read("name: test\nsize: tiny\ninput: {path: pages}\ntrain: {steps: 20}\n")
 STAGES = ["ingest", "filter", "dedup", "tokenization", "train"]
@@ -21,12 +21,12 @@ MADE = Result("ingests/a", "ingest/manifests/a.json", "blake3:a", derivation="bl
 
 
 def created(origin: str = "") -> Run:
-    return saga.created("runs/a", RECIPE, {"": PAGES}, NOW, origin)
+    return transitions.created("runs/a", RECIPE, {"": PAGES}, NOW, origin)
 
 
 def begun(run: Run, name: str = "ingest") -> Run:
     reads = {"documents": (MADE, Result("ingests/b", "b.json", "blake3:b", part="train"))}
-    return saga.begun(run, name, "ingests/a", REUSE, reads, "asked", "blake3:how", LATER)
+    return transitions.begun(run, name, "ingests/a", REUSE, reads, "asked", "blake3:how", LATER)
 
 
 def stage(run: Run, name: str) -> Stage:
@@ -44,20 +44,20 @@ def test_a_new_run_has_every_stage_of_its_recipe_and_the_size_of_what_is_read() 
         (name, name, STATE_PENDING) for name in STAGES
     ]
     assert [(each.input_files, each.input_bytes) for each in run.stages] == [(7, 700), *[(0, 0)] * 4]
-    assert [each.input_files for each in saga.created("runs/a", RECIPE, {}, NOW).stages] == [0] * 5
+    assert [each.input_files for each in transitions.created("runs/a", RECIPE, {}, NOW).stages] == [0] * 5
 
 
 def test_an_event_has_the_stages_that_a_change_concerns_and_no_recipe() -> None:
     run = created()
-    new = saga.event(None, run)
+    new = transitions.event(None, run)
     assert (list(new.stages), new.spec.recipe, new.spec.recipe_digest) == ([], "", RECIPE.digest())
     assert (new.name, new.state, new.started_at) == (run.name, run.state, run.started_at)
     first = begun(run)
-    assert list(saga.event(run, first).stages) == [stage(first, "ingest")]
-    done = saga.finished(first, "ingest", MADE, "7 documents", LATER)
+    assert list(transitions.event(run, first).stages) == [stage(first, "ingest")]
+    done = transitions.finished(first, "ingest", MADE, "7 documents", LATER)
     second = begun(done, "filter")
-    assert list(saga.event(first, second).stages) == [stage(second, "ingest"), stage(second, "filter")]
-    assert list(saga.event(second, second).stages) == []
+    assert list(transitions.event(first, second).stages) == [stage(second, "ingest"), stage(second, "filter")]
+    assert list(transitions.event(second, second).stages) == []
     assert run.spec.recipe
     assert len(second.stages) == len(STAGES)
 
@@ -65,7 +65,7 @@ def test_an_event_has_the_stages_that_a_change_concerns_and_no_recipe() -> None:
 def test_a_folder_is_as_large_as_it_was_for_the_stage_that_reads_it() -> None:
     folder = Source("pages", "blake3:pages", "1")
     for reader, size in (("ingest", (7, 700)), ("filter", (0, 0)), ("unheard-of", (0, 0))):
-        sized = saga.sized(folder, created(), reader)
+        sized = transitions.sized(folder, created(), reader)
         assert (sized.files, sized.nbytes, sized.path) == (*size, "pages")
 
 
@@ -79,19 +79,19 @@ def test_stages_are_done_in_order_and_with_the_last_the_run() -> None:
     run = created()
     for name in STAGES:
         assert run.state == STATE_RUNNING
-        current = saga.current(run)
+        current = transitions.current(run)
         assert current is not None
         assert current.name == name
-        run = saga.finished(begun(run, name), name, MADE, f"{name} in words", LATER)
+        run = transitions.finished(begun(run, name), name, MADE, f"{name} in words", LATER)
         done = stage(run, name)
         assert (done.state, done.reason, done.summary, done.reused) == (STATE_DONE, "", f"{name} in words", False)
-        assert (saga.result_of(done), done.ended_at.ToDatetime(UTC)) == (MADE, LATER)
-    assert saga.current(run) is None
+        assert (transitions.result_of(done), done.ended_at.ToDatetime(UTC)) == (MADE, LATER)
+    assert transitions.current(run) is None
     assert (run.state, run.ended_at.ToDatetime(UTC)) == (STATE_DONE, LATER)
 
 
 def test_a_stage_that_begins_says_what_it_reads_and_was_taken_up_by_nobody_else() -> None:
-    before = saga.resumed(saga.resumed(begun(created()), "ingest"), "ingest")
+    before = transitions.resumed(transitions.resumed(begun(created()), "ingest"), "ingest")
     assert stage(before, "ingest").resumptions == 2
     after = begun(before)
     ingest = stage(after, "ingest")
@@ -111,28 +111,28 @@ def test_a_stage_that_begins_says_what_it_reads_and_was_taken_up_by_nobody_else(
 
 
 def test_an_earlier_result_is_marked_as_reused() -> None:
-    after = saga.reused(created(), "ingest", MADE, REUSE, {}, "in words", LATER)
+    after = transitions.reused(created(), "ingest", MADE, REUSE, {}, "in words", LATER)
     ingest = stage(after, "ingest")
     assert (ingest.state, ingest.reused, ingest.summary) == (STATE_DONE, True, "in words")
-    assert (saga.result_of(ingest), ingest.reuse_key) == (MADE, REUSE.key)
+    assert (transitions.result_of(ingest), ingest.reuse_key) == (MADE, REUSE.key)
 
 
 def test_results_are_those_of_stages_that_are_done() -> None:
-    run = begun(saga.reused(created(), "ingest", MADE, REUSE, {}, "", LATER), "filter")
-    assert saga.results(run) == {"ingest": MADE}
-    assert saga.results(created()) == {}
+    run = begun(transitions.reused(created(), "ingest", MADE, REUSE, {}, "", LATER), "filter")
+    assert transitions.results(run) == {"ingest": MADE}
+    assert transitions.results(created()) == {}
 
 
 def test_a_run_without_a_filter_goes_on_with_what_was_read() -> None:
     run = Run(stages=[Stage(name=name, state=STATE_PENDING) for name in ("ingest", "dedup")])
-    assert saga.results(run) == {}
-    done = saga.finished(begun(run), "ingest", MADE, "", LATER)
-    assert saga.results(done) == {"ingest": MADE, "filter": MADE}
+    assert transitions.results(run) == {}
+    done = transitions.finished(begun(run), "ingest", MADE, "", LATER)
+    assert transitions.results(done) == {"ingest": MADE, "filter": MADE}
 
 
 def test_what_a_stage_waits_for_is_its_reason() -> None:
     before = begun(created())
-    after = saga.waits(before, "ingest", "a worker")
+    after = transitions.waits(before, "ingest", "a worker")
     assert stage(after, "ingest").reason == "a worker"
     assert others(after, "ingest") == others(before, "ingest")
 
@@ -140,7 +140,7 @@ def test_what_a_stage_waits_for_is_its_reason() -> None:
 @pytest.mark.parametrize(("state", "reason"), [(STATE_FAILED, "ingest: why"), (STATE_CANCELLED, "why")])
 def test_a_run_ends_with_the_stage_that_is_under_way(state: int, reason: str) -> None:
     before = begun(created())
-    after = saga.ended(before, state, "why", LATER)  # type: ignore[arg-type]
+    after = transitions.ended(before, state, "why", LATER)  # type: ignore[arg-type]
     assert (after.state, after.reason, after.ended_at.ToDatetime(UTC)) == (state, reason, LATER)
     ingest = stage(after, "ingest")
     assert (ingest.state, ingest.reason, ingest.ended_at.ToDatetime(UTC)) == (state, "why", LATER)
@@ -149,7 +149,7 @@ def test_a_run_ends_with_the_stage_that_is_under_way(state: int, reason: str) ->
 
 def test_a_run_that_ends_between_two_stages_leaves_the_next_one_as_it_is() -> None:
     before = created()
-    after = saga.ended(before, STATE_FAILED, "why", LATER)
+    after = transitions.ended(before, STATE_FAILED, "why", LATER)
     assert (after.state, after.reason) == (STATE_FAILED, "ingest: why")
     assert list(after.stages) == list(before.stages)
 
@@ -158,10 +158,10 @@ def test_a_run_that_ends_between_two_stages_leaves_the_next_one_as_it_is() -> No
     "step",
     [
         begun,
-        lambda run: saga.resumed(run, "ingest"),
-        lambda run: saga.waits(run, "ingest", "why"),
-        lambda run: saga.finished(run, "ingest", MADE, "", LATER),
-        lambda run: saga.ended(run, STATE_FAILED, "why", LATER),
+        lambda run: transitions.resumed(run, "ingest"),
+        lambda run: transitions.waits(run, "ingest", "why"),
+        lambda run: transitions.finished(run, "ingest", MADE, "", LATER),
+        lambda run: transitions.ended(run, STATE_FAILED, "why", LATER),
     ],
 )
 def test_a_step_makes_another_run_and_none_of_one_that_has_ended(step: Callable[[Run], Run]) -> None:

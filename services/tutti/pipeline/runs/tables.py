@@ -10,7 +10,7 @@ from tutti.chassis.store.tables import declare, micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.pipeline.v1 import Run
 from tutti.pipeline.recipes.values import Result, Source, Sources
-from tutti.pipeline.runs import saga, tenancy
+from tutti.pipeline.runs import tenancy, transitions
 
 
 class Tables:
@@ -20,7 +20,7 @@ class Tables:
             "runs",
             Run,
             {"state": lambda run: int(run.state), "recipe_digest": lambda run: run.spec.recipe_digest},
-            event=saga.event,
+            event=transitions.event,
             viewed=tenancy.viewed,
         )
         self.sources = declare(
@@ -56,7 +56,7 @@ class Tables:
         return going + [str(row.run) for row in unit.tx.execute(select(self.cancels.c.run)).all()]
 
     def open_runs(self, unit: Unit) -> list[Run]:
-        return self.runs.select(unit, state=[int(state) for state in saga.OPEN])
+        return self.runs.select(unit, state=[int(state) for state in transitions.OPEN])
 
     def sources_of(self, unit: Unit, run: str) -> dict[str, Source]:
         """The folders of a run by place: a row is named by the run alone, or RUN/PLACE."""

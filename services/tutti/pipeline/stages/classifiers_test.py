@@ -7,7 +7,7 @@ import pytest
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, State
 from tutti.contracts.ingest.v1 import Classifier
-from tutti.pipeline.runs.saga_test import again
+from tutti.pipeline.runs.transitions_test import again
 from tutti.pipeline.world_test import World
 
 DIGESTS = tuple(f"blake3:{letter * 64}" for letter in "ab")

@@ -11,7 +11,7 @@ from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.model.training import Training
 from tutti.pipeline.plans.reading import read
-from tutti.pipeline.runs.saga_test import SITE, again
+from tutti.pipeline.runs.transitions_test import SITE, again
 from tutti.pipeline.world_test import RECIPE, VOCABULARY, World
 
 

@@ -24,7 +24,7 @@ from tutti.contracts.scheduler.v1 import JOB_STATE_CANCELLED, Job
 from tutti.corpus.documents.stages import DedupBody
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.reading import read
-from tutti.pipeline.runs import saga
+from tutti.pipeline.runs import transitions
 from tutti.pipeline.world_test import CALL, RECIPE, World
 from tutti.records.manifest import Kind, Manifest
 
@@ -451,7 +451,7 @@ def test_what_a_run_of_version_0_1_read_is_what_its_dedup_works_on() -> None:
     run = Run(stages=[Stage(name=name, state=STATE_PENDING) for name in names])
     run.stages[0].state, run.stages[0].manifest_key = STATE_DONE, "ingest/manifests/a.json"
     every = {node.name: node for node in graph.nodes(read(RECIPE))}
-    found = {name: every[name].given(saga.results(run)) for name in names}
+    found = {name: every[name].given(transitions.results(run)) for name in names}
     keys = {name: [each.manifest_key for each in inputs.get("documents", ())] for name, inputs in found.items()}
     assert keys == {"ingest": [], "dedup": ["ingest/manifests/a.json"], "tokenization": [], "train": []}
 

@@ -34,8 +34,8 @@ from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.sections import MOST_REJECTED
 from tutti.pipeline.recipes.values import Source, Sources
-from tutti.pipeline.runs import saga
-from tutti.pipeline.runs.earlier import Earlier, origin
+from tutti.pipeline.runs import transitions
+from tutti.pipeline.runs.references import Earlier, origin
 from tutti.pipeline.runs.tables import Tables
 from tutti.pipeline.runs.tenancy import require_recipe
 from tutti.pipeline.settings import PipelineSettings
@@ -155,7 +155,7 @@ class Asked:
             recipe, sources = reading.read(run.spec.recipe), self._tables.sources_of(unit, name)
             for node in graph.nodes(recipe):
                 if node.folder is not None:
-                    sources[node.place] = saga.sized(sources[node.place], run, node.name)
+                    sources[node.place] = transitions.sized(sources[node.place], run, node.name)
             return recipe, sources
 
         recipe, sources = self._host.units.run(read)
