@@ -16,7 +16,7 @@ def imported(modules: str, libraries: set[str]) -> list[str]:
 def test_processes_start_without_the_libraries_that_only_their_work_needs() -> None:
     services = [f"tutti.{service}.service" for service in installed_services()]
     modules, libraries = (
-        [*services, "tutti.trainer.agent.program", "tutti.trainer.io.iochild"],
+        [*services, "tutti.trainer.agent.main", "tutti.trainer.io.iochild"],
         {"numpy", "pyarrow", "torch"},
     )
     if imported(", ".join(modules), libraries):  # what all of them together do without, each of them does

@@ -31,7 +31,7 @@ from tutti.simulation import RATES as USUAL_RATES
 from tutti.simulation import AgentHost, Control, Fault, Simulation
 from tutti.tokenization.service import build as build_tokenization
 from tutti.trainer.agent.agent import Agent, AgentState
-from tutti.trainer.agent.courier import InlineCourier
+from tutti.trainer.agent.backgroundcalls import InlineCalls
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.io.buffers import clear
@@ -91,7 +91,7 @@ class Defect(BaseException):
     """A rule was broken inside a call of an agent; no Exception, so that no agent takes it for an outage."""
 
 
-class StrictCourier(InlineCourier):
+class StrictCourier(InlineCalls):
     """Calls at once; what breaks a rule of the simulation is no answer."""
 
     def send(self, lane: str, call: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
@@ -123,7 +123,7 @@ class SimulatedAgent:
             scheduler=SchedulerServiceStub(host.channel("scheduler")),
             committer=CommitterServiceStub(host.channel("committer")),
             sampling=ExperienceServiceStub(host.channel("sampling")),
-            courier=StrictCourier(),
+            background=StrictCourier(),
             clock=clock,
             launcher=self.launcher,
             io=self.io,

@@ -14,7 +14,7 @@ from tutti.backbone.files import RealFiles
 from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, CreateJobRequest, Job, JobSpec, RankLost
 from tutti.scheduler.world_test import CALL, World
 from tutti.trainer.agent.agent import Agent
-from tutti.trainer.agent.courier import InlineCourier
+from tutti.trainer.agent.backgroundcalls import InlineCalls
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher, SimulatedRank
@@ -74,7 +74,7 @@ class Platform:
             scheduler=Scheduler(self.world),
             committer=stage.plane,
             sampling=stage.plane,
-            courier=InlineCourier(),
+            background=InlineCalls(),
             clock=self.clock,
             launcher=self.launchers[name],
             io=io,

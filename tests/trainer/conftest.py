@@ -51,7 +51,7 @@ from tutti.model.shapes import to_wire
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training, WeightedDataset
 from tutti.trainer.agent.agent import Agent, AgentState
-from tutti.trainer.agent.courier import ThreadCourier
+from tutti.trainer.agent.backgroundcalls import ThreadedCalls
 from tutti.trainer.agent.forkclient import ForkClient
 from tutti.trainer.agent.iolink import ProcessIoLink
 from tutti.trainer.agent.journal import Journal
@@ -294,7 +294,7 @@ class RunningAgent:
             scheduler=plane,
             committer=plane,
             sampling=plane,
-            courier=ThreadCourier(),
+            background=ThreadedCalls(),
             clock=clock,
             launcher=self.launcher,
             io=self.io,
@@ -319,7 +319,7 @@ class RunningAgent:
         """Of each rank its process."""
         found = {}
         for attempt in self.agent.attempts:
-            for place in list(attempt._places.values()):
+            for place in list(attempt._local_ranks.values()):
                 if place.process.process is not None:
                     found[place.rank] = place.process.process.pid
         return found

@@ -56,7 +56,7 @@ def test_a_killed_rank_is_reported_at_once_and_the_others_end(stage: Any, wait: 
 def test_the_heartbeats_of_a_rank_say_that_it_computes(stage: Any, wait: Wait) -> None:
     """This is how a long step is told from one that hangs."""
     agent = running_gang(stage, wait)
-    places = agent.agent.attempts[0]._places
+    places = agent.agent.attempts[0]._local_ranks
     seen = {rank: place.work for rank, place in places.items()}
     wait(lambda: all(place.work > seen[rank] for rank, place in places.items()))
 

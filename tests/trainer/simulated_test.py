@@ -16,7 +16,7 @@ from tutti.checkpoints.curve import Curve
 from tutti.checkpoints.keys import ShardName
 from tutti.contracts.scheduler.v1 import RANK_EVENT_FINISHED, Pace
 from tutti.trainer.agent.agent import Agent, AgentState
-from tutti.trainer.agent.courier import InlineCourier
+from tutti.trainer.agent.backgroundcalls import InlineCalls
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher
@@ -45,7 +45,7 @@ class Node:
             scheduler=stage.plane,
             committer=stage.plane,
             sampling=stage.plane,
-            courier=InlineCourier(),
+            background=InlineCalls(),
             clock=clock,
             launcher=self.launcher,
             io=self.io,

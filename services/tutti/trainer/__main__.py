@@ -12,7 +12,7 @@ from tutti.platform.heartbeatpipe import first_word
 if __name__ == "__main__":
     first_word()
     with kept():
-        from tutti.trainer.agent.program import main
+        from tutti.trainer.agent.main import main
     code = main()
     sys.stderr.flush()
     os._exit(code)

@@ -53,8 +53,8 @@ from tutti.trainer.agent.attempt import Attempt, Phase
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import (
     AgentSettings,
+    BackgroundCalls,
     CommitterApi,
-    Courier,
     IoLink,
     Launcher,
     SamplingApi,
@@ -87,7 +87,7 @@ class Agent:
         scheduler: SchedulerApi,
         committer: CommitterApi,
         sampling: SamplingApi,
-        courier: Courier,
+        background: BackgroundCalls,
         clock: Clock,
         launcher: Launcher,
         io: IoLink,
@@ -99,7 +99,7 @@ class Agent:
         self.superseded = False
         self.refused = ""  # why the scheduler does not take this agent
         self._scheduler, self._committer = scheduler, committer
-        self._courier, self._clock = courier, clock
+        self._background, self._clock = background, clock
         self._launcher, self._io, self._journal, self._watch = launcher, io, journal, watch
         self._restarts_seen = io.restarts
         self._ids = count(1)
@@ -115,7 +115,7 @@ class Agent:
         self._drain_until = 0.0
         self._reports = Reporting(
             settings.name,
-            courier,
+            background,
             clock,
             scheduler=scheduler,
             committer=committer,
@@ -132,7 +132,7 @@ class Agent:
 
     def step(self) -> bool:
         """Do what can be done now."""
-        did = self._courier.deliver()
+        did = self._background.deliver()
         self._launcher.poll()
         did |= self._hear_io()
         for attempt in list(self._attempts.values()):
@@ -170,11 +170,11 @@ class Agent:
             attempt.end()
         self._launcher.close()
         self._io.close()
-        self._courier.close()
+        self._background.close()
 
     def _register(self) -> None:
         now = self._clock.monotonic()
-        if self._courier.busy("node") or now < self._next_register:
+        if self._background.busy("node") or now < self._next_register:
             return
         self._next_register = now + self.settings.poll
         settings = self.settings
@@ -188,7 +188,7 @@ class Agent:
             machine=settings.machine,
             folder=settings.folder,
         )
-        self._courier.send("node", lambda: self._scheduler.RegisterNode(request), self._registered)
+        self._background.send("node", lambda: self._scheduler.RegisterNode(request), self._registered)
 
     def _registered(self, answer: Node | Exception) -> None:
         if isinstance(answer, Node):
@@ -208,10 +208,10 @@ class Agent:
         if self._watch is not None and (node := self._watch()) is not None:
             self._see(node)
         now = self._clock.monotonic()
-        if now >= self._next_poll and not self._courier.busy("node"):
+        if now >= self._next_poll and not self._background.busy("node"):
             self._next_poll = now + (self.settings.poll if self._watch is None else self.settings.relook)
             request = GetRequest(name=self.settings.name)
-            self._courier.send("node", lambda: self._scheduler.GetNode(request), self._seen)
+            self._background.send("node", lambda: self._scheduler.GetNode(request), self._seen)
 
     def _seen(self, answer: Node | Exception) -> None:
         if isinstance(answer, Node):
@@ -239,11 +239,11 @@ class Agent:
 
     def _heartbeat(self) -> None:
         now = self._clock.monotonic()
-        if now < self._next_beat or self._courier.busy("heartbeat"):
+        if now < self._next_beat or self._background.busy("heartbeat"):
             return
         self._next_beat = now + self.settings.heartbeat
         request = HeartbeatRequest(name=self.settings.name, incarnation=self.incarnation)
-        self._courier.send("heartbeat", lambda: self._scheduler.Heartbeat(request), self._beaten)
+        self._background.send("heartbeat", lambda: self._scheduler.Heartbeat(request), self._beaten)
 
     def _beaten(self, answer: HeartbeatResponse | Exception) -> None:
         if self.state is not AgentState.SERVING:
@@ -257,11 +257,11 @@ class Agent:
 
     def _claim(self) -> None:
         now = self._clock.monotonic()
-        if now < self._next_claim or self._courier.busy("claim"):
+        if now < self._next_claim or self._background.busy("claim"):
             return
         self._next_claim = now + self.settings.claim
         request = ClaimVerificationRequest(node=self.settings.name, process=self._process_name)
-        self._courier.send("claim", lambda: self._committer.ClaimVerification(request), self._claimed)
+        self._background.send("claim", lambda: self._committer.ClaimVerification(request), self._claimed)
 
     @property
     def _process_name(self) -> str:

@@ -46,10 +46,10 @@ from tutti.model.training import Training
 from tutti.native.deferred import deferred
 from tutti.platform.heartbeattimeout import Doubling
 from tutti.trainer.agent import measures, messages
-from tutti.trainer.agent.crossings import Crossings
-from tutti.trainer.agent.places import Loss, Place, all_ended, first_loss
+from tutti.trainer.agent.localranks import LocalRank, Loss, all_ended, first_loss
 from tutti.trainer.agent.ports import AgentSettings, Launcher, LaunchError, RankProcess
 from tutti.trainer.agent.stalls import StallWatch
+from tutti.trainer.agent.stepprogress import StepProgress
 
 if TYPE_CHECKING:
     from tutti.checkpoints import curve
@@ -93,7 +93,7 @@ class Attempt:
         self._settings, self._clock, self._launcher = settings, clock, launcher
         self._ask, self._report, self._next_id = ask, report, next_id
         self._doubling = doubling
-        self._places: dict[int, Place] = {}
+        self._local_ranks: dict[int, LocalRank] = {}
         self._wanted: dict[int, IoMessage] = {}
         self._buffers: dict[int, tuple[str, ...]] = {}
         self._ranks_of_requests: dict[int, int] = {}
@@ -103,9 +103,9 @@ class Attempt:
         self._rendezvous = ""
         self._stopping = False
         self._begun_at = self._beat_at = clock.monotonic()
-        self._stalls = StallWatch(assignment, settings, self._places, doubling, report=report, now=self._begun_at)
+        self._stalls = StallWatch(assignment, settings, self._local_ranks, doubling, report=report, now=self._begun_at)
         measures.began(assignment.job, self._begun_at)
-        self._crossings = Crossings(
+        self._step_progress = StepProgress(
             assignment.job, assignment.epoch, settings.name, seconds=settings.progress, now=self._begun_at
         )
         self._curve = curve.Recorder()
@@ -126,12 +126,12 @@ class Attempt:
 
     @property
     def processes(self) -> Iterator[RankProcess]:
-        return (place.process for place in self._places.values())
+        return (local.process for local in self._local_ranks.values())
 
     @property
     def steps(self) -> dict[int, int]:
         """The last step of each rank."""
-        return {place.rank: place.step for place in self._places.values()}
+        return {local.rank: local.step for local in self._local_ranks.values()}
 
     @property
     def _actors(self) -> list[int]:
@@ -141,7 +141,7 @@ class Attempt:
 
     @property
     def all_finished(self) -> bool:
-        return bool(self._places) and all(place.finished for place in self._places.values())
+        return bool(self._local_ranks) and all(local.finished for local in self._local_ranks.values())
 
     @property
     def handed_over(self) -> bool:
@@ -152,9 +152,9 @@ class Attempt:
         """The address is known: tell the ranks that wait for it."""
         if address and address != self._rendezvous:
             self._rendezvous = address
-            for place in self._places.values():
-                if place.rank != 0:
-                    place.process.send(RankMessage(rendezvous=Listening(address=address)))
+            for local in self._local_ranks.values():
+                if local.rank != 0:
+                    local.process.send(RankMessage(rendezvous=Listening(address=address)))
 
     def inquired(self, inquiry: int, *, settled: int) -> None:
         """Answer an inquiry of the scheduler; with one that is `settled`, the ranks go on."""
@@ -228,9 +228,9 @@ class Attempt:
         """A buffer is free again; whether it is one of this attempt."""
         if self._stores.pop(buffer, None) is None:
             return False
-        for place in self._places.values():
-            if buffer in place.buffers:
-                place.process.send(RankMessage(buffer_free=BufferFree(buffer=place.buffers.index(buffer))))
+        for local in self._local_ranks.values():
+            if buffer in local.buffers:
+                local.process.send(RankMessage(buffer_free=BufferFree(buffer=local.buffers.index(buffer))))
         return True
 
     def experience_kept(self, digest: str) -> bool:
@@ -240,8 +240,8 @@ class Attempt:
     def stop_gently(self) -> None:
         """Ask the ranks to end at a step boundary."""
         self._stopping = True
-        for place in self._places.values():
-            place.process.send(RankMessage(stop=Stop()))
+        for local in self._local_ranks.values():
+            local.process.send(RankMessage(stop=Stop()))
 
     def end(self) -> None:
         """End the processes now; nothing is reported lost, because this was wanted."""
@@ -261,10 +261,10 @@ class Attempt:
     def step(self) -> bool:
         """Look at the ranks; whether anything happened."""
         did = False
-        for place in self._places.values():
-            for message in place.process.receive():
+        for local in self._local_ranks.values():
+            for message in local.process.receive():
                 did = True
-                self._take(place, message)
+                self._take(local, message)
         now = self._clock.monotonic()
         match self.phase:
             case Phase.RUNNING:
@@ -277,11 +277,11 @@ class Attempt:
                     self.phase = Phase.RUNNING
                     if (loss := self._stalls.examine(now)) is not None:
                         self.lose(loss)
-            case Phase.ENDING if all(place.process.gone for place in self._places.values()):
+            case Phase.ENDING if all(local.process.gone for local in self._local_ranks.values()):
                 self.phase, did = Phase.GONE, True
                 measures.ranks.labels(self.assignment.job).set(0)
-                for place in self._places.values():
-                    place.process.close()
+                for local in self._local_ranks.values():
+                    local.process.close()
         return did
 
     def _want(self, message: IoMessage) -> None:
@@ -301,7 +301,9 @@ class Attempt:
                 self.lose(Loss((rank,), str(error)))
                 return
             now = self._clock.monotonic()
-            self._places[rank] = Place(rank, process, heard=now, buffers=self._buffers.get(rank, ()), worked_at=now)
+            self._local_ranks[rank] = LocalRank(
+                rank, process, heard=now, buffers=self._buffers.get(rank, ()), worked_at=now
+            )
             process.send(
                 messages.start(
                     given,
@@ -317,55 +319,55 @@ class Attempt:
             self._tell(rank, RANK_EVENT_SPAWNED)
         self._stalls.worked_at = self._clock.monotonic()
 
-    def _take(self, place: Place, message: RankMessage) -> None:
-        place.heard, place.met = self._clock.monotonic(), True
+    def _take(self, local: LocalRank, message: RankMessage) -> None:
+        local.heard, local.met = self._clock.monotonic(), True
         match message.WhichOneof("body"):
             case "listening":
-                self._tell(place.rank, RANK_EVENT_LISTENING, address=message.listening.address)
+                self._tell(local.rank, RANK_EVENT_LISTENING, address=message.listening.address)
                 self.rendezvous(message.listening.address)
             case "ready":
-                place.step, place.kernel = message.ready.step, message.ready.kernel
-                self._stalls.worked_at = place.worked_at = place.heard
-                measures.restore.labels(self.assignment.job).observe(place.heard - self._begun_at)
-                self._tell(place.rank, RANK_EVENT_READY)
-                if message.ready.note and place.rank == min(self._places):
-                    self._tell(place.rank, RANK_EVENT_DISTURBED, cause=message.ready.note)
+                local.step, local.kernel = message.ready.step, message.ready.kernel
+                self._stalls.worked_at = local.worked_at = local.heard
+                measures.restore.labels(self.assignment.job).observe(local.heard - self._begun_at)
+                self._tell(local.rank, RANK_EVENT_READY)
+                if message.ready.note and local.rank == min(self._local_ranks):
+                    self._tell(local.rank, RANK_EVENT_DISTURBED, cause=message.ready.note)
                 counts = message.ready.leaves, message.ready.chunks
                 log.info(
-                    "rank %d of %s computes %d leaves and keeps %d chunks", place.rank, self.assignment.job, *counts
+                    "rank %d of %s computes %d leaves and keeps %d chunks", local.rank, self.assignment.job, *counts
                 )
-            case "heartbeat" if message.heartbeat.work != place.work:
-                place.work, self._stalls.worked_at = message.heartbeat.work, place.heard
-                place.worked_at = place.heard
-                self._crossings.worked()
+            case "heartbeat" if message.heartbeat.work != local.work:
+                local.work, self._stalls.worked_at = message.heartbeat.work, local.heard
+                local.worked_at = local.heard
+                self._step_progress.worked()
             case "progress":
-                place.step, self._stalls.worked_at = message.progress.step, place.heard
-                place.worked_at = place.heard
-                if place.rank == min(self._places):
-                    measures.progress(self.assignment.job, message.progress, place.heard)
-                    self._crossings.add(message.progress)
+                local.step, self._stalls.worked_at = message.progress.step, local.heard
+                local.worked_at = local.heard
+                if local.rank == min(self._local_ranks):
+                    measures.progress(self.assignment.job, message.progress, local.heard)
+                    self._step_progress.add(message.progress)
                     measures.record(self._curve, message.progress)
             case "snapshot":
-                if place.rank == min(self._places):  # of one rank of a node, as the time of its steps
+                if local.rank == min(self._local_ranks):  # of one rank of a node, as the time of its steps
                     measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
-                self._store(place, message.snapshot)
+                self._store(local, message.snapshot)
             case "rolled_out":
                 self._keep(message.rolled_out)
             case "finished":
-                place.finished = True
-                self._tell_progress(place.heard, final=True)
-                self._tell(place.rank, RANK_EVENT_FINISHED)
+                local.finished = True
+                self._tell_progress(local.heard, final=True)
+                self._tell(local.rank, RANK_EVENT_FINISHED)
             case "failed":
-                place.failed = message.failed
+                local.failed = message.failed
             case "flight_record":
-                place.record = message.flight_record
+                local.record = message.flight_record
 
-    def _store(self, place: Place, snapshot: Snapshot) -> None:
-        buffer, node = place.buffers[snapshot.buffer], self._settings.name
+    def _store(self, local: LocalRank, snapshot: Snapshot) -> None:
+        buffer, node = local.buffers[snapshot.buffer], self._settings.name
         request = messages.storing(
-            self.assignment, snapshot, rank=place.rank, buffer=buffer, node=node, kernel=place.kernel
+            self.assignment, snapshot, rank=local.rank, buffer=buffer, node=node, kernel=local.kernel
         )
-        if place.rank == min(self._places):
+        if local.rank == min(self._local_ranks):
             request.curve = self._curve.take().encode()
         self._stores[request.buffer] = request
         self._ask(IoMessage(store=request))
@@ -378,16 +380,16 @@ class Attempt:
     def _beat(self, now: float) -> None:
         if now - self._beat_at >= min(1.0, self._settings.silence / 4):
             self._beat_at = now
-            for place in self._places.values():
-                place.process.send(RankMessage(heartbeat=Heartbeat()))
+            for local in self._local_ranks.values():
+                local.process.send(RankMessage(heartbeat=Heartbeat()))
 
     def _watch(self, now: float) -> None:
         """End the attempt when a rank ended; ask all for flight records when one is silent, or when none computes."""
-        places = list(self._places.values())
-        if self._stopping and places and all_ended(places):
+        local_ranks = list(self._local_ranks.values())
+        if self._stopping and local_ranks and all_ended(local_ranks):
             # One rank leaves at its boundary, another loses contact in the step after: both were asked to.
             return self.end()
-        if (loss := first_loss(places, now=now, settle=self._settings.settle)) is not None:
+        if (loss := first_loss(local_ranks, now=now, settle=self._settings.settle)) is not None:
             return self.lose(loss)
         if self._stalls.suspects(now):
             self.phase = Phase.AUTOPSY
@@ -395,10 +397,10 @@ class Attempt:
 
     def _tell_progress(self, now: float, *, final: bool) -> None:
         """Report the newest step that all ranks here have crossed, if that is due."""
-        if not self._actors or not self._places:
+        if not self._actors or not self._local_ranks:
             return
-        step = min(self._places[rank].step for rank in self._actors)
-        if (report := self._crossings.report(step, now, final=final)) is not None:
+        step = min(self._local_ranks[rank].step for rank in self._actors)
+        if (report := self._step_progress.report(step, now, final=final)) is not None:
             self._report(report)
 
     def _tell(
@@ -410,8 +412,8 @@ class Attempt:
         cause: str = "",
         loss: Loss | None = None,
     ) -> None:
-        place, node = self._places.get(rank), self._settings.name
-        step = place.step if place else 0
+        local, node = self._local_ranks.get(rank), self._settings.name
+        step = local.step if local else 0
         self._report(
             messages.rank_report(
                 self.assignment, node, rank, event, step=step, address=address, loss=loss or Loss((), cause)
@@ -421,5 +423,5 @@ class Attempt:
     def _kill(self) -> None:
         self.phase = Phase.ENDING
         self._wanted.clear()
-        for place in self._places.values():
-            place.process.kill()
+        for local in self._local_ranks.values():
+            local.process.kill()

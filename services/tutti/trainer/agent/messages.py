@@ -24,7 +24,7 @@ from tutti.contracts.trainer.v1 import (
 from tutti.model.stall import Standing
 from tutti.model.training import Training
 from tutti.trainer import autopsy
-from tutti.trainer.agent.places import Loss
+from tutti.trainer.agent.localranks import Loss
 from tutti.trainer.agent.ports import AgentSettings
 
 CAUSE_CHARACTERS = 4000

@@ -150,7 +150,7 @@ class SamplingApi(Protocol):
     def ReportExperience(self, request: ReportExperienceRequest) -> Experience: ...
 
 
-class Courier(Protocol):
+class BackgroundCalls(Protocol):
     """Makes calls that may take long, one at a time a lane, and brings their answers to the caller's own thread."""
 
     def busy(self, lane: str) -> bool: ...

@@ -18,7 +18,7 @@ from tutti.contracts.scheduler.v1 import (
     ReportStallRequest,
 )
 from tutti.contracts.trainer.v1 import ExperienceStored, Lost, Stored, Verified
-from tutti.trainer.agent.ports import CommitterApi, Courier, SamplingApi, SchedulerApi
+from tutti.trainer.agent.ports import BackgroundCalls, CommitterApi, SamplingApi, SchedulerApi
 from tutti.trainer.agent.reports import Reports
 
 
@@ -28,7 +28,7 @@ class Reporting:
     def __init__(
         self,
         node: str,
-        courier: Courier,
+        background: BackgroundCalls,
         clock: Clock,
         *,
         scheduler: SchedulerApi,
@@ -41,10 +41,10 @@ class Reporting:
     ) -> None:
         self._node, self._trace = node, trace
         self._scheduler, self._committer, self._sampling = scheduler, committer, sampling
-        self.scheduler = Reports("reports", courier, clock, self._to_scheduler, answered=answered, refused=refused)
-        self.committer = Reports("shards", courier, clock, self._to_committer)
+        self.scheduler = Reports("reports", background, clock, self._to_scheduler, answered=answered, refused=refused)
+        self.committer = Reports("shards", background, clock, self._to_committer)
         self.sampling = Reports(
-            "experiences", courier, clock, self._to_sampling, answered=experience_told, refused=experience_told
+            "experiences", background, clock, self._to_sampling, answered=experience_told, refused=experience_told
         )
 
     def step(self) -> bool:

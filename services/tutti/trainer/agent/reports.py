@@ -14,7 +14,7 @@ from tutti.backbone.clock import Clock
 from tutti.chassis.errors import Problem, is_transient
 from tutti.contracts.scheduler.v1 import ReportProgressRequest, ReportRankRequest
 from tutti.trainer.agent import measures
-from tutti.trainer.agent.ports import Courier
+from tutti.trainer.agent.ports import BackgroundCalls
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,14 @@ class Reports:
     def __init__(
         self,
         lane: str,
-        courier: Courier,
+        background: BackgroundCalls,
         clock: Clock,
         call: Call,
         *,
         answered: Callable[[Message, object], None] = lambda request, answer: None,
         refused: Callable[[Message, Problem], None] = lambda request, problem: None,
     ) -> None:
-        self._lane, self._courier, self._clock, self._call = lane, courier, clock, call
+        self._lane, self._background, self._clock, self._call = lane, background, clock, call
         self._answered, self._refused = answered, refused
         self._waiting: deque[Message] = deque()
         self._retry_at, self._pause = 0.0, _FIRST
@@ -64,10 +64,10 @@ class Reports:
 
     def step(self) -> bool:
         """Send the oldest, if none is on its way."""
-        if not self._waiting or self._courier.busy(self._lane) or self._clock.monotonic() < self._retry_at:
+        if not self._waiting or self._background.busy(self._lane) or self._clock.monotonic() < self._retry_at:
             return False
         request = self._waiting[0]
-        self._courier.send(self._lane, lambda: self._call(request), lambda answer: self._done(request, answer))
+        self._background.send(self._lane, lambda: self._call(request), lambda answer: self._done(request, answer))
         return True
 
     def _done(self, request: Message, answer: object) -> None:

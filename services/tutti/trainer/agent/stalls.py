@@ -13,7 +13,7 @@ from tutti.model.stall import Gang, Standing, examine
 from tutti.platform.heartbeattimeout import Doubling
 from tutti.trainer import autopsy
 from tutti.trainer.agent import messages
-from tutti.trainer.agent.places import Loss, Place
+from tutti.trainer.agent.localranks import LocalRank, Loss
 from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, WAITING_FOR_WEIGHTS
 
@@ -30,13 +30,18 @@ class StallWatch:
         self,
         assignment: Assignment,
         settings: AgentSettings,
-        places: Mapping[int, Place],
+        local_ranks: Mapping[int, LocalRank],
         doubling: Doubling,
         *,
         report: Callable[[ReportStallRequest], None],
         now: float,
     ) -> None:
-        self._assignment, self._settings, self._places, self._doubling = assignment, settings, places, doubling
+        self._assignment, self._settings, self._local_ranks, self._doubling = (
+            assignment,
+            settings,
+            local_ranks,
+            doubling,
+        )
         self._report = report
         self.size, self.worked_at = 0, now
         self._deadline = 0.0
@@ -71,13 +76,13 @@ class StallWatch:
         """Return true if ranks are silent or none computes; flight records are then asked for."""
         if self._verdict_at is not None and now < self._verdict_at:
             return False
-        settings, places = self._settings, list(self._places.values())
-        silent = tuple(place.rank for place in places if self._is_silent(place, now))
-        ready = any(place.met and not place.finished for place in places)
-        loaded = any(place.kernel for place in places)
+        settings, local_ranks = self._settings, list(self._local_ranks.values())
+        silent = tuple(local.rank for local in local_ranks if self._is_silent(local, now))
+        ready = any(local.met and not local.finished for local in local_ranks)
+        loaded = any(local.kernel for local in local_ranks)
         loading = max(settings.stall, settings.meeting + self._doubling.limit(settings.start))
         stalled = ready and now - self.worked_at > (settings.stall if loaded else loading)
-        if places and not silent:
+        if local_ranks and not silent:
             self._doubling.well(now)
         if silent or stalled:
             self._decides = len(self._assignment.ranks) == self.size or self._verdict_at is not None
@@ -88,12 +93,12 @@ class StallWatch:
 
     def due(self, now: float) -> bool:
         """Return true if the flight records are here, or the wait for them is over."""
-        missing = [place for place in self._places.values() if place.record is None and not place.process.ended]
+        missing = [local for local in self._local_ranks.values() if local.record is None and not local.process.ended]
         return not missing or now >= self._deadline
 
     def examine(self, now: float) -> Loss | None:
         """Return the loss of the ranks to blame, or report the state of all ranks to the scheduler and return None."""
-        records = {place.rank: place.record for place in self._places.values() if place.record is not None}
+        records = {local.rank: local.record for local in self._local_ranks.values() if local.record is not None}
         if self._silent and not set(self._silent) - set(records):
             self._suspects = False  # they were late, not dead
         waiting = [record.phase == WAITING_FOR_WEIGHTS for record in records.values()]
@@ -102,7 +107,7 @@ class StallWatch:
             self._suspects, self.worked_at = False, now
         if not (self._suspects or self._inquiry):
             return None
-        standings = [self._standing(place, now) for place in self._places.values()]
+        standings = [self._standing(local, now) for local in self._local_ranks.values()]
         groups = autopsy.groups_of(records.values(), self.size)
         if not self._suspects:
             self._tell(standings, groups, seconds=0.0)
@@ -110,7 +115,7 @@ class StallWatch:
         silent = [each.rank for each in standings if each.silent]
         if silent:
             self._doubling.missed(now)
-        since = min((self._places[rank].heard for rank in silent), default=self.worked_at)
+        since = min((self._local_ranks[rank].heard for rank in silent), default=self.worked_at)
         for rank, record in records.items():
             log.warning("flight record of rank %d:\n%s\n%s", rank, record.stacks, record.collectives)
         if self._decides:
@@ -119,24 +124,24 @@ class StallWatch:
         self._verdict_at = now + self._settings.verdict
         return None
 
-    def _is_silent(self, place: Place, now: float) -> bool:
-        limit = self._settings.silence / 2 if place.met else self._settings.start
-        return not place.process.ended and now - place.heard > self._doubling.limit(limit)
+    def _is_silent(self, local: LocalRank, now: float) -> bool:
+        limit = self._settings.silence / 2 if local.met else self._settings.start
+        return not local.process.ended and now - local.heard > self._doubling.limit(limit)
 
     def _dump(self, now: float, seconds: float) -> None:
         """Ask the ranks for flight records, which are awaited for `seconds`."""
         self._deadline = now + seconds
-        for place in self._places.values():
-            place.record = None
-            place.process.send(RankMessage(dump=Dump()))
+        for local in self._local_ranks.values():
+            local.record = None
+            local.process.send(RankMessage(dump=Dump()))
 
-    def _standing(self, place: Place, now: float) -> Standing:
-        idle = now - place.worked_at
-        if place.record is None and not (self._suspects or self._is_silent(place, now)):
-            return autopsy.unclear(place.rank, crossed=place.step, idle=idle, finished=place.finished)
-        if place.record is None and place.process.ended:
-            return autopsy.unclear(place.rank, crossed=place.step, idle=idle, finished=True)
-        return autopsy.standing_of(place.rank, place.record, crossed=place.step, idle=idle)
+    def _standing(self, local: LocalRank, now: float) -> Standing:
+        idle = now - local.worked_at
+        if local.record is None and not (self._suspects or self._is_silent(local, now)):
+            return autopsy.unclear(local.rank, crossed=local.step, idle=idle, finished=local.finished)
+        if local.record is None and local.process.ended:
+            return autopsy.unclear(local.rank, crossed=local.step, idle=idle, finished=True)
+        return autopsy.standing_of(local.rank, local.record, crossed=local.step, idle=idle)
 
     def _decide(
         self, standings: Sequence[Standing], groups: autopsy.Groups, now: float, *, seconds: float

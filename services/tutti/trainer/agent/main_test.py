@@ -2,7 +2,7 @@
 
 from tutti.chassis.config.settings import load
 from tutti.model.machine import machine_signature
-from tutti.trainer.agent.program import _parser, _settings
+from tutti.trainer.agent.main import _parser, _settings
 
 
 def test_a_node_registers_under_the_name_of_its_machine() -> None:

@@ -1,4 +1,4 @@
-"""Crossings: the steps that the ranks of an attempt here have crossed, and the reports that the scheduler gets of them.
+"""Step progress: the steps that the ranks of an attempt have finished on this node, and the reports about them.
 
 Promises: a step is reported once all ranks here have crossed it, at most every so often; its loss is the mean of the
 newest steps of this attempt that have a finite one. While a step or a validation takes long, the newest step is
@@ -16,7 +16,7 @@ WORK_SECONDS = 30.0
 """Between two reports of a step that takes long."""
 
 
-class Crossings:
+class StepProgress:
     """`seconds` between two reports. Times are monotonic seconds."""
 
     def __init__(self, job: str, epoch: int, node: str, *, seconds: float, now: float) -> None:

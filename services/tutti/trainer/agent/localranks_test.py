@@ -4,7 +4,7 @@ import pytest
 
 from tutti.backbone import ManualClock
 from tutti.contracts.trainer.v1 import Failed
-from tutti.trainer.agent.places import Place, first_loss
+from tutti.trainer.agent.localranks import LocalRank, first_loss
 from tutti.trainer.failures import Reason
 from tutti.trainer.lifeline import Exit
 from tutti.trainer.simulated import Gangs, SimulatedRank
@@ -25,8 +25,8 @@ def test_a_loss_whose_cause_is_on_another_node_is_marked(
 ) -> None:
     process = SimulatedRank(Gangs(), ManualClock())
     process.exit_code = Exit.FAILED
-    place = Place(0, process, heard=0.0, buffers=(), failed=Failed(reason=reason, message="x", ranks=ranks))
-    first_loss([place], now=1.0, settle=0.5)
-    loss = first_loss([place], now=2.0, settle=0.5)
+    local = LocalRank(0, process, heard=0.0, buffers=(), failed=Failed(reason=reason, message="x", ranks=ranks))
+    first_loss([local], now=1.0, settle=0.5)
+    loss = first_loss([local], now=2.0, settle=0.5)
     assert loss is not None
     assert (loss.ranks, loss.consequence) == ((0,), consequence)

@@ -6,15 +6,15 @@ import pytest
 
 from tutti.contracts.trainer.v1 import Progress
 from tutti.records.figures import NEWEST_STEPS
-from tutti.trainer.agent.crossings import Crossings
+from tutti.trainer.agent.stepprogress import StepProgress
 
 
-def crossings() -> Crossings:
-    return Crossings("jobs/a", 1, "nodes/a", seconds=0.0, now=0.0)
+def step_progress() -> StepProgress:
+    return StepProgress("jobs/a", 1, "nodes/a", seconds=0.0, now=0.0)
 
 
 def test_the_reported_loss_is_the_mean_of_the_newest_steps_however_they_are_reported() -> None:
-    at_once, one_by_one = crossings(), crossings()
+    at_once, one_by_one = step_progress(), step_progress()
     for step in range(1, 51):
         for each in (at_once, one_by_one):
             each.add(Progress(step=step, loss=float(step)))
@@ -28,7 +28,7 @@ def test_the_reported_loss_is_the_mean_of_the_newest_steps_however_they_are_repo
 
 
 def test_before_a_finite_loss_there_is_none() -> None:
-    found = crossings()
+    found = step_progress()
     found.add(Progress(step=1, loss=math.inf))
     report = found.report(1, 1.0, final=True)
     assert report is not None

@@ -1,4 +1,4 @@
-"""Places: the ranks of an attempt as their agent sees them, and which loss among them came first.
+"""Local ranks: the ranks of an attempt as their agent sees them, and which loss among them came first.
 
 When one rank dies, the others lose contact within milliseconds: what is reported is the cause, not what followed.
 """
@@ -16,7 +16,7 @@ from tutti.trainer.lifeline import Exit
 
 
 @dataclass
-class Place:
+class LocalRank:
     """One rank. Times are monotonic seconds; `heard` is when it last said anything, `met` whether it ever did.
 
     `work` is the count of its newest heartbeat, `worked_at` the time since which it has not changed.
@@ -52,42 +52,42 @@ class Loss:
     consequence: bool = False
 
 
-def first_loss(places: Sequence[Place], *, now: float, settle: float) -> Loss | None:
+def first_loss(local_ranks: Sequence[LocalRank], *, now: float, settle: float) -> Loss | None:
     """The loss to report now, if any; an exit code or a better cause is awaited for at most `settle` seconds."""
-    ends = [place for place in places if place.process.ended and not place.finished]
-    for place in ends:
-        place.ended_at = now if place.ended_at is None else place.ended_at
-    for place in places:
-        if place.failed is not None and place.failed.reason != Reason.PEER_LOST:
-            own = tuple(rank for rank in place.failed.ranks if any(rank == each.rank for each in places))
-            cause = f"rank {place.rank}: {place.failed.message} ({place.failed.reason})"
-            if place.failed.HasField("audit"):
-                return Loss((place.rank,), cause, audit=place.failed.audit)
-            stop = place.failed.stop if place.failed.HasField("stop") else None
-            final, elsewhere = place.failed.reason in FINAL, bool(place.failed.ranks) and not own
-            return Loss(own or (place.rank,), cause, final, stop, consequence=elsewhere)
-    for place in ends:
-        code = place.process.exit_code
-        if place.failed is None and code != Exit.STOPPED:
-            if code is None and not _settled(place, now, settle):
+    ends = [local for local in local_ranks if local.process.ended and not local.finished]
+    for local in ends:
+        local.ended_at = now if local.ended_at is None else local.ended_at
+    for local in local_ranks:
+        if local.failed is not None and local.failed.reason != Reason.PEER_LOST:
+            own = tuple(rank for rank in local.failed.ranks if any(rank == each.rank for each in local_ranks))
+            cause = f"rank {local.rank}: {local.failed.message} ({local.failed.reason})"
+            if local.failed.HasField("audit"):
+                return Loss((local.rank,), cause, audit=local.failed.audit)
+            stop = local.failed.stop if local.failed.HasField("stop") else None
+            final, elsewhere = local.failed.reason in FINAL, bool(local.failed.ranks) and not own
+            return Loss(own or (local.rank,), cause, final, stop, consequence=elsewhere)
+    for local in ends:
+        code = local.process.exit_code
+        if local.failed is None and code != Exit.STOPPED:
+            if code is None and not _settled(local, now, settle):
                 return None
             return Loss(
-                (place.rank,),
-                f"rank {place.rank} {_ending(code, place.process.server_exit_code)} after step {place.step}",
+                (local.rank,),
+                f"rank {local.rank} {_ending(code, local.process.server_exit_code)} after step {local.step}",
             )
-    for place in ends:
-        if place.failed is not None and _settled(place, now, settle):
+    for local in ends:
+        if local.failed is not None and _settled(local, now, settle):
             # Had another rank here ended otherwise, it would have been reported: the cause is on another node.
-            return Loss((place.rank,), f"rank {place.rank}: {place.failed.message}", consequence=True)
+            return Loss((local.rank,), f"rank {local.rank}: {local.failed.message}", consequence=True)
     return None
 
 
-def all_ended(places: Sequence[Place]) -> bool:
-    return all(place.process.ended for place in places)
+def all_ended(local_ranks: Sequence[LocalRank]) -> bool:
+    return all(local.process.ended for local in local_ranks)
 
 
-def _settled(place: Place, now: float, settle: float) -> bool:
-    return place.ended_at is not None and now - place.ended_at > settle
+def _settled(local: LocalRank, now: float, settle: float) -> bool:
+    return local.ended_at is not None and now - local.ended_at > settle
 
 
 def _ending(code: int | None, server: int | None) -> str:

@@ -44,7 +44,7 @@ from tutti.platform.disk import Disk
 from tutti.platform.failures import guarded
 from tutti.trainer.agent.addresses import moved, of_this_machine, resolved
 from tutti.trainer.agent.agent import Agent, AgentState
-from tutti.trainer.agent.courier import ThreadCourier
+from tutti.trainer.agent.backgroundcalls import ThreadedCalls
 from tutti.trainer.agent.iolink import ProcessIoLink
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.launcher import ProcessLauncher
@@ -129,15 +129,15 @@ def _serve(given: argparse.Namespace) -> int:
         stop = _Stop()
         channels = _Channels(data_dir, loaded)
         stack.callback(channels.close)
-        courier = ThreadCourier()
-        watch = Watch(channels.to("scheduler"), settings.name, lambda revision, node: courier.wake(), Node).start()
+        background = ThreadedCalls()
+        watch = Watch(channels.to("scheduler"), settings.name, lambda revision, node: background.wake(), Node).start()
         agent = Agent(
             settings,
             incarnation=uuid7(clock, SystemRandomness()),
             scheduler=SchedulerServiceStub(channels.to("scheduler")),
             committer=CommitterServiceStub(channels.to("committer")),
             sampling=ExperienceServiceStub(channels.to("sampling")),
-            courier=courier,
+            background=background,
             clock=clock,
             launcher=(launcher := ProcessLauncher()),
             io=(
@@ -180,7 +180,7 @@ def _serve(given: argparse.Namespace) -> int:
                 log.info("the agent stops: %s", stop.asked)
                 agent.drain()
             if not agent.step():
-                waiting = [*courier.filenos(), *launcher.filenos(), *io.filenos(), stop.fileno()]
+                waiting = [*background.filenos(), *launcher.filenos(), *io.filenos(), stop.fileno()]
                 select.select(waiting, [], [], LOOP_SECONDS)
                 stop.clear()
         if agent.refused:
@@ -280,11 +280,11 @@ class _Stop:
         os.set_blocking(self._waker, False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
-        self._pulse = heartbeatpipe.hold(lambda: self.ask("its supervisor is gone"))
+        self._heartbeat = heartbeatpipe.hold(lambda: self.ask("its supervisor is gone"))
 
     def beat(self) -> None:
         """The loop of the agent turns."""
-        self._pulse.beat()
+        self._heartbeat.beat()
 
     def fileno(self) -> int:
         return self._wake

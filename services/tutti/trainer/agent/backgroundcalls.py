@@ -1,4 +1,4 @@
-"""Couriers: how the agent calls the control plane without ever waiting for it.
+"""Background calls: how the agent calls the control plane without ever waiting for it.
 
 One call at a time in each lane, so what is told in a lane arrives in order; another lane is not held up by it.
 """
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class ThreadCourier:
+class ThreadedCalls:
     """A thread a lane. `deliver` is called by one thread only."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ThreadCourier:
     def send(self, lane: str, call: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
         if lane not in self._lanes:
             self._lanes[lane] = queue.SimpleQueue()
-            threading.Thread(target=self._serve, args=(self._lanes[lane],), name=f"courier {lane}", daemon=True).start()
+            threading.Thread(target=self._serve, args=(self._lanes[lane],), name=f"calls {lane}", daemon=True).start()
         self._busy.add(lane)
         self._lanes[lane].put(lambda: self._answer(lane, call, then))
 
@@ -74,7 +74,7 @@ class ThreadCourier:
             work.get()()
 
 
-class InlineCourier:
+class InlineCalls:
     """Calls at once, on the caller's thread: for a simulation that owns all of them."""
 
     def __init__(self) -> None:
