@@ -18,7 +18,7 @@ STEPS = frozenset(
         *(
             "tutti.trainer.agent.agent",
             "tutti.trainer.agent.attempt",
-            "tutti.trainer.policies.crew",
+            "tutti.trainer.policies.rolloutgroup",
             "tutti.trainer.agent.launcher",
         ),
         *("tutti.trainer.rank.loop", "tutti.trainer.rank.rank"),

@@ -30,9 +30,9 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.policies.crew import Crew
 from tutti.trainer.policies.judging import Judge, ScoreTexts
 from tutti.trainer.policies.policydata import PolicyData
+from tutti.trainer.policies.rolloutgroup import RolloutGroup
 from tutti.trainer.policies.rollouts import Rollouts, Vocabulary
 
 SETTINGS = GrpoParameters(
@@ -88,10 +88,15 @@ class Inexact(Rollouts):
     """Writes answers with parameters that are a little off those of training."""
 
     def _completions(
-        self, crew: Crew, weights: Weights, prompts: Sequence[Prompt], iteration: int, worked: Callable[[], None]
+        self,
+        rollout_group: RolloutGroup,
+        weights: Weights,
+        prompts: Sequence[Prompt],
+        iteration: int,
+        worked: Callable[[], None],
     ) -> list[Completion]:
         others = Weights(weights.digest, weights.vector * 1.0001)
-        return super()._completions(crew, others, prompts, iteration, worked)
+        return super()._completions(rollout_group, others, prompts, iteration, worked)
 
 
 def half(texts: Sequence[Sequence[int]], begins: Sequence[int]) -> npt.NDArray[np.float64]:

@@ -23,7 +23,7 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.policies.crew import Split
+from tutti.trainer.policies.rolloutgroup import Split
 from tutti.trainer.policies.rollouts import Rollouts
 from tutti.trainer.policies.valued import ValuedRollouts
 from tutti.trainer.programs import PROGRAMS, grpo

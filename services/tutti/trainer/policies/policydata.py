@@ -27,9 +27,9 @@ from tutti.model.spec import SpecError
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.trainer.failures import RankFailure, Reason, StopRuleReached
-from tutti.trainer.policies.behind import Behind
-from tutti.trainer.policies.crew import Split
-from tutti.trainer.policies.gaps import Gap, Gaps
+from tutti.trainer.policies.policylag import LaggedPolicy
+from tutti.trainer.policies.rewardgap import RewardGap, RewardGaps
+from tutti.trainer.policies.rolloutgroup import Split
 from tutti.trainer.policies.rollouts import Rollouts, require_parity
 
 
@@ -64,8 +64,8 @@ class PolicyData:
                 "prompts, or lower prompts_per_step",
             )
         self.note = note
-        self._gaps = Gaps(settings, step.seed) if settings.crowd else None
-        self._gap: Gap | None = None
+        self._gaps = RewardGaps(settings, step.seed) if settings.crowd else None
+        self._gap: RewardGap | None = None
         self._training, self._settings, self._prompts, self._rollouts = training, settings, prompts, rollouts
         self._experience: Experience | None = None
         self._summary: Mapping[str, float] = {}
@@ -120,7 +120,7 @@ class PolicyData:
 
     def _check_age(self, made: Experience, iteration: int) -> None:
         """Raises RankFailure for experience of another iteration or policy than the lag says."""
-        step = Behind(self._training, self._settings).policy_of(iteration) * self._settings.updates
+        step = LaggedPolicy(self._training, self._settings).policy_of(iteration) * self._settings.updates
         if (made.iteration, made.step) != (iteration, step):
             raise RankFailure(
                 Reason.STATE_REFUSED,
@@ -244,7 +244,7 @@ def _check_signal(experience: Experience, told: Mapping[str, float], settings: G
         )
 
 
-def _check_gap(gap: Gap | None, iteration: int, settings: GrpoParameters) -> None:
+def _check_gap(gap: RewardGap | None, iteration: int, settings: GrpoParameters) -> None:
     """Raises StopRuleReached where judges certainly do not follow the reward model."""
     if gap is not None and settings.stop_gap and gap.low > settings.stop_gap:
         raise StopRuleReached(

@@ -34,9 +34,9 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.model.transformer import Transformer
 from tutti.trainer.failures import RankFailure, Reason
-from tutti.trainer.policies.behind import Behind
-from tutti.trainer.policies.crew import Colocated, Crew, Split
 from tutti.trainer.policies.judging import Judge
+from tutti.trainer.policies.policylag import LaggedPolicy
+from tutti.trainer.policies.rolloutgroup import Colocated, RolloutGroup, Split
 
 Floats = npt.NDArray[np.float32]
 MOST_SLOTS = 64
@@ -79,7 +79,7 @@ class Rollouts:
         self._limits = Limits(
             tokens=settings.tokens, end=vocabulary.end, vocabulary=vocabulary.size, never=vocabulary.reserved
         )
-        self._reference, self._behind = reference, Behind(training, settings)
+        self._reference, self._behind = reference, LaggedPolicy(training, settings)
         self.apart: float | None = None
         """The largest difference in nats between decoding and a forward in the newest iteration; None without one."""
         self._split: Split | None = None
@@ -100,9 +100,9 @@ class Rollouts:
         settings, layout = self._settings, step.plan.layout
         vector = self._behind.parameters(iteration, step.parameters)
         digest = vector_digest(layout, vector.float().cpu().numpy())
-        weights, crew = Weights(digest, vector), self._split or Colocated(step)
-        crew.give(iteration, weights)
-        completions = self._completions(crew, weights, prompts, iteration, step.worked)
+        weights, rollout_group = Weights(digest, vector), self._split or Colocated(step)
+        rollout_group.give(iteration, weights)
+        completions = self._completions(rollout_group, weights, prompts, iteration, step.worked)
         exact = parity_nats(step.device) == 0.0
         texts = [(*prompts[place // settings.group].tokens, *each.tokens) for place, each in enumerate(completions)]
         policy, reference = self._scorers(step, vector)
@@ -153,17 +153,24 @@ class Rollouts:
         return [Credited(float(each), bool(keep)) for each, keep in zip(table.flat, kept.flat, strict=True)]
 
     def _completions(
-        self, crew: Crew, weights: Weights, prompts: Sequence[Prompt], iteration: int, worked: Callable[[], None]
+        self,
+        rollout_group: RolloutGroup,
+        weights: Weights,
+        prompts: Sequence[Prompt],
+        iteration: int,
+        worked: Callable[[], None],
     ) -> list[Completion]:
-        """Every completion, in the order of numbers; each process of the crew makes those of its prompts."""
+        """Every completion, in the order of numbers; each process of the group makes those of its prompts."""
         group = self._settings.group
         first = iteration * len(prompts) * group
-        owners = [[p for p in range(len(prompts)) if p % crew.size == place] for place in range(crew.size)]
+        owners = [
+            [p for p in range(len(prompts)) if p % rollout_group.size == place] for place in range(rollout_group.size)
+        ]
         own: list[Completion] = []
-        if crew.place is not None:
+        if rollout_group.place is not None:
             try:
-                engine = self._started(crew.size, weights)
-                requests = self._requests(owners[crew.place], prompts, first)
+                engine = self._started(rollout_group.size, weights)
+                requests = self._requests(owners[rollout_group.place], prompts, first)
                 sampling = Sampling(seed=self._training.step.seed)
                 own = generate(engine, requests, sampling, self._limits, advanced=lambda _: worked())
             except InferenceError as error:
@@ -178,8 +185,8 @@ class Rollouts:
             integers[row, :2] = count, STOPS.index(str(each.stop))
             integers[row, 2 : 2 + count], floats[row, :count] = each.tokens, each.logprobs
         counts = [len(each) * group for each in owners]
-        tokens = crew.share(integers.ravel(), [count * (2 + width) for count in counts])
-        logprobs = crew.share(floats.ravel(), [count * width for count in counts])
+        tokens = rollout_group.share(integers.ravel(), [count * (2 + width) for count in counts])
+        logprobs = rollout_group.share(floats.ravel(), [count * width for count in counts])
         found: dict[int, Completion] = {}
         for prompt_numbers, one, other in zip(owners, tokens, logprobs, strict=True):
             numbers = [first + prompt * group + k for prompt in prompt_numbers for k in range(group)]

@@ -39,9 +39,9 @@ from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel
 from tutti.trainer.io.buffers import SharedBuffer
 from tutti.trainer.lifeline import Exit, Lifeline, Stopped, first_message
-from tutti.trainer.policies.crew import Split
 from tutti.trainer.policies.policydata import PolicyData
-from tutti.trainer.policies.worker import Worker
+from tutti.trainer.policies.rolloutgroup import Split
+from tutti.trainer.policies.rolloutworker import Worker
 from tutti.trainer.programs import PROGRAMS
 from tutti.trainer.rank.contact import lost_contact
 from tutti.trainer.rank.initial import initial_parameters

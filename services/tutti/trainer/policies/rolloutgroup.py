@@ -1,6 +1,6 @@
-"""The crew of a job: the processes that answer its prompts, and how all ranks learn the answers.
+"""The rollout group of a job: the processes that answer its prompts, and how all ranks learn the answers.
 
-Promises: an answer follows from the weights, its prompt and its number, so every crew gives the same bits. Either the
+Promises: an answer follows from the weights, its prompt and its number, so every group gives the same bits. Either the
 ranks that train answer too, or ranks of their own do: workers, which get the weights by digest at each change.
 """
 
@@ -26,7 +26,7 @@ WORDS = 5
 """Numbers of an order: the iteration, and the digest of the weights that answer."""
 
 
-class Crew(Protocol):
+class RolloutGroup(Protocol):
     """The processes that answer. All methods are collective over all ranks of the job."""
 
     @property

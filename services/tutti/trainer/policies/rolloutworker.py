@@ -11,8 +11,8 @@ from tutti.model.chunks import Layout
 from tutti.model.exchange import Exchange
 from tutti.model.training import Training
 from tutti.trainer.lifeline import WAITING_FOR_WEIGHTS, Lifeline
-from tutti.trainer.policies.crew import Split
 from tutti.trainer.policies.policydata import PolicyData
+from tutti.trainer.policies.rolloutgroup import Split
 
 
 class Worker:

@@ -24,7 +24,7 @@ NEAR_NINETY_FIVE = 1.96
 
 
 @dataclass(frozen=True)
-class Gap:
+class RewardGap:
     """`value` is the promised minus the judged share of wins of the answers that the reward model prefers, with its
     standard `error` over `pairs` pairs.
     """
@@ -39,7 +39,7 @@ class Gap:
         return self.value - NEAR_NINETY_FIVE * self.error
 
 
-class Gaps:
+class RewardGaps:
     """Fresh judgements of a policy's own answers, by the crowd that a training declares."""
 
     def __init__(self, settings: GrpoParameters, seed: int) -> None:
@@ -53,7 +53,7 @@ class Gaps:
         self._people = self._crowd.annotators(settings.annotators, seed)
         self._weight, self._every, self._seed = settings.reward_weight, settings.gap_every, seed
 
-    def of(self, experience: Experience) -> Gap | None:
+    def of(self, experience: Experience) -> RewardGap | None:
         """Return the gap of an iteration; None if none is due, or if too few pairs can be compared."""
         if experience.iteration % self._every:
             return None
@@ -63,7 +63,7 @@ class Gaps:
         ]
         if len(found) < LEAST_PAIRS:
             return None
-        return Gap(float(np.mean(found)), float(np.std(found, ddof=1) / math.sqrt(len(found))), len(found))
+        return RewardGap(float(np.mean(found)), float(np.std(found, ddof=1) / math.sqrt(len(found))), len(found))
 
     def _judged(self, asked: str, better: Rollout, other: Rollout) -> float:
         """The share of annotators who prefer `better`; a tie counts half."""

@@ -10,7 +10,7 @@ from tutti.corpus.conversations.experience import Experience, Prompt, Rollout
 from tutti.judgements import letters
 from tutti.model.programs.grpo import GrpoParameters
 from tutti.trainer.failures import RankFailure
-from tutti.trainer.policies.gaps import LEAST_PAIRS, Gap, Gaps, promised
+from tutti.trainer.policies.rewardgap import LEAST_PAIRS, RewardGap, RewardGaps, promised
 
 SHARP = "{utility: letters@1, kinds: [{name: sharp, share: 1, sharpness: [2, 2]}]}"
 SETTINGS = GrpoParameters(
@@ -34,8 +34,8 @@ def experience(score: Score, *, prompts: int = 100, iteration: int = 0, texts: i
     return Experience(iteration, 0, "", asked, rollouts)
 
 
-def gap(score: Score, **changes: int) -> Gap | None:
-    return Gaps(SETTINGS, seed=3).of(experience(score, **changes))
+def gap(score: Score, **changes: int) -> RewardGap | None:
+    return RewardGaps(SETTINGS, seed=3).of(experience(score, **changes))
 
 
 def test_a_reward_model_that_judges_as_the_crowd_has_no_gap() -> None:
@@ -75,4 +75,4 @@ def test_a_promise_is_the_sigmoid_of_the_difference_of_scores() -> None:
 def test_a_crowd_that_cannot_be_simulated_is_refused() -> None:
     settings = GrpoParameters(prompts=1, group=2, tokens=8, crowd="utility: beauty", annotators=2, gap_every=1)
     with pytest.raises(RankFailure, match="the crowd cannot be simulated"):
-        Gaps(settings, seed=0)
+        RewardGaps(settings, seed=0)

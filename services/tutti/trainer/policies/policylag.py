@@ -10,7 +10,7 @@ from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.training import Training
 
 
-class Behind:
+class LaggedPolicy:
     """Keeps copies of parameters; none with a lag of 0."""
 
     def __init__(self, training: Training, settings: GrpoParameters) -> None:
