@@ -41,7 +41,7 @@ from tutti.ingest.crawl.causes import Causes
 from tutti.ingest.crawl.crawling import Crawling, Plan
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier
-from tutti.ingest.crawl.places import Places, decoded, encoded
+from tutti.ingest.crawl.hostaddresses import HostAddresses, decoded, encoded
 from tutti.ingest.crawl.scope import Scope
 from tutti.ingest.crawl.standing import Standing, counted
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
@@ -129,7 +129,7 @@ def check(context: TaskContext, still: Callable[[], None] = lambda: None) -> Non
 
 def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:
     """The work of crawling."""
-    places = Places(host, frontier, paths)
+    places = HostAddresses(host, frontier, paths)
 
     def say(name: str, reason: str) -> None:
         def put(unit: Unit) -> None:

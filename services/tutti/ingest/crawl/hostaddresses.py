@@ -56,7 +56,7 @@ def names_of(host: str) -> set[str]:
     return {str(split.hostname), f"{split.hostname}:{port}"}
 
 
-class Places:
+class HostAddresses:
     """Those of the crawls that this process carries out."""
 
     def __init__(self, host: Host, frontier: Frontier, paths: Paths) -> None:
