@@ -86,21 +86,21 @@ def judge_pairs(agreed: Mapping[Pair, bool]) -> Finding:
     return _finding(convicted, disagreed)
 
 
-def judge_copies(held: Sequence[int], *, keeper: int, kept: int) -> Finding:
-    """The verdict on copies of one chunk: `held` is what each rank computes with, `kept` what its keeper stores.
+def judge_copies(held: Sequence[int], *, owner: int, kept: int) -> Finding:
+    """The verdict on copies of one chunk: `held` is what each rank computes with, `kept` what its owner stores.
 
-    Convicted is a keeper that does not compute with what it stores, and who differs from two or more that agree, the
-    keeper or not.
+    Convicted is an owner that does not compute with what it stores, and who differs from two or more that agree, the
+    owner or not.
     """
-    if held[keeper] != kept:
-        return Finding(convicted=(keeper,))
+    if held[owner] != kept:
+        return Finding(convicted=(owner,))
     if all(value == kept for value in held):
         return Finding()
     groups = Counter(held)
     agreeing = [value for value, number in groups.items() if number > 1]
     if len(agreeing) == 1:
         return Finding(convicted=tuple(rank for rank, value in enumerate(held) if value != agreeing[0]))
-    return _finding(set(), [(keeper, rank) for rank, value in enumerate(held) if value != held[keeper]])
+    return _finding(set(), [(owner, rank) for rank, value in enumerate(held) if value != held[owner]])
 
 
 def check_audits(plan: Plan, audit: Audit, step: int, records: Sequence[Sequence[int]]) -> None:
@@ -115,8 +115,8 @@ def check_audits(plan: Plan, audit: Audit, step: int, records: Sequence[Sequence
     chunks = plan.layout.chunks
     kept = [value for record in records for value in record[2 + len(chunks) :]]
     for chunk, truth in zip(chunks, kept, strict=True):
-        held, keeper = [record[2 + chunk.index] for record in records], plan.keeper(chunk.index)
-        found = judge_copies(held, keeper=keeper, kept=truth)
+        held, owner = [record[2 + chunk.index] for record in records], plan.owner(chunk.index)
+        found = judge_copies(held, owner=owner, kept=truth)
         if found:
             seen.append(found)
             told.append(f"{_ranks(found.ranks)} of {len(held)} hold other bits in chunk {chunk.index} ({chunk.name})")

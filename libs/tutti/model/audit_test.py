@@ -106,24 +106,24 @@ def test_of_two_ranks_neither_is_convicted() -> None:
 
 def test_a_rank_that_contradicts_itself_is_convicted() -> None:
     assert judge_pairs({(0, 0): False}) == Finding(convicted=(0,))
-    assert judge_copies([7], keeper=0, kept=8) == Finding(convicted=(0,))
-    assert judge_copies([7, 7], keeper=1, kept=8) == Finding(convicted=(1,))
+    assert judge_copies([7], owner=0, kept=8) == Finding(convicted=(0,))
+    assert judge_copies([7, 7], owner=1, kept=8) == Finding(convicted=(1,))
 
 
 @given(st.integers(3, 9), st.data())
 def test_who_differs_from_copies_that_agree_is_convicted_the_keeper_or_not(ranks: int, data: st.DataObject) -> None:
-    keeper, guilty = data.draw(st.integers(0, ranks - 1)), data.draw(st.integers(0, ranks - 1))
+    owner, guilty = data.draw(st.integers(0, ranks - 1)), data.draw(st.integers(0, ranks - 1))
     held = [8 if rank == guilty else 7 for rank in range(ranks)]
-    assert judge_copies(held, keeper=keeper, kept=held[keeper]) == Finding(convicted=(guilty,))
+    assert judge_copies(held, owner=owner, kept=held[owner]) == Finding(convicted=(guilty,))
 
 
 def test_equal_copies_convict_nobody() -> None:
-    assert not judge_copies([7, 7, 7], keeper=1, kept=7)
+    assert not judge_copies([7, 7, 7], owner=1, kept=7)
 
 
 def test_copies_of_two_ranks_or_of_two_halves_convict_nobody() -> None:
-    assert judge_copies([7, 8], keeper=0, kept=7) == Finding(disagreements=((0, 1),))
-    assert judge_copies([7, 8, 7, 8], keeper=2, kept=7) == Finding(disagreements=((2, 1), (2, 3)))
+    assert judge_copies([7, 8], owner=0, kept=7) == Finding(disagreements=((0, 1),))
+    assert judge_copies([7, 8, 7, 8], owner=2, kept=7) == Finding(disagreements=((2, 1), (2, 3)))
 
 
 def test_a_convicted_rank_explains_its_disagreements_elsewhere() -> None:

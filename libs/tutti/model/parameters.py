@@ -1,6 +1,6 @@
 """The parameters that one rank computes with: a parallel plan applied to a model from outside.
 
-A plan decides where parameters are, and never a bit of the result: every rank computes with the values of the keepers.
+A plan decides where parameters are, and never a bit of the result: every rank computes with the values of the owners.
 `Replicated` gathers the whole vector once a step. `Sharded` keeps the rank's own chunks alone: it gathers a unit when
 the model reads it, drops it when the model reads the next one, and gathers it again for its backward.
 """
@@ -46,7 +46,7 @@ class Placement(Protocol):
         ...
 
     def refresh(self, own: Tensor) -> None:
-        """Collective. Compute with the keepers' new values; `own` are those of this rank's chunks, float32."""
+        """Collective. Compute with the owners' new values; `own` are those of this rank's chunks, float32."""
         ...
 
     def fingerprints(self) -> list[int]:

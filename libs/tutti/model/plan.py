@@ -24,7 +24,7 @@ class ShapeError(SpecError):
 
 @dataclass(frozen=True)
 class Shape(Recorded):
-    """Ranks along each axis, and the rule that gives chunks to keepers. Hashed, compared, in every manifest.
+    """Ranks along each axis, and the rule that gives chunks to owners. Hashed, compared, in every manifest.
 
     `shard` says what a rank keeps of its chunks alone: the state of the optimizer, or the parameters too.
     """
@@ -67,7 +67,7 @@ class Span:
 
 @dataclass(frozen=True)
 class GradientSpan(Span):
-    """A stretch of the gradient vector, and where in its keeper's state it is added."""
+    """A stretch of the gradient vector, and where in its owner's state it is added."""
 
     onto: int
 
@@ -126,7 +126,7 @@ class Plan:
     def _nodes(self) -> list[tuple[Node, ...]]:
         return [canonical_nodes(self.leaves_of(rank), self.leaves) for rank in self.ranks]
 
-    def keeper(self, chunk: int) -> int:
+    def owner(self, chunk: int) -> int:
         """The rank that keeps a chunk's parameters and moments and applies its update."""
         if not 0 <= chunk < len(self.layout.chunks):
             raise IndexError(f"chunk {chunk} of {len(self.layout.chunks)}")

@@ -32,7 +32,7 @@ def test_every_chunk_has_one_keeper_and_every_rank_its_chunks_in_order(plan: Pla
     kept = [chunk for rank in plan.ranks for chunk in plan.chunks_of(rank)]
     assert kept == list(plan.layout.chunks)
     for rank in plan.ranks:
-        assert all(plan.keeper(chunk.index) == rank for chunk in plan.chunks_of(rank))
+        assert all(plan.owner(chunk.index) == rank for chunk in plan.chunks_of(rank))
 
 
 @given(plans())
@@ -124,7 +124,7 @@ def test_a_number_that_no_chunk_has_has_no_keeper() -> None:
     plan = Plan(Layout(SMALL, 64), Shape(2), 8)
     for number in (-1, len(plan.layout.chunks)):
         with pytest.raises(IndexError, match=f"chunk {number}"):
-            plan.keeper(number)
+            plan.owner(number)
 
 
 def test_more_ranks_than_leaves_are_refused() -> None:
