@@ -20,17 +20,20 @@ help: ## show this help
 
 setup: $(SETUP) ## create .venv from the lock
 
-$(SETUP): requirements.lock pyproject.toml
+$(SETUP): requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) else f"Tutti needs Python 3.11 or newer; {sys.executable} is {v}. Set PYTHON=/path/to/python3.11")'
 	@echo 'installing into $(VENV); the first time gigabytes are downloaded' >&2
-	@test -x $(UV) || { $(PYTHON) -m venv $(VENV)/uv && $(VENV)/uv/bin/pip install --quiet 'uv>=0.9,<1'; }
+	@test -x $(UV) || $(PYTHON) -m venv $(VENV)/uv
+	@$(VENV)/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-build.lock
 	@test -x $(BIN)/python || $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements-build.lock --require-build-hashes -e .
 	@touch $@
 
-lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock
-	$(UV) pip compile --quiet pyproject.toml --extra all --group dev --universal --generate-hashes --no-annotate --no-header -o requirements.lock
+LOCKED := $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header
+lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock and requirements-build.lock
+	$(LOCKED) pyproject.toml --extra all --group dev -o requirements.lock
+	$(LOCKED) --group build -o requirements-build.lock
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) build .tutti .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tools.manifests.parts import resolved
 
 from tests.e2e.command import ROOT
 from tests.scale import SOAK
@@ -15,7 +16,8 @@ MISSING = 3  # the exit code of traces.py
 
 def test_the_collector_is_built_with_the_components_of_its_configuration(tmp_path: Path) -> None:
     collector, jaeger = traces.programs()
-    images = {each["image"] for each in yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].values()}
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    images = {resolved(each["image"]) for each in services.values()}
     assert {
         f"otel/opentelemetry-collector:{collector.version}",
         f"jaegertracing/jaeger:{jaeger.version}",

@@ -26,6 +26,7 @@ from typing import Any
 
 import yaml
 from processes import Process, ServerError, free_port, run, start, tell, wait_until
+from tools.manifests.parts import resolved
 
 from tutti.backbone.direct import fetch
 
@@ -91,7 +92,8 @@ class Program:
 def programs() -> tuple[Program, Program]:
     """The collector and Jaeger, in the versions of docker-compose.yml."""
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    collector, jaeger = (Program(name, services[name]["image"].rpartition(":")[2]) for name in ("collector", "jaeger"))
+    versions = {name: resolved(services[name]["image"]).rpartition(":")[2] for name in ("collector", "jaeger")}
+    collector, jaeger = (Program(name, version) for name, version in versions.items())
     return collector, jaeger
 
 

@@ -159,5 +159,5 @@ def resolved(value: str) -> str:
 
 def image(part: Mapping[str, Any]) -> str:
     """`tutti/control`, `tutti/compute`, or a public image with its version."""
-    name = str(part["image"])
-    return f"tutti/{name.split('/')[1].split(':')[0]}" if name.startswith("${TUTTI_IMAGE") else name
+    name = resolved(str(part["image"]))
+    return f"tutti/{name.split('/')[1].split(':')[0]}" if name.startswith("tutti/") else name
