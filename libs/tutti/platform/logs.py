@@ -1,6 +1,7 @@
 """Logs: one JSON object a line, with the trace that it belongs to.
 
-Promises: imports no telemetry library, so that a supervisor stays small; an exception becomes one line, not many.
+Promises: imports no telemetry library, so that a supervisor stays small; an exception becomes one line, not many; what
+somebody can cause again and again does not displace everything else (`Capped`).
 """
 
 import json
@@ -14,6 +15,31 @@ from tutti.platform.logfiles import LOG_BYTES
 
 # They log every attempt to reach a server that is away; their adapters raise what is worth telling.
 LOUD = ("kafka", "urllib3")
+
+
+MOST_LINES = 600
+"""Lines a minute of one place in the code."""
+
+
+class Capped(logging.Filter):
+    """Lets so many lines of each place in the code pass a minute; the next one says how many were left out."""
+
+    def __init__(self, most: int = MOST_LINES) -> None:
+        super().__init__()
+        self._most = most
+        self._seen: dict[tuple[str, int], tuple[int, int]] = {}
+        """The minute of the newest line, and its lines so far, by place."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        place, minute = (record.pathname, record.lineno), int(record.created // 60)
+        newest, count = self._seen.get(place, (minute, 0))
+        if newest != minute:
+            if count > self._most:
+                record.msg = f"{record.getMessage()} ({count - self._most} such lines were left out before)"
+                record.args = ()
+            count = 0
+        self._seen[place] = minute, count + 1
+        return count < self._most
 
 
 class JsonLines(logging.Formatter):
@@ -40,6 +66,7 @@ def configure(service: str, level: str = "info", *, file: Path | None = None) ->
     """Send every log of this process to stderr (or a file, rotated) as JSON lines; replaces what was configured."""
     handler = logging.StreamHandler(sys.stderr) if file is None else _rotating(file)
     handler.setFormatter(JsonLines(service))
+    handler.addFilter(Capped())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in LOUD:
         logging.getLogger(name).setLevel(logging.CRITICAL)
