@@ -82,6 +82,9 @@ RUN = [
     Panel("Steps skipped, attempts lost", "short", (
         ("sum by (exported_job) (increase(overflow_count_total[1h]))", "{{exported_job}} skipped"),
         ("sum by (exported_job) (increase(lost_attempts_total[1h]))", "{{exported_job}} lost"))),
+    Panel("Stragglers", "short", (
+        ("max by (exported_job, rank, node) (straggler_ratio)", "{{exported_job}} rank {{rank}} on {{node}}"),),
+        "How many times as long as the other ranks a rank takes for a leaf; only ranks that are named as slow."),
 ]  # fmt: skip
 
 DATA_PLANE = [
