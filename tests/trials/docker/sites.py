@@ -11,11 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.trials.docker.engine import TrialError
-from tests.trials.docker.project import CACHE, ROOT, Project
+from tests.trials.docker.project import CACHE, REPLICAS, ROOT, Project
 from tutti.chassis.config.settings import installed_services
 
 CLIENTS = (*installed_services(), "agent-a", "agent-b", "door")
 """The containers of ours that go on for ever."""
+BROKERS = ("kafka", "kafka-2", "kafka-3")
+"""The first, and those that the layer `replicas` adds; each has a volume of its name."""
+BROKER_SECONDS = 300.0
 QUOTA = "0.06"
 """Of a processor for each of them: importing takes longer than the first limit of the watchdog."""
 SLOW_SECONDS = 900.0
@@ -48,11 +51,12 @@ def _refused(clone: Project) -> None:
 
 def emptied_broker(project: Project) -> None:
     """An empty broker beside a full database is refused by name, until an operator adopts it. Raises TrialError."""
+    brokers = BROKERS if REPLICAS in project.layers else BROKERS[:1]
     project.compose("stop", *CLIENTS)
-    project.compose("rm", "--force", "--stop", "kafka", "topics")
-    project.engine.run("volume", "rm", f"{project.name}_kafka")
+    project.compose("rm", "--force", "--stop", *brokers, "topics")
+    project.engine.run("volume", "rm", *(f"{project.name}_{each}" for each in brokers))
     try:
-        project.compose("up", "-d", "--wait", "kafka", "topics", seconds=180)
+        project.compose("up", "-d", "--wait", *brokers, "topics", seconds=BROKER_SECONDS)
     except TrialError:
         said = project.compose("logs", "--no-color", "topics")
         if "topics adopted" not in said:
