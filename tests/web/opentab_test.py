@@ -20,6 +20,7 @@ from tests.web.hosted import Answer, Hosted, Visitor, hosted
 from tests.web.opentab import FOLDER
 from tutti.annotation.conftest import judgement_id
 from tutti.annotation.service import build
+from tutti.chassis.demo_test import eventually
 from tutti.contracts.common.v1 import GetRequest
 from tutti.web.ports import listen
 
@@ -90,9 +91,11 @@ def test_what_the_tab_had_not_sent_is_stored_once_with_its_session_and_form_toke
     for _ in range(2):  # the tab sends again what was not confirmed
         receipt = tab.call("judgements", {"judgements": unsent}).json
         assert (receipt["accepted"], receipt["refused"]) == ([each["id"] for each in unsent], [])
+    judged = len({each["pair"] for each in [*sent, *unsent]})
+    assert receipt["done"] == judged
     with tab.served.client() as client:
-        campaign = client.annotation.GetCampaign(GetRequest(name=f"campaigns/{CAMPAIGN}"))
-    assert campaign.judgements == len({each["pair"] for each in [*sent, *unsent]}) == receipt["done"]
+        campaign = GetRequest(name=f"campaigns/{CAMPAIGN}")
+        eventually(lambda: client.annotation.GetCampaign(campaign).judgements == judged)
     own = json.dumps(tab.annotator.visitor.get(OWN).json)
     assert all(own.count(each["id"]) for each in unsent)
 

@@ -1,6 +1,6 @@
 """Tenants, with tokens of users over gRPC: what one may not get it does not watch, trace, export or tail either."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,10 +11,13 @@ from tutti.annotation.service import build as build_annotation
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.errors import NotFound, PermissionDenied
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.methods import methods_of
+from tutti.chassis.rpc.references import rule_of
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.client import Client, connect
 from tutti.contracts.access.v1 import CreateUserRequest, IssueTokenRequest
 from tutti.contracts.admin.v1 import ExportRequest, TailEventsRequest, WatchRequest
+from tutti.contracts.admin.v1.admin_pb2 import DESCRIPTOR as ADMIN
 from tutti.contracts.annotation.v1 import AnswerSource, Campaign, CampaignSpec, Preferences, PreferencesSpec
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.lineage.v1 import DIRECTION_DOWN, DIRECTION_UP, TraceRequest
@@ -106,6 +109,25 @@ def test_a_campaign_of_another_tenant_is_neither_exported_nor_in_the_events(ada:
     assert tailed(ada) == {CAMPAIGN, "campaigns/b", FITTED}
     assert tailed(eve) == tailed(eve, CAMPAIGN) == set()
     assert list(eve.annotation.ListCampaigns(ListRequest()).campaigns) == []
+
+
+def test_every_name_in_a_request_to_the_administration_is_tried_for_another_tenant(ada: Client, eve: Client) -> None:
+    calls: dict[str, Callable[[Client], object]] = {
+        "Watch.name": lambda client: next(client.admin.Watch(WatchRequest(name=CAMPAIGN), timeout=20)),
+        "TailEvents.resource": lambda client: next(
+            client.admin.TailEvents(TailEventsRequest(service="annotation", resource=CAMPAIGN)), None
+        ),
+    }
+    theirs = [each for each in methods_of(ADMIN.services_by_name["Admin"]) if Role.ENGINEER in each.roles]
+    fields = [(each.name, field) for each in theirs for field in each.request.DESCRIPTOR.fields]
+    assert {f"{name}.{field.name}" for name, field in fields if rule_of(field) is not None} == calls.keys()
+    for path, call in calls.items():
+        assert call(ada) is not None, path
+        try:
+            answer = call(eve)
+        except NotFound:
+            answer = None
+        assert answer is None, path
 
 
 def test_users_are_read_by_those_who_may_get_them_in_whatever_way(served: Hosted, ada: Client) -> None:
