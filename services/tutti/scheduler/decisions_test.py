@@ -12,11 +12,13 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_RUNNING,
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,
+    RANK_EVENT_SPAWNED,
     DrainNodeRequest,
     ReshapeJobRequest,
     Transition,
 )
 from tutti.scheduler import gangs, jobs
+from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.topology import shape_of
 from tutti.scheduler.world_test import CALL, Agent, World
 
@@ -39,15 +41,30 @@ def wait(world: World, seconds: float) -> None:
         agent.heartbeat()
 
 
-def test_a_rendezvous_has_exactly_its_time(world: World) -> None:
+def test_a_rendezvous_has_exactly_its_time_from_the_last_spawn_and_names_who_is_late(world: World) -> None:
     agent = Agent(world)
     world.create()
+    world.pass_time(5)
     agent.spawn()
     agent.ready(0)
     wait(world, 60)
     assert world.job().state == JOB_STATE_STARTING
     world.pass_time(MOMENT)
     assert world.job().state == JOB_STATE_STOPPING
+    late = world.job().history[-1]
+    assert ("rank 1 on nodes/a" in late, "rank 0" in late, "spawned" in late) == (True, False, False)
+
+
+def test_ranks_that_do_not_spawn_are_named(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.report(RANK_EVENT_SPAWNED, 0)
+    wait(world, SchedulerSettings().staging_seconds)
+    assert world.job().state == JOB_STATE_STARTING
+    world.pass_time(MOMENT)
+    assert world.job().state == JOB_STATE_STOPPING
+    late = world.job().history[-1]
+    assert ("rank 1 on nodes/a" in late, "rank 0" in late, "spawned" in late) == (True, False, True)
 
 
 def test_a_node_has_exactly_the_time_of_a_release(world: World) -> None:
@@ -170,6 +187,44 @@ def test_nothing_is_decided_of_a_job_that_is_not_there(world: World, caplog: pyt
     assert caplog.records == []
 
 
+def convict(world: World, name: str, times: int) -> None:
+    def put(unit: Unit) -> None:
+        node = world.tables.nodes.lock(unit, name)
+        node.convictions = times
+        world.tables.nodes.put(unit, node)
+
+    world.host.units.run(put)
+
+
+def test_a_job_waits_for_nodes_that_are_busy_even_if_others_are_excluded(world: World) -> None:
+    Agent(world, "a")
+    Agent(world, "b")
+    convict(world, "nodes/b", gangs.EXCLUDING)
+    world.create("jobs/other")
+    world.create()
+    assert world.job().state == JOB_STATE_QUEUED
+    assert "nodes/b" in world.job().reason
+
+
+def test_a_job_that_shrinks_because_of_an_excluded_node_says_so(world: World) -> None:
+    agent = Agent(world, "a", slots=1)
+    Agent(world, "b", slots=1)
+    convict(world, "nodes/b", gangs.EXCLUDING)
+    world.create(shrink=True)
+    (made,) = transitions(world)
+    assert (made.to_shape, "nodes/b" in made.cause, "excluded" in made.cause) == (shape_of(1), True, True)
+    assert {placed for placed in world.nodes()} == {agent.name}
+
+
+def test_the_committer_is_told_why_states_are_in_doubt(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    agent.fail_audit(10, convicted=[1])
+    agent.release()
+    assert world.committer.opened[-1].cause in world.job().history
+
+
 def fail_attempt(world: World, agent: Agent) -> None:
     """The ranks of an agent meet; one dies, and the others are released at once."""
     agent.run()
@@ -187,6 +242,7 @@ def test_failed_attempts_back_off_and_the_job_says_for_how_long(world: World) ->
         seconds = jobs.backoff_seconds(fruitless)
         assert (job.state, job.epoch, job.fruitless) == (JOB_STATE_QUEUED, fruitless, fruitless)
         assert f"{seconds:g} s" in job.reason
+        assert "without a new checkpoint" in job.reason
         assert "killed by signal 9" in job.reason
         wait(world, seconds)
         world.settle()
@@ -195,6 +251,15 @@ def test_failed_attempts_back_off_and_the_job_says_for_how_long(world: World) ->
         assert (world.job().state, world.job().epoch) == (JOB_STATE_STARTING, fruitless + 1)
         waits.append(round(world.clock.monotonic() - begun))
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_job_that_backs_off_looks_again_when_its_time_is_over(world: World) -> None:
+    agent = Agent(world)
+    world.create(attempts=9)
+    fail_attempt(world, agent)
+    world.clock.advance(jobs.backoff_seconds(1))
+    world.settle()  # nobody was heard meanwhile
+    assert world.job().state == JOB_STATE_STARTING
 
 
 def test_a_checkpoint_that_an_audit_covers_resets_the_backoff(world: World) -> None:
