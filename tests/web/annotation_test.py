@@ -16,6 +16,7 @@ from tutti.annotation.conftest import judgement_id, spec
 from tutti.annotation.service import build
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.errors import Refused
+from tutti.chassis.identity.principal import DEFAULT_TENANT
 from tutti.chassis.work.work import publish, put_named
 from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.admin.v1 import ListAuditRecordsRequest
@@ -29,8 +30,10 @@ from tutti.contracts.annotation.v1 import (
     CreateCampaignRequest,
     InviteAnnotatorRequest,
     Overlap,
+    Preferences,
     Qualification,
 )
+from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.options.v1 import ROLE_ANNOTATOR
 from tutti.corpus.conversations.conversations import Answer as SampledAnswer
 from tutti.corpus.conversations.conversations import Message, Role, to_lines
@@ -129,6 +132,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
 @pytest.fixture(scope="module")
 def ada(served: Hosted) -> Annotator:
     return invited(served, "ada")
+
+
+def test_a_damaged_campaign_is_left_out_of_the_list_and_named(served: Hosted, ada: Annotator) -> None:
+    served.plant(
+        "annotation", Campaign(name="campaigns/planted", tenant=DEFAULT_TENANT, state=CAMPAIGN_STATE_PUBLISHED)
+    )
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    with served.damaged("annotation", f"campaigns/{CAMPAIGN}"):
+        found, own = owner.get("/annotation.json").json, ada.visitor.get("/annotation.json").json
+        assert ([each["campaign"] for each in found["owned"]], len(found["damaged"])) == (["planted"], 1)
+        assert (own["campaigns"], len(own["damaged"])) == ([], 1)  # it is one to which she was invited
+        assert f"campaigns/{CAMPAIGN}" in owner.get("/annotation").text
+    served.plant("annotation", Preferences(name="preferences/planted", state=STATE_DONE))
+    with served.damaged("annotation", "preferences/planted"):
+        assert owner.get(f"/annotation/{CAMPAIGN}/overview").status == 200
+    assert [each["campaign"] for each in ada.visitor.get("/annotation.json").json["campaigns"]] == [CAMPAIGN]
 
 
 def test_an_invited_annotator_opens_one_link_and_judges(ada: Annotator) -> None:

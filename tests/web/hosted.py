@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from sqlalchemy import select, update
 
 from tutti.access.service import build as build_access
 from tutti.backbone.connect import open_blobs
@@ -93,6 +94,23 @@ class Hosted:
         running = self.running(service)
         resource = next(each for each in running.service.resources if each.message is type(message))
         running.host.units.run(lambda unit: resource.create(unit, message))
+
+    @contextlib.contextmanager
+    def damaged(self, service: str, name: str) -> Iterator[None]:
+        """The row of a resource does not fit its digest meanwhile."""
+        running, kind = self.running(service), name.partition("/")[0]
+        table = next(each.table for each in running.service.resources if each.kind == kind)
+        row = table.c.name == name
+        kept = running.host.units.run(lambda unit: unit.tx.execute(select(table.c.digest).where(row)).scalar_one())
+
+        def put(digest: str) -> None:
+            running.host.units.run(lambda unit: unit.tx.execute(update(table).where(row).values(digest=digest)).close())
+
+        put("blake3:other")
+        try:
+            yield
+        finally:
+            put(kept)
 
     def report(self, job: str, found: Experience) -> None:
         """Store rollouts and tell of them, as an agent does."""

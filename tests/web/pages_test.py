@@ -7,7 +7,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from sqlalchemy import delete, update
 
 from tests.web.hosted import HOSTILE, STEPS, Hosted, Visitor, hosted
 from tutti.chassis.config.settings import SettingsError, load
@@ -69,18 +68,12 @@ def test_the_json_beside_a_page_says_the_same(visitor: Visitor, run: str) -> Non
 
 def test_a_damaged_run_is_left_out_of_the_list_and_named(visitor: Visitor, served: Hosted, run: str) -> None:
     damaged = served.plant_run("soon damaged")
-    table = next(each for each in served.running("pipeline").service.resources if each.kind == "runs").table
-    harm = update(table).where(table.c.name == damaged).values(digest="blake3:other")
-    served.running("pipeline").host.units.run(lambda unit: (unit.tx.execute(harm), None)[1])
-    try:
+    with served.damaged("pipeline", damaged):
         found = visitor.get("/runs.json").json
         names = [each["name"] for each in found["runs"]]
         assert (run in names, damaged in names, len(found["damaged"])) == (True, False, 1)
         assert damaged in found["damaged"][0]
         assert damaged in visitor.get("/runs").text
-    finally:
-        gone = delete(table).where(table.c.name == damaged)
-        served.running("pipeline").host.units.run(lambda unit: (unit.tx.execute(gone), None)[1])
 
 
 def test_what_is_not_there_is_said_in_the_form_that_was_asked_for(visitor: Visitor) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tutti.chassis.errors import InvalidField, NotFound, Problem
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
+from tutti.chassis.store.resources import Listed
 from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest
@@ -55,8 +56,11 @@ class PolicyRow:
 
 @dataclass(frozen=True)
 class PoliciesView:
+    """`damaged`: the reason for each iteration that is left out."""
+
     policies: list[PolicyRow]
     more: int
+    damaged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ class IterationRow:
 class PolicyView:
     """The iterations, newest first, and curves of their figures.
 
-    `agreement` says how log-probabilities of sampling compare with those of training.
+    `agreement` says how log-probabilities of sampling compare with those of training; `damaged`: the reason for each
+    iteration that is left out.
     """
 
     path: str
@@ -83,6 +88,7 @@ class PolicyView:
     iterations: list[IterationRow]
     curves: list[Series]
     agreement: str
+    damaged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -140,15 +146,17 @@ class RolloutPages:
 
     def policies(self, visit: Visit) -> Page:
         lines: dict[str, list[Experience]] = {}
-        for each in self._select():
+        listed = self._listed(visit)
+        for each in listed.found:
             lines.setdefault(each.name.rpartition("/")[0], []).append(each)
         rows = [policy_row(name, found) for name, found in lines.items()]
-        return Page("policies.html", "Rollouts", PoliciesView(rows[:SHOWN_POLICIES], len(rows[SHOWN_POLICIES:])))
+        view = PoliciesView(rows[:SHOWN_POLICIES], len(rows[SHOWN_POLICIES:]), listed.damaged)
+        return Page("policies.html", "Rollouts", view)
 
     def policy(self, visit: Visit) -> Page:
-        line, found = self._line(visit)
+        line, found, damaged = self._line(visit)
         rows, compared = [iteration_row(each) for each in reversed(found)], self._compared(line)
-        view = PolicyView(f"/{line}", found[0].job, rows, [*curves(found), *compared], agreement(compared))
+        view = PolicyView(f"/{line}", found[0].job, rows, [*curves(found), *compared], agreement(compared), damaged)
         return Page("policy.html", f"Rollouts of {view.job}", view)
 
     def version(self, visit: Visit) -> str:
@@ -158,7 +166,7 @@ class RolloutPages:
         order = visit.query.get("order", "best")
         if order not in ORDERS:
             raise InvalidField("order", seen=order[:200], expected=f"one of {', '.join(ORDERS)}")
-        line, found = self._line(visit)
+        line, found, _ = self._line(visit)
         names = [each.name for each in found]
         wanted = f"{line}/{visit.path['iteration']}"
         if wanted not in names:
@@ -194,17 +202,18 @@ class RolloutPages:
             return parity(self._committer.GetCurve(asked, timeout=SECONDS))
         return []
 
-    def _line(self, visit: Visit) -> tuple[str, list[Experience]]:
-        """The name of a job's line, and its experiences by iteration. Raises NotFound."""
+    def _line(self, visit: Visit) -> tuple[str, list[Experience], Sequence[str]]:
+        """The name of a job's line, its experiences by iteration, and what is damaged. Raises NotFound."""
         line = f"experiences/{visit.path['job']}/{visit.path['line']}"
-        found = [each for each in self._select(f"jobs/{visit.path['job']}") if each.name.rpartition("/")[0] == line]
+        listed = self._listed(visit, job=f"jobs/{visit.path['job']}")
+        found = [each for each in listed.found if each.name.rpartition("/")[0] == line]
         if not found:
             raise NotFound(line[:200])
-        return line, sorted(found, key=lambda each: each.iteration)
+        return line, sorted(found, key=lambda each: each.iteration), listed.damaged
 
-    def _select(self, job: str = "") -> list[Experience]:
-        columns = {"job": job} if job else {}
-        return self._host.units.run(lambda unit: self._experiences.resource.select(unit, **columns))
+    def _listed(self, visit: Visit, **columns: str) -> Listed[Experience]:
+        resource = self._experiences.resource
+        return self._host.units.run(lambda unit: resource.readable(unit, visit.principal, **columns))
 
 
 def policy_row(name: str, found: Sequence[Experience]) -> PolicyRow:

@@ -48,6 +48,19 @@ def test_policies_lead_to_their_iterations_in_order(visitor: Visitor) -> None:
     assert 'href="/experiences/j/0/1"' not in text
 
 
+def test_a_damaged_iteration_is_left_out_of_the_lists_and_named(served: Hosted, visitor: Visitor) -> None:
+    damaged = "experiences/j/0/1"
+    with served.damaged("sampling", damaged):
+        (policy,) = (policies := visitor.get("/experiences.json").json)["policies"]
+        line = visitor.get("/experiences/j/0.json").json
+        assert (policy["iterations"], [each["iteration"] for each in line["iterations"]]) == (2, [10, 2])
+        for found in (policies, line):
+            (words,) = found["damaged"]
+            assert damaged in words
+        assert all(damaged in visitor.get(path).text for path in ("/experiences", "/experiences/j/0"))
+        assert visitor.get("/experiences/j/0/2").status == 200
+
+
 SAME, UNKNOWN = "have the same bits as those of training", "No checkpoint says how log-probabilities"
 
 

@@ -230,26 +230,36 @@ class Resource(Generic[M]):
 
     def select(self, unit: Unit, **columns: Any) -> list[M]:
         """Those whose columns have these values (a list: one of them), in name order."""
-        for name in columns:
-            if name not in self._columns:
-                raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns)}")
-        wanted = {name: list(value) if isinstance(value, _MANY) else value for name, value in columns.items()}
-        among = tuple((name, isinstance(value, list)) for name, value in wanted.items())
-        return self._all(unit, selected(self.table, among), wanted)
+        return self._all(unit, *self._wanted(columns))
 
     def damaged(self, unit: Unit) -> list[str]:
         """List the damaged rows of this kind, in words; reads every row."""
         return self.readable(unit).damaged
 
-    def readable(self, unit: Unit) -> "Listed[M]":
-        """All that can be read, in name order, for people; what is damaged is named."""
+    def readable(self, unit: Unit, principal: Principal | None = None, **columns: Any) -> "Listed[M]":
+        """Return what `select` does, without damaged rows, which are named; for a principal, what exists for it."""
         found, damaged = list[M](), list[str]()
-        for row in self._rows(unit, selected(self.table, ()), {}):
+        for row in self._rows(unit, *self._wanted(columns)):
             try:
                 found.append(self._read(row))
             except CorruptRow as problem:
                 damaged.append(problem.message)
-        return Listed(found, "", damaged)
+        if principal is None:
+            return Listed(found, "", damaged)
+        shown = [self.view(unit, each, principal) for each in found if self.shows(unit, each, principal)]
+        return Listed(shown, "", damaged if self._names_damage(principal) else [])
+
+    def _wanted(self, columns: Mapping[str, Any]) -> tuple[Select[Any], dict[str, Any]]:
+        for name in columns:
+            if name not in self._columns:
+                raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns)}")
+        wanted = {name: list(value) if isinstance(value, _MANY) else value for name, value in columns.items()}
+        among = tuple((name, isinstance(value, list)) for name, value in wanted.items())
+        return selected(self.table, among), wanted
+
+    def _names_damage(self, principal: Principal) -> bool:
+        """Nobody knows to which tenant a damaged resource belongs: of such a kind, operators alone get the names."""
+        return self._shown is None or principal.may(frozenset({Role.OPERATOR}))
 
     def page(self, unit: Unit, request: ListRequest, principal: Principal) -> "Listed[M]":
         """A page in name order, or by the numbers in names; it has only what exists for the principal.
@@ -259,8 +269,7 @@ class Resource(Generic[M]):
         """
         page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
         strict = principal.is_machine or principal.may(frozenset({Role.SERVICE}))
-        # Nobody knows to which tenant a damaged resource belongs.
-        named = self._shown is None or principal.may(frozenset({Role.OPERATOR}))
+        named = self._names_damage(principal)
         found, damaged, after, more = list[M](), list[tuple[str, str]](), page.after, True
         while more and len(found) <= page.size:
             rows = self._after(unit, page, after)

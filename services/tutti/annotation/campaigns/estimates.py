@@ -98,11 +98,12 @@ class Estimates:
     def version(self, unit: Unit, campaign: str) -> str:
         """A text that changes with the estimates."""
         last = self._last(unit, campaign)
-        return f"{len(self._preferences.select(unit, state=STATE_DONE))}.{last.number if last else 0}"
+        return f"{len(self._preferences.readable(unit, state=STATE_DONE).found)}.{last.number if last else 0}"
 
     def _published(self, unit: Unit, campaign: str) -> Preferences | None:
-        """The newest preferences that were fitted to the judgements of a campaign."""
-        fits = [each for each in self._preferences.select(unit, state=STATE_DONE) if preferring.fits(each, campaign)]
+        """The newest preferences that were fitted to the judgements of a campaign; damaged ones may be of any other."""
+        done = self._preferences.readable(unit, state=STATE_DONE).found
+        fits = [each for each in done if preferring.fits(each, campaign)]
         return max(fits, key=lambda each: (each.ended_at.ToNanoseconds(), each.name), default=None)
 
     def _last(self, unit: Unit, campaign: str) -> LiveFit | None:

@@ -19,6 +19,7 @@ from tutti.annotation.pages.overview import Overview, overview
 from tutti.annotation.tables import Tables
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
+from tutti.chassis.store.resources import Listed
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import Campaign
@@ -84,12 +85,11 @@ class OwnerPages:
             Post("/annotation/{campaign}/messages", self.answer, OWNERS),
         ]
 
-    def owned(self, unit: Unit, visit: Visit) -> list[Campaign]:
+    def owned(self, unit: Unit, visit: Visit) -> Listed[Campaign]:
         """The campaigns that the visitor owns with others, by name; none for annotators."""
         if not visit.principal.may(OWNERS):
-            return []
-        campaigns = self._tables.campaigns
-        return [each for each in campaigns.select(unit) if campaigns.shows(unit, each, visit.principal)]
+            return Listed([], "", [])
+        return self._tables.campaigns.readable(unit, visit.principal)
 
     def owns(self, unit: Unit, visit: Visit, name: str) -> bool:
         """True for one of the campaigns that `owned` returns."""

@@ -18,7 +18,7 @@ from tutti.annotation.pages.ownerpages import OwnerPages
 from tutti.annotation.publishing.weighing import WHOLE
 from tutti.annotation.settings import AnnotationSettings
 from tutti.annotation.tables import Tables
-from tutti.chassis.errors import InvalidField, NotFound, Refused, declare
+from tutti.chassis.errors import CorruptRow, InvalidField, NotFound, Refused, declare
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.names import check_name
 from tutti.chassis.service import Host
@@ -63,10 +63,13 @@ class OwnedLink:
 
 @dataclass(frozen=True)
 class CampaignsView:
-    """`campaigns` that the visitor judges in, and `owned` ones for engineers and operators."""
+    """`campaigns` that the visitor judges in, and `owned` ones for engineers and operators; `damaged`: the reason for
+    each that is left out.
+    """
 
     campaigns: list[CampaignLink]
     owned: list[OwnedLink]
+    damaged: list[str]
 
 
 @dataclass(frozen=True)
@@ -118,15 +121,21 @@ class AnnotationPages:
         """The campaigns that the visitor was invited to, and for owners all of their tenant."""
 
         def look(unit: Unit) -> CampaignsView:
-            found = []
+            found, damaged = list[CampaignLink](), list[str]()
             for name in sorted(self._desk.rows.campaigns_of(unit, visit.principal.user)):
-                if not self._tables.campaigns.exists_for(unit, name, visit.principal):
-                    continue  # somebody of another tenant was invited
-                campaign, annotator = self._found(unit, visit, name)
+                try:
+                    if not self._tables.campaigns.exists_for(unit, name, visit.principal):
+                        continue  # somebody of another tenant was invited
+                    campaign, annotator = self._found(unit, visit, name)
+                except CorruptRow as problem:
+                    damaged.append(problem.message)
+                    continue
                 standing = self._desk.standing(unit, campaign, annotator)
                 short = name.removeprefix("campaigns/")
                 found.append(CampaignLink(short, short, standing.state, standing.done, standing.target))
-            return CampaignsView(found, [_owned(each) for each in self._owners.owned(unit, visit)])
+            owned = self._owners.owned(unit, visit)
+            damaged += [each for each in owned.damaged if each not in damaged]
+            return CampaignsView(found, [_owned(each) for each in owned.found], damaged)
 
         return Page("campaigns.html", "Annotation", self._units.run(look))
 

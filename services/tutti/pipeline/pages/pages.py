@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from tutti.chassis.errors import NotFound, Problem
 from tutti.chassis.service import Host
 from tutti.chassis.store.resources import Listed
-from tutti.chassis.store.unit import Unit
 from tutti.client import Client
 from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -101,12 +100,7 @@ class RunPages:
         return ".".join(map(str, revisions))
 
     def _all(self, visit: Visit) -> Listed[Run]:
-        def read(unit: Unit) -> Listed[Run]:
-            listed = self._tables.runs.readable(unit)
-            seen = [self._tables.runs.view(unit, run, visit.principal) for run in listed.found]
-            return Listed(seen, listed.token, listed.damaged)
-
-        return self._host.units.run(read)
+        return self._host.units.run(lambda unit: self._tables.runs.readable(unit, visit.principal))
 
     def _run(self, visit: Visit) -> Run:
         """Raises NotFound."""

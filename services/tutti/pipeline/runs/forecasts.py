@@ -42,8 +42,10 @@ class Forecasts:
                 yield forecast(node, size, list(islice(self._measures(node, runs), MOST)))
 
     def _runs(self, unit: Unit) -> list[Run]:
-        """The newest first."""
-        return sorted(self._tables.runs.select(unit), key=lambda run: run.started_at.ToNanoseconds(), reverse=True)
+        """The newest first, without damaged ones: a forecast does not need them all."""
+        return sorted(
+            self._tables.runs.readable(unit).found, key=lambda run: run.started_at.ToNanoseconds(), reverse=True
+        )
 
     def _pages(self, every: Sequence[Node], node: Node, sources: Sources, resources: Mapping[str, str]) -> int:
         """The number of pages behind a stage, from their folder or the work that fetched them; 0 if unknown."""
