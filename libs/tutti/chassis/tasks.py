@@ -32,6 +32,8 @@ P = ParamSpec("P")
 Finish = Callable[["Unit"], None]
 MAX_BACKOFF = 60.0
 TELL_SECONDS = 1.0
+SOLE_SECONDS = 10.0
+"""Between two looks for tasks by the only process of a database: whatever waits there woke its worker."""
 MAX_WAIT = 10.0
 """Seconds until what passes, an outage or a full disk, is looked at again."""
 _log = logging.getLogger(__name__)
@@ -168,13 +170,15 @@ class TaskWorker:
         self.name = f"{host.service} worker {'+'.join(sorted(kinds))}"
         self.interval, self.ttl = interval, ttl
         self.woken = threading.Event()
+        self.sole = False
+        """No other process can have this database: tasks come from this one, which wakes the worker."""
         self.running: TaskContext | None = None
         self._host, self._kinds, self._holder = host, kinds, holder
 
     def step(self) -> bool:
-        task = self._host.units.run(
-            lambda unit: taskrows.claim(unit, self._kinds, self._holder, self.ttl), isolation=Isolation.READ_COMMITTED
-        )
+        task, wait = self._host.units.run(self._claim, isolation=Isolation.READ_COMMITTED)
+        if self.sole:
+            self.interval = wait
         if task is None:
             return False
         context = self.context(task, self._host, self)
@@ -186,6 +190,13 @@ class TaskWorker:
         finally:
             self.running = None
         return True
+
+    def _claim(self, unit: "Unit") -> tuple[Task | None, float]:
+        """Claim the next task; without one, return the seconds until one is due."""
+        task = taskrows.claim(unit, self._kinds, self._holder, self.ttl)
+        if task is not None or not self.sole:
+            return task, 0.0
+        return None, min(taskrows.seconds_until_due(unit, self._kinds), SOLE_SECONDS)
 
     def _work(self, context: TaskContext, kind: "TaskKind") -> None:
         task = context.task

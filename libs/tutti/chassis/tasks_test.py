@@ -17,12 +17,26 @@ from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.config.memory import TOO_LITTLE
 from tutti.chassis.config.sections import LifecycleSettings
 from tutti.chassis.config.settings import Settings
+from tutti.chassis.delivery import outbox
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailable
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
-from tutti.chassis.runtime.process import parts_of
+from tutti.chassis.runtime.parts import Parts
+from tutti.chassis.runtime.process import parts_of, prepare
 from tutti.chassis.service import Service, TaskKind
+from tutti.chassis.store import taskrows
 from tutti.chassis.store.unit import Unit, Units
-from tutti.chassis.tasks import Finish, Pool, Retry, Task, TaskContext, TaskRenewer, TaskSweeper, TaskWorker, WorkFailed
+from tutti.chassis.tasks import (
+    SOLE_SECONDS,
+    Finish,
+    Pool,
+    Retry,
+    Task,
+    TaskContext,
+    TaskRenewer,
+    TaskSweeper,
+    TaskWorker,
+    WorkFailed,
+)
 from tutti.chassis.telemetry import current_traceparent, span
 from tutti.chassis.work.reconciler import ATTEMPTS, Reconciler, Trouble
 
@@ -66,6 +80,14 @@ class Bench:
 
     def sweeper(self) -> TaskSweeper:
         return TaskSweeper(self, self.kinds)
+
+    def prepared(self) -> Parts:
+        """Return the parts of a service with this work, on a log in memory."""
+        service = Service(name=self.service, resources=[], tasks=list(self.kinds.values()))
+        log = EmbeddedEventLog(None, clock=self.clock, inline=True)
+        parts = parts_of(service, self, log, Settings(), instance="a", incarnation="1")
+        prepare(parts, "a")
+        return parts
 
     def enqueue(self) -> None:
         self.units.run(lambda unit: unit.enqueue("work", "things/a", id="t"))
@@ -145,6 +167,45 @@ def test_work_that_cannot_succeed_fails_at_once(bench: Bench) -> None:
     bench.enqueue()
     bench.worker().step()
     assert (bench.state(), bench.failed) == ("failed", ["the folder is empty"])
+
+
+def test_the_only_process_of_a_database_looks_for_tasks_when_it_wakes_or_one_is_due(bench: Bench) -> None:
+    parts = bench.prepared()
+    (worker,) = (loop for loop in parts.loops if isinstance(loop, TaskWorker))
+    assert not worker.step()
+    assert worker.interval == parts.relay.interval == SOLE_SECONDS
+
+    def later(context: TaskContext) -> None:
+        raise Retry("not yet", after=3.0)
+
+    bench.work = later
+    bench.enqueue()
+    assert worker.woken.is_set()
+    assert worker.step()
+    assert not worker.step()
+    assert worker.interval == pytest.approx(3.0)
+    bench.clock.advance(worker.interval)
+    assert worker.step()
+
+
+def test_a_task_that_is_taken_back_wakes_the_workers(bench: Bench) -> None:
+    parts = bench.prepared()
+    bench.enqueue()
+    (worker,) = (loop for loop in parts.loops if isinstance(loop, TaskWorker))
+    bench.units.run(lambda unit: taskrows.claim(unit, bench.kinds, "a worker that is gone", TTL))
+    worker.woken.clear()
+    sweeper = bench.sweeper()
+    assert not sweeper.step()
+    bench.clock.advance(TTL)
+    assert sweeper.step()
+    assert worker.woken.is_set()
+
+
+def test_events_that_are_to_be_sent_again_wake_the_relay(bench: Bench) -> None:
+    parts = bench.prepared()
+    parts.relay.woken.clear()
+    bench.units.run(lambda unit: outbox.republish(unit, bench.clock.now()))
+    assert parts.relay.woken.is_set()
 
 
 def test_a_lost_worker_is_replaced_and_cannot_finish(bench: Bench) -> None:

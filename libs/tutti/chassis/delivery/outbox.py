@@ -80,7 +80,7 @@ def send_newest_again(unit: "Unit", rows: Sequence[Outgoing]) -> None:
 
     Compaction keeps the last record of a key, and a snapshot that was sent late may now be behind a newer one.
     """
-    outbox = unit.tables.outbox
+    outbox, unit.emitted = unit.tables.outbox, True
     for topic in sorted({row.record.topic for row in rows if row.kind is Kind.STATE}):
         subjects = sorted({row.record.key for row in rows if row.record.topic == topic})
         newest = (
@@ -107,6 +107,7 @@ def send_again(unit: "Unit", event_id: str) -> bool:
     if found.kind is Kind.STATE:
         send_newest_again(unit, [found])
     else:
+        unit.emitted = True
         unit.tx.execute(update(outbox).where(outbox.c.id == event_id).values(sent_at=None))
     return True
 
@@ -117,6 +118,7 @@ def republish(unit: "Unit", since: datetime, *, validate_only: bool = False) -> 
     made_since = outbox.c.made_at >= micros(since)
     if validate_only:
         return int(unit.tx.execute(select(func.count()).select_from(outbox).where(made_since)).scalar_one())
+    unit.emitted = True
     return unit.tx.execute(update(outbox).where(made_since).values(sent_at=None)).rowcount
 
 

@@ -9,6 +9,7 @@ from tutti.chassis.config.settings import Settings
 from tutti.chassis.runtime.parts import Parts, assemble
 from tutti.chassis.runtime.pruner import Retention
 from tutti.chassis.service import Host, Service
+from tutti.chassis.tasks import SOLE_SECONDS
 from tutti.chassis.work.leadership import AT
 from tutti.chassis.work.reconciler import Reconciler
 
@@ -47,4 +48,8 @@ def parts_of(
 def prepare(parts: Parts, instance: str) -> None:
     """Create or upgrade the tables of a service, and create its topics."""
     shared = parts.host.database.run(lambda tx: tx.skip_locked, isolation=Isolation.READ_COMMITTED)
+    if not shared:  # rows that this process alone writes wake the loop that works on them
+        parts.relay.interval = SOLE_SECONDS
+        for worker in parts.workers:
+            worker.sole = True
     parts.prepare(alone=not shared, instance=instance)

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, Table, bindparam, delete, insert, literal, select, update
+from sqlalchemy import Select, Table, bindparam, delete, func, insert, literal, select, update
 
 from tutti.backbone.database import Conflict
 from tutti.chassis.errors import FencedOff
@@ -103,6 +103,12 @@ def claim(unit: "Unit", kinds: Iterable[str], holder: str, ttl: float) -> Task |
     return task
 
 
+def seconds_until_due(unit: "Unit", kinds: Iterable[str]) -> float:
+    """Return how long none of the tasks that wait is due; infinite where none waits."""
+    first = unit.tx.execute(_first_due(unit.tables.tasks), {"kinds": sorted(kinds)}).scalar()
+    return float("inf") if first is None else max(0.0, (first - micros(unit.now)) / 1_000_000)
+
+
 def renew(unit: "Unit", task: Task, ttl: float) -> None:
     """Raises FencedOff when the claim was lost or the task cancelled."""
     _move(unit, task, renewals=unit.tables.tasks.c.renewals + 1, **_until(unit, ttl))
@@ -177,6 +183,7 @@ def lapsed(unit: "Unit", observer: Observer) -> list[Task]:
 
 def release(unit: "Unit", task: Task) -> None:
     """Take a lapsed task from its holder."""
+    unit.enqueued = True
     _move(unit, task, state=TaskState.WAITING.value, due_at=micros(unit.now), lapses=task.lapses + 1)
 
 
@@ -217,6 +224,13 @@ def _due(tasks: Table) -> Select[Any]:
         .order_by(tasks.c.due_at, tasks.c.id)
         .limit(1)
         .with_for_update(skip_locked=True)
+    )
+
+
+@prepared
+def _first_due(tasks: Table) -> Select[Any]:
+    return select(func.min(tasks.c.due_at)).where(
+        tasks.c.state == TaskState.WAITING.value, tasks.c.kind.in_(bindparam("kinds"))
     )
 
 

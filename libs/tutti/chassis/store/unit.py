@@ -67,7 +67,8 @@ class Unit:
         self._units = units
         self._changes: dict[str, tuple[Changes, int]] = {}
         self._outgoing: list[dict[str, Any]] = []
-        self._emitted = self._enqueued = False
+        self.emitted = self.enqueued = False
+        """Rows of the outbox, or tasks, wait: the commit wakes the relay, or the workers."""
 
     @property
     def tables(self) -> Tables:
@@ -143,7 +144,7 @@ class Unit:
 
     def enqueue(self, kind: str, resource: str, payload: bytes = b"", id: str | None = None) -> str:
         """Add a task; the same id again changes nothing. Returns its id."""
-        self._enqueued = True
+        self.enqueued = True
         name = id if id is not None else self.new_id()
         return taskrows.enqueue(self, name, kind, resource, payload)
 
@@ -163,7 +164,7 @@ class Unit:
             told.setdefault(changes, set()).add((name, revision))
         for changes, names in told.items():
             self.tx.on_commit(lambda changes=changes, names=frozenset(names): changes.notify(names))  # type: ignore[misc]
-        for hook in (*self._units.on_emit * self._emitted, *self._units.on_enqueue * self._enqueued):
+        for hook in (*self._units.on_emit * self.emitted, *self._units.on_enqueue * self.enqueued):
             self.tx.on_commit(hook)
 
     def write_events(self) -> None:
@@ -232,7 +233,7 @@ class Unit:
             "payload": payload,
         }
         self._outgoing.append(row)
-        self._emitted = True
+        self.emitted = True
 
 
 class Units:
