@@ -1,7 +1,7 @@
 """Logs: one JSON object a line, with the trace that it belongs to.
 
 Promises: imports no telemetry library, so that a supervisor stays small; an exception becomes one line, not many; what
-somebody can cause again and again does not displace everything else (`Capped`).
+strangers can cause again and again does not displace everything else (`Capped`).
 """
 
 import json
@@ -22,7 +22,7 @@ MOST_LINES = 600
 
 
 class Capped(logging.Filter):
-    """Lets so many lines of each place in the code pass a minute; the next one says how many were left out."""
+    """Lets at most `most` lines of each place in the code pass a minute; the next one has the number left out."""
 
     def __init__(self, most: int = MOST_LINES) -> None:
         super().__init__()

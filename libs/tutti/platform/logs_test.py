@@ -1,4 +1,4 @@
-"""Logs: what somebody can cause again and again leaves room for the rest."""
+"""Logs: lines that strangers can cause again and again leave room for the rest."""
 
 import logging
 

@@ -258,7 +258,7 @@ class Resource(Generic[M]):
         return selected(self.table, among), wanted
 
     def _names_damage(self, principal: Principal) -> bool:
-        """Nobody knows to which tenant a damaged resource belongs: of such a kind, operators alone get the names."""
+        """The tenant of a damaged resource is unknown: for kinds of tenants, only operators get the names."""
         return self._shown is None or principal.may(frozenset({Role.OPERATOR}))
 
     def page(self, unit: Unit, request: ListRequest, principal: Principal) -> "Listed[M]":
