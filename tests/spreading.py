@@ -1,7 +1,8 @@
 """How the tests of the suite are assigned to workers, in units, and reassigned when a worker dies.
 
 Guarantees: the tests of a unit run on one worker in their order, the longest units first. The last of three or more
-workers prefers units that mostly wait for servers, leases and deadlines; the others prefer those that compute.
+workers prefers units that mostly wait for servers, leases and deadlines; the first those that share a platform, which
+then is up on that worker alone; the others prefer those that compute.
 Units come from the names of tests alone: marks of groups no longer reach the controller with pytest 9.2 and
 pytest-xdist 3.8.
 """
@@ -27,6 +28,15 @@ WAITING = (
     "tests/e2e/telemetry_test.py",
 )
 """Prefixes of the units that leave a processor idle for most of their time."""
+SHARING = tuple(
+    f"tests/{name}_test.py"
+    for name in (
+        "e2e/access", "e2e/agents", "e2e/assistant", "e2e/calls", "e2e/classifiers", "e2e/crawl", "e2e/demonstrations",
+        "e2e/filter", "e2e/first_light_assistant", "e2e/folder", "e2e/mistakes", "e2e/named", "e2e/reshape",
+        "e2e/retraction", "e2e/tokenizers", "e2e/tuned", "e2e/versions", "faults/part",
+    )
+)  # fmt: skip
+"""The units whose tests use the fixture `served`: a platform that is up for the rest of the session."""
 
 
 def unit(nodeid: str) -> str:
@@ -36,9 +46,14 @@ def unit(nodeid: str) -> str:
     return f"{module}[{part[1]}]" if part else module
 
 
-def preferred(units: list[str], *, waiting: bool) -> str:
-    """Return the first unit that waits, or the first that computes; the first of all if there is none."""
-    return next((name for name in units if name.startswith(WAITING) == waiting), units[0])
+def preferred(units: list[str], *, waiting: bool = False, sharing: bool = False) -> str:
+    """Return the first unit that shares a platform, waits, or computes; where there is none, the first that shares no
+    platform, or the first of all.
+    """
+    alone = [name for name in units if name not in SHARING]
+    if sharing and len(alone) < len(units):
+        return next(name for name in units if name in SHARING)
+    return next((name for name in alone if name.startswith(WAITING) == waiting), next(iter(alone), units[0]))
 
 
 class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
@@ -53,7 +68,8 @@ class ByModule(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
 
     def _assign_work_unit(self, node: Any) -> None:
         waiting = len(self.nodes) > 2 and node is self.nodes[-1]
-        self.workqueue.move_to_end(preferred(list(self.workqueue), waiting=waiting), last=False)
+        chosen = preferred(list(self.workqueue), waiting=waiting, sharing=node is self.nodes[0])
+        self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:

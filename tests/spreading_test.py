@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spreading import WAITING, preferred, unit
+from tests.spreading import SHARING, WAITING, preferred, unit
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITE = """
@@ -52,8 +52,29 @@ def test_a_worker_prefers_units_that_compute_or_those_that_wait_and_takes_the_ot
     assert preferred([computes], waiting=True) == computes
 
 
-def test_every_unit_that_waits_exists() -> None:
-    assert all((ROOT / name).exists() for name in WAITING)
+def test_units_that_share_a_platform_go_to_one_worker_until_nothing_else_is_left() -> None:
+    waits, computes, shares = f"{WAITING[0]}a_test.py", "tests/numerics/a_test.py", SHARING[0]
+    assert preferred([computes, waits, shares], sharing=True) == shares
+    assert preferred([waits, computes], sharing=True) == computes
+    assert preferred([shares, waits, computes]) == computes
+    assert preferred([shares, waits]) == preferred([shares, waits], waiting=True) == waits
+    assert preferred([shares]) == shares
+
+
+def test_the_units_that_share_a_platform_are_those_whose_tests_use_it(request: pytest.FixtureRequest) -> None:
+    """Of all tests that were collected with this one."""
+    using = set[str]()
+    for item in request.session.items:
+        assert isinstance(item, pytest.Function)
+        places = {fixture.func.__module__ for fixture in item._fixtureinfo.name2fixturedefs.get("served", ())}
+        if "tests.e2e.conftest" in places and "served" in item.fixturenames:
+            using.add(unit(item.nodeid))
+    collected = {unit(item.nodeid) for item in request.session.items}
+    assert using == collected & set(SHARING)
+
+
+def test_every_unit_that_waits_or_shares_exists() -> None:
+    assert all((ROOT / name).exists() for name in (*WAITING, *SHARING))
 
 
 @pytest.fixture(scope="module")
