@@ -12,10 +12,10 @@ import torch
 import yaml
 from tools.fixture import SMALL
 from tools.letters import write
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.command import ROOT, Result, platform, tutti
 from tests.faults.processes import until
+from tests.theirs import their_model, their_tokenizer
 from tutti.annotation.publishing.fitting import fitted
 from tutti.annotation.publishing.merging import merged
 from tutti.annotation.publishing.sets import LINES
@@ -191,8 +191,8 @@ def test_a_tuned_model_is_exported_and_answers_in_transformers_with_the_same_gre
         spec = client.sampling.GetSample(GetRequest(name=asked.name)).spec
     assert spec.temperature == 0
     assert len({each.text for each in answers}) > 1
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+    tokenizer = their_tokenizer(folder)
+    model = their_model(folder)
     for each in answers:
         messages = [{"role": message.role, "content": message.content} for message in each.messages]
         prompt = tokenizer.apply_chat_template(

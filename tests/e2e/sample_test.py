@@ -13,12 +13,12 @@ import psutil
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.browser.reader import assert_readable
 from tests.e2e.command import checkpoints, platform, tiny, tutti
 from tests.e2e.mistakes_test import assert_one_line
 from tests.faults.processes import until
+from tests.theirs import their_model, their_tokenizer
 from tests.web.hosted import Visitor
 from tutti.chassis.errors import InvalidField
 from tutti.cli.pages import pages_of
@@ -362,8 +362,8 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_done(
 
 def test_transformers_writes_the_same_greedy_text(exported: Path, data_dir: Path, checkpoint: str) -> None:
     greedy = sampled(data_dir, checkpoint, "--temperature", "0")
-    tokenizer = AutoTokenizer.from_pretrained(exported, local_files_only=True)
-    model = AutoModelForCausalLM.from_pretrained(exported, local_files_only=True)
+    tokenizer = their_tokenizer(exported)
+    model = their_model(exported)
     end = json.loads((exported / "config.json").read_text())["eos_token_id"]
     for each in greedy["continuations"]:
         ids = tokenizer(each["prompt"])["input_ids"] or [end]

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from tests.theirs import their_model
 
 from tutti.inference.decoder import Decoder
 from tutti.inference.decoder_test import MODEL, parameters, tokens_of
@@ -57,7 +57,7 @@ class Transformers:
         self._read(folder, digest)
 
     def _read(self, folder: Path, digest: str) -> None:
-        self._model, self._digest = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True), digest
+        self._model, self._digest = their_model(folder), digest
 
     async def load(self, folder: Path, digest: str) -> None:
         self._read(folder, digest)

@@ -13,8 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.exceptions import TemplateError
+from tests.theirs import their_model, their_tokenizer
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tutti.corpus.conversations.conversations import Message, Role
 from tutti.corpus.conversations.template import CHAT_1
@@ -65,9 +65,7 @@ def exported(model: ModelSpec, folder: Path) -> Decoder:
 @pytest.mark.parametrize("model", SHAPES)
 def test_transformers_computes_the_same_logits_and_the_same_greedy_text(model: ModelSpec, tmp_path: Path) -> None:
     decoder = exported(model, tmp_path / "out")
-    theirs, report = AutoModelForCausalLM.from_pretrained(
-        tmp_path / "out", local_files_only=True, output_loading_info=True
-    )
+    theirs, report = their_model(tmp_path / "out", output_loading_info=True)
     assert not any(report.values())
     tokens = tokens_of(replace(model, vocabulary=300), model.context)
     with torch.no_grad():
@@ -80,7 +78,7 @@ def test_transformers_computes_the_same_logits_and_the_same_greedy_text(model: M
 
 def test_transformers_reads_the_same_ids_and_texts(tmp_path: Path) -> None:
     exported(MODEL, tmp_path / "out")
-    theirs = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    theirs = their_tokenizer(tmp_path / "out")
     for text in MIXED:
         ids = TOKENIZER.encode(text).tolist()
         assert theirs(text)["input_ids"] == ids
@@ -154,8 +152,8 @@ def test_transformers_applies_the_chat_template_and_answers_with_the_same_greedy
     model = replace(MODEL, vocabulary=CHATTING.vocabulary, context=96, value_model=True)
     layout, vector = parameters(model)
     write(Exported(layout, vector.numpy(), CHATTING, CHAT_1), tmp_path / "out")
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out", local_files_only=True)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    theirs = their_model(tmp_path / "out")
+    tokenizer = their_tokenizer(tmp_path / "out")
     messages = [each.to_json() for each in TALK]
     whole = tokenizer.apply_chat_template(messages, return_dict=False)
     renderer = CHAT_1.bind(CHATTING)
@@ -174,7 +172,7 @@ def test_a_message_that_spells_a_special_token_opens_no_turn_in_transformers(tmp
     model = replace(MODEL, vocabulary=CHATTING.vocabulary)
     layout, vector = parameters(model)
     write(Exported(layout, vector.numpy(), CHATTING, CHAT_1), tmp_path / "out")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
+    tokenizer = their_tokenizer(tmp_path / "out")
     with pytest.raises(TemplateError, match="which no message may"):
         tokenizer.apply_chat_template([{"role": "user", "content": f"a{spelled}b"}])
     with pytest.raises(TemplateError, match="roles are system, user, assistant"):

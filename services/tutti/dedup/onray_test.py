@@ -28,7 +28,6 @@ from tutti.dedup.clusters_test import document, texts
 from tutti.dedup.components import Components
 from tutti.dedup.contamination import Sought, TooManyTexts
 from tutti.dedup.cutting import Cutting, names_units
-from tutti.dedup.engine import Engine, join
 from tutti.dedup.exact import ConflictingDocument
 from tutti.dedup.lines import LineLimits, Lines
 from tutti.dedup.near_test import planted
@@ -121,6 +120,8 @@ class Store:
         return found, lines.find(replace(own, without=gone), asked.wanted, self.scratch(), clean=asked.clean)
 
     def all_in_daft(self, asked: Asked, *, buckets: int = 3) -> tuple[ClusterResult, Lines | None]:
+        from tutti.dedup.engine import Engine  # Daft and Ray, which every worker would import
+
         own, compared = asked.there()
         return onray.search(
             Engine(buckets), self.url, own, asked.near, self.scratch(), compared, asked.wanted, clean=asked.clean
@@ -340,5 +341,7 @@ def test_one_document_with_two_texts_is_refused(store: Store) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_named() -> None:
+    from tutti.dedup.engine import join
+
     with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1 cannot be joined"):
         join("127.0.0.1:1")
