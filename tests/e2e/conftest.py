@@ -2,9 +2,6 @@
 which each test that needs or damages a finished run gets a copy.
 """
 
-import fcntl
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.command import platform, tiny, tutti
+from tests.e2e.command import checkpoints, platform, tiny, tutti
+from tests.shared import made_once, shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
+LONG_STEPS, LONG_EVERY = 120, 10
 
 
 @pytest.fixture(scope="session")
@@ -44,17 +43,27 @@ class Finished:
 @pytest.fixture(scope="session")
 def finished(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Made by the first worker that needs it, for all of them: change a copy, never the directory itself."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
-    shared.mkdir(mode=0o700, exist_ok=True)
-    summary = shared / "summary.json"
-    with open(shared / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not summary.exists():
-            result = tutti(*tiny(shared / "data", pages))
-            assert result.code == 0, result.err
-            summary.write_text(result.out)
-    return Finished(shared / "data", json.loads(summary.read_text()))
+    shared = shared_folder(tmp_path_factory) / "finished"
+
+    def make() -> Any:
+        result = tutti(*tiny(shared / "data", pages))
+        assert result.code == 0, result.err
+        return result.json()
+
+    return Finished(shared / "data", made_once(shared, make))
+
+
+@pytest.fixture(scope="session")
+def states_of_a_long_run(served: Path, pages: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """Step to state digest of the tiny recipe with LONG_STEPS, a checkpoint after every LONG_EVERY, undisturbed."""
+
+    def make() -> dict[int, str]:
+        result = tutti(*tiny(served, pages, f"train.steps={LONG_STEPS}", f"train.checkpoint_every={LONG_EVERY}"))
+        assert result.code == 0, result.err
+        return checkpoints(result.json())
+
+    states = made_once(shared_folder(tmp_path_factory) / "long", make)
+    return {int(step): digest for step, digest in states.items()}
 
 
 @pytest.fixture(scope="session")

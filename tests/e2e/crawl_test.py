@@ -136,31 +136,18 @@ def test_a_page_that_changed_changes_the_site_and_the_dataset(
     assert digests(changed)["ingest"] != digests(first)["ingest"]
 
 
-def test_killed_in_the_middle_elsewhere_gives_the_same_states_and_asks_for_little_twice(
+def test_killed_and_interrupted_elsewhere_the_same_command_goes_on_where_the_site_lies_by_now(
     first: Any, tmp_path: Path, pages: Path
 ) -> None:
-    folder, site = tmp_path / "other", Counting(pages)
-    with serving(site) as address:
-        # A batch takes as long as its delays: pages are recorded a few at a time.
-        process = start(*crawl(folder, address, "input.crawl.delay_seconds=0.1"))
-        for least in (8, 24):
-            until(lambda least=least: sum(site.asked.values()) >= least, seconds=60, what=f"{least} questions")  # type: ignore[misc]
-            children = json.loads((folder / "processes.json").read_text())["children"]
-            os.kill(next(each["pid"] for each in children if each["name"] == "host"), signal.SIGKILL)
-        out, err = process.communicate(timeout=400)
-    assert process.returncode == 0, err
-    summary = json.loads(out)
-    assert summary["crawl"]["site_digest"] == first["crawl"]["site_digest"]
-    assert digests(summary) == digests(first)
-
-
-def test_interrupted_while_it_crawls_the_same_command_goes_on_where_the_site_lies_by_now(
-    first: Any, tmp_path: Path, pages: Path
-) -> None:
-    folder, before, after, slow = tmp_path / "other", Counting(pages), Counting(pages), "input.crawl.delay_seconds=0.1"
+    """Its host is killed, its crawl goes on; then Ctrl-C ends it, and the site moves before the same command."""
+    folder, before, after = tmp_path / "other", Counting(pages), Counting(pages)
+    slow = "input.crawl.delay_seconds=0.1"  # a batch takes as long as its delays: a few pages are recorded at a time
     with serving(before) as address:
         process = start(*crawl(folder, address, slow))
-        until(lambda: sum(before.asked.values()) >= 8, seconds=60, what="8 questions")
+        until(lambda: before.asked.total() >= 8, seconds=60, what="8 questions")
+        children = json.loads((folder / "processes.json").read_text())["children"]
+        os.kill(next(each["pid"] for each in children if each["name"] == "host"), signal.SIGKILL)
+        until(lambda: before.asked.total() >= 24, seconds=60, what="24 questions")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=400)
     assert process.returncode == 130, err

@@ -29,10 +29,10 @@ stages:
 NAMES = ["ingest", "filter", "dedup", "tokenization", "train", "sample", "anneal", "sample-anneal"]
 
 
-def arguments(folder: Path, pages: Path, *, ranks: tuple[int, int]) -> list[str | Path]:
+def arguments(folder: Path, pages: Path, *, ranks: tuple[int, int], data_dir: Path | None = None) -> list[str | Path]:
     recipe = folder / "two.yaml"
     recipe.write_text(RECIPE % (pages, *ranks))
-    return ["run", recipe, "--data-dir", folder / "data", "-o", "json"]
+    return ["run", recipe, "--data-dir", data_dir or folder / "data", "-o", "json"]
 
 
 def stages(result: Any) -> dict[str, dict[str, Any]]:
@@ -61,9 +61,9 @@ def killed(folder: Path, pages: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_killed_run_gives_the_states_of_one_that_nobody_killed_on_other_ranks(
-    killed: dict[str, dict[str, Any]], pages: Path, tmp_path: Path
+    killed: dict[str, dict[str, Any]], pages: Path, tmp_path: Path, served: Path
 ) -> None:
-    undisturbed = stages(tutti(*arguments(tmp_path, pages, ranks=(1, 2))))
+    undisturbed = stages(tutti(*arguments(tmp_path, pages, ranks=(1, 2), data_dir=served)))
     for name in ("train", "anneal"):
         assert killed[name]["content_digest"] == undisturbed[name]["content_digest"]
     assert killed["train"]["content_digest"] != killed["anneal"]["content_digest"]

@@ -129,8 +129,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    yield from place(tmp_path_factory.mktemp("elsewhere") / "data")
+def elsewhere(served: Path) -> Iterator[Place]:
+    """Where nothing was retracted."""
+    with connect(data_dir=served) as client:
+        yield Place(served, client)
 
 
 @pytest.fixture(scope="module")

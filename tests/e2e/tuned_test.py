@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tools.letters import write
 
-from tests.e2e.command import platform, start, tutti
+from tests.e2e.command import start, tutti
 from tests.faults.processes import kill_all, until
 from tutti.client import connect
 from tutti.contracts.common.v1 import GetRequest
@@ -41,7 +41,7 @@ LEARNED = ("train", "tuned", "aligned", "judge")
 LONG = "abcdefgh" * 9
 
 
-def arguments(folder: Path) -> list[str | Path]:
+def arguments(folder: Path, data_dir: Path) -> list[str | Path]:
     write(folder / "letters", texts=40, demonstrations=100, prompts=20)
     lines = folder / "letters/demonstrations.jsonl"
     data = lines.read_bytes()
@@ -52,7 +52,7 @@ def arguments(folder: Path) -> list[str | Path]:
     lines.write_bytes(data)
     recipe = folder / "assistant.yaml"
     recipe.write_text(RECIPE % {"ranks": 2, "crowd": CROWD})
-    return ["run", recipe, "--data-dir", folder / "data", "-o", "json"]
+    return ["run", recipe, "--data-dir", data_dir, "-o", "json"]
 
 
 def stages(result: Any) -> dict[str, dict[str, Any]]:
@@ -61,21 +61,16 @@ def stages(result: Any) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tuned")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(folder: Path) -> dict[str, dict[str, Any]]:
-    """The stages of a run that nobody killed."""
-    return stages(tutti(*arguments(folder)))
+def undisturbed(served: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The stages of a run that nobody killed, on a platform that stays up."""
+    return stages(tutti(*arguments(tmp_path_factory.mktemp("tuned"), served)))
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The stages of a run that was killed after the first checkpoint of its fine-tuning, and resumed."""
     folder = tmp_path_factory.mktemp("killed")
-    command = arguments(folder)
+    command = arguments(folder, folder / "data")
     process = start(*command)
     manifests = folder / "data" / "blobs" / "committer" / "manifests"
     until(lambda: manifests.exists() and len(list(manifests.glob("*.json"))) >= 3, seconds=120, what="a checkpoint")
@@ -93,10 +88,10 @@ def test_a_killed_run_gives_the_states_of_one_that_nobody_killed(
 
 
 def test_a_fine_tuned_checkpoint_is_told_of_and_leads_back_to_what_it_learned_from(
-    undisturbed: dict[str, dict[str, Any]], folder: Path
+    undisturbed: dict[str, dict[str, Any]], served: Path
 ) -> None:
     tuned = undisturbed["tuned"]["resource"]
-    with platform(folder / "data", agents=0), connect(folder / "data") as client:
+    with connect(served) as client:
         job = client.scheduler.GetJob(GetRequest(name=tuned))
         training = Training.from_json(job.spec.training)
         assert (training.program, training.part) == ("sft", "train")
@@ -111,5 +106,5 @@ def test_a_fine_tuned_checkpoint_is_told_of_and_leads_back_to_what_it_learned_fr
             lambda: wanted <= {each.name for each in client.lineage.Trace(request).vertices}, seconds=40, what="lineage"
         )
         for command in (["status"], ["runs", "ls"], ["jobs", "show", tuned], ["report"], ["trace", last]):
-            told = tutti(*command, "--data-dir", folder / "data")
+            told = tutti(*command, "--data-dir", served)
             assert told.code == 0, (command, told.out, told.err)

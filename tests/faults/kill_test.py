@@ -119,7 +119,7 @@ def exported(data_dir: Path) -> str:
 
 
 Chain = tuple[Moment, ...]
-OF_A_FOLDER, OF_A_SITE = 2, 3
+OF_A_FOLDER, OF_A_SITE = 1, 2
 """About how many moments `make test` has of each."""
 EACH = tuple(
     Moment(stage, nth, seed) for stage, count in OF_FOLDER.items() for nth in range(1, count + 1) for seed in (1, 2)

@@ -1,6 +1,6 @@
 """One process of a platform dies or stands still while it trains: the job ends by itself, with the same states.
 
-A rank, the I/O child, an agent, the host: each is killed and each is stopped (in `make test` two of these, other ones
+A rank, the I/O child, an agent, the host: each is killed and each is stopped (in `make test` one of these, another
 after each commit). The
 job's history says what happened, no rank outlives its attempt, and who was not hit was left alone. Where the only
 checkpoint is damaged too, the job begins a new line from nothing, and makes the same states there.
@@ -17,14 +17,15 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.command import checkpoints, platform, start, tiny, tutti
+from tests.e2e.command import platform, start, tiny, tutti
+from tests.e2e.conftest import LONG_EVERY, LONG_STEPS
 from tests.e2e.flips import flip_file
 from tests.faults.processes import blobs, family, named, until
 from tests.scale import SOAK, rotated
 from tutti.platform.processes import process_id
 
 pytestmark = pytest.mark.timeout(900)
-LAST, EVERY, SELDOM = 120, 10, 60
+LAST, EVERY, SELDOM = LONG_STEPS, LONG_EVERY, 60
 # With shorter deadlines than a platform has by default; what it does is the same with any.
 HASTE = """
 [rank]
@@ -106,11 +107,9 @@ def steps(every: int) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> dict[int, str]:
-    rotated(FAULTS, test=2)  # for the summary, which shows what a test or fixture prints
-    result = tutti(*tiny(tmp_path_factory.mktemp("whole") / "data", pages, *steps(EVERY)), seconds=400)
-    assert result.code == 0, result.err
-    return checkpoints(result.json())
+def states(states_of_a_long_run: dict[int, str]) -> dict[int, str]:
+    rotated(FAULTS, test=1)  # for the summary, which shows what a test or fixture prints
+    return states_of_a_long_run
 
 
 def record(data_dir: Path) -> dict[str, dict[str, Any]]:
@@ -123,7 +122,7 @@ def await_the_next_agent(data_dir: Path) -> None:
     until(lambda: record(data_dir)["agent-a"]["pid"] > 0, seconds=60, what="the next agent")
 
 
-@pytest.mark.parametrize("fault", rotated(FAULTS, test=2), ids=str)
+@pytest.mark.parametrize("fault", rotated(FAULTS, test=1), ids=str)
 def test_the_job_ends_by_itself_with_the_same_states(
     fault: Fault, states: dict[int, str], pages: Path, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from tests.scale import SOAK, scale
 
 pytestmark = pytest.mark.timeout(1200)
 STAGES = ("prompts", "demonstrations", "tuned", "answers", "judged", "preferences", "reward")
-ITERATIONS = 40
+ITERATIONS = 40 if SOAK else 16
 
 
 def worker(data_dir: Path) -> psutil.Process:
@@ -39,7 +39,7 @@ PARTS: dict[str, Callable[[Path], psutil.Process]] = {
 }  # fmt: skip
 ALL = "platform"
 Chain = tuple[Moment, ...]
-SOME: Chain = (Moment("worker", 4, 1), Moment("host", 16, 1), Moment("agent", 28, 1))
+SOME: Chain = (Moment("worker", 2, 1), Moment("host", 7, 1), Moment("agent", 11, 1))
 EACH: Chain = tuple(Moment(part, nth, 1) for part in (*PARTS, ALL) for nth in (1, 10, 20, 30))
 
 
