@@ -139,24 +139,15 @@ def test_stops_before_the_first_checkpoint_cost_the_run_nothing_but_those_steps(
     ]
 
 
-def test_a_run_of_a_platform_that_is_up_ends_with_it_in_words(pages: Path, tmp_path: Path, begin: Begin) -> None:
-    up = begin("up", "--data-dir", tmp_path)
-    until((tmp_path / "endpoint").exists, seconds=60, what="the platform")
-    process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
-    await_words(process, "step ")
-    assert tutti("down", "--data-dir", tmp_path).code == 0
-    up.communicate(timeout=400)
-    assert up.returncode == 0
-    said = interrupted(process, tmp_path).splitlines()[-1]
-    assert said.startswith("tutti: stopped by `tutti down`; the same command resumes runs/")
-
-
-def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, tmp_path: Path, begin: Begin) -> None:
+def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone_and_its_end_is_told_in_words(
+    pages: Path, tmp_path: Path, begin: Begin
+) -> None:
     up = run_process("up", "--detach", "--data-dir", tmp_path)  # the supervisor must not be a child of this process
     assert up.code == 0, up.err
     assert f"`tutti down --data-dir {tmp_path}` stops it" in up.err
+    command = tiny(tmp_path, pages, "train.steps=100000", output=())
     try:
-        process = begin(*tiny(tmp_path, pages, "train.steps=100000", output=()))
+        process = begin(*command)
         await_words(process, "step ")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=400)
@@ -169,8 +160,13 @@ def test_an_interrupt_leaves_a_run_of_a_platform_that_is_up_alone(pages: Path, t
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=400)
         assert err.splitlines()[-1] == f"tutti: interrupted; the same command resumes {run['name']}"
+        process = begin(*command)
+        await_words(process, "step ")
     finally:
         down = tutti("down", "--data-dir", tmp_path)
     assert down.code == 0, down.err
+    _, err = process.communicate(timeout=400)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == f"tutti: stopped by `tutti down`; the same command resumes {run['name']}"
     until(lambda: family(tmp_path) == [], seconds=60, what="the end of the platform")
     assert "nothing to stop" in tutti("down", "--data-dir", tmp_path).err
