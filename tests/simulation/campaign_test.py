@@ -4,7 +4,6 @@ What each seed leaves is compared with a calm one; and each safeguard is missed 
 """
 
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from google.protobuf.message import Message
 from tools import soak
 
 from tests.scale import SOAK, parts, scale
+from tests.shared import made_once, shared_folder
 from tests.simulation.stage import Stage
 from tests.simulation.story import Script, write_pages
 from tests.simulation.tally import FAULTS, Tally
@@ -58,9 +58,14 @@ CONTROLS = (
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     # What agents and the committer say of each injected fault would be thousands of lines.
     logging.disable(logging.ERROR)
-    pages = tmp_path_factory.mktemp("pages")
-    write_pages(pages)
-    yield Stage(pages)
+    shared = shared_folder(tmp_path_factory) / "stage"
+
+    def write() -> None:
+        (shared / "pages").mkdir()
+        write_pages(shared / "pages")
+
+    made_once(shared, write)
+    yield Stage(shared / "pages", shared / "calm")
     logging.disable(logging.NOTSET)
 
 
@@ -71,8 +76,7 @@ def tallies(tmp_path_factory: pytest.TempPathFactory) -> Path:
         kept = soak.ROOT / "build" / "soak" / soak.source_digest()[:16]
         kept.mkdir(parents=True, exist_ok=True)
         return kept
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tallies"
+    folder = shared_folder(tmp_path_factory) / "tallies"
     folder.mkdir(exist_ok=True)
     return folder
 

@@ -1,13 +1,16 @@
 """The stage: where seeds are played, and what a calm seed of the same script has left.
 
-Promises: a script is played calmly once; every other seed of it is examined and compared with that, line by line.
+Promises: a script is played calmly once, by one of the workers; every other seed of it is examined and compared with
+that, line by line.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from tests.shared import made_once
 from tests.simulation.platform import NODE_RATES, RATES, NodeFault
 from tests.simulation.story import BESIDE, CALM, CALM_NODES, CANCELLED, MAIN, Played, Script, Story, script_of, weather
 from tutti.simulation import Control, Fault, SimulationFailed
@@ -16,11 +19,11 @@ CALM_TRIES = 20
 
 
 class Stage:
-    """Over a folder of pages."""
+    """Over a folder of pages; `kept` is where the workers keep what calm seeds left."""
 
-    def __init__(self, pages: Path) -> None:
-        self.pages = pages
-        self.left_calmly = cache(self._left_calmly)
+    def __init__(self, pages: Path, kept: Path) -> None:
+        self.pages, self._kept = pages, kept
+        self.left_calmly = cache(self._known)
 
     def play_seed(self, seed: int) -> Played:
         """A seed with the script and the weather that it draws. Raises SimulationFailed."""
@@ -60,6 +63,11 @@ class Stage:
             seen = {name: line for name, line in seen.items() if name not in others}
         names = sorted(name for name in seen.keys() | expected.keys() if seen.get(name) != expected.get(name))
         return [f"seen {seen.get(name, 'nothing')}, expected {expected.get(name, 'nothing')}" for name in names]
+
+    def _known(self, run: str, script: Script) -> dict[str, str]:
+        name = hashlib.sha256(repr((run, script)).encode()).hexdigest()[:16]
+        found: dict[str, str] = made_once(self._kept / name, lambda: self._left_calmly(run, script))
+        return found
 
     def _left_calmly(self, run: str, script: Script) -> dict[str, str]:
         """What a calm seed leaves; one in which the job was done before it could be reshaped is none."""
