@@ -17,10 +17,10 @@ from tutti.ingest.crawl import robots
 from tutti.ingest.crawl.asking import NEW
 from tutti.ingest.crawl.causes import Causes
 from tutti.ingest.crawl.crawling import MAX_SITEMAPS
+from tutti.ingest.crawl.crawlstate import Standing
 from tutti.ingest.crawl.fetcher import UNWANTED_BYTES
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.pacing import Pace
-from tutti.ingest.crawl.standing import Standing
 from tutti.ingest.crawl.visiting import Bounds, Outcome, Visit, visit_all
 from tutti.ingest.crawls import nothing_visited
 from tutti.ingest.reading.containers import RecordOptions

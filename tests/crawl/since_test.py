@@ -13,7 +13,7 @@ from warcio.checker import Checker
 
 from tests.crawl.site import Site
 from tests.crawl.site_test import Killed, World, dying
-from tutti.ingest.crawl.answers import Saved
+from tutti.ingest.crawl.responses import Saved
 from tutti.ingest.crawl.visiting import visit_all
 from tutti.ingest.reading import shards
 

@@ -19,10 +19,10 @@ from tutti.chassis.tasks_test import Bench
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
 from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.crawling import Crawling, Plan
+from tutti.ingest.crawl.crawlstate import Standing
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier, State
 from tutti.ingest.crawl.scope import Scope
-from tutti.ingest.crawl.standing import Standing
 from tutti.ingest.crawl.visiting import visit_all
 
 

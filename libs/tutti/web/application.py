@@ -29,7 +29,6 @@ from tutti.chassis.identity.auth import PEOPLE, Role
 from tutti.chassis.metrics import metrics
 from tutti.chassis.service import FrontHost
 from tutti.chassis.telemetry import span_from
-from tutti.web.answers import OUR_FAULT, TITLES, html, json, redirect, status_of
 from tutti.web.assets import TYPES, Assets
 from tutti.web.calls import HttpProblem, check_role, check_size, read, written
 from tutti.web.pages import Call, Get, Post, Site, Visit
@@ -37,6 +36,7 @@ from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
 from tutti.web.requests import action_of, address_of, error_body, on_behalf_of, remembering, shown_name
+from tutti.web.responses import OUR_FAULT, TITLES, html, json, redirect, status_of
 from tutti.web.simulators import Credentials
 from tutti.web.streams import Streams
 from tutti.web.tokens import FIELD, HEADER, PLATFORM, form_token, platform_id, same

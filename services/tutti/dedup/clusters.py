@@ -22,8 +22,8 @@ from tutti.dedup.contamination import Contaminated, Evaluation, Sought
 from tutti.dedup.exact import exact_duplicates
 from tutti.dedup.names import Names
 from tutti.dedup.near import Near, alone, near_duplicates
+from tutti.dedup.representatives import EARLIER, EVALUATION, OWN, Standing
 from tutti.dedup.shards import Reader, Texts, reader, together
-from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing
 
 Held = TypeVar("Held")
 """Documents, wherever they are."""

@@ -27,8 +27,8 @@ from tutti.dedup.near import alone
 from tutti.dedup.plan import REJECTED, Duplicates, Losses, contaminated, duplicates, losses
 from tutti.dedup.ranges import Ranges
 from tutti.dedup.reading import SHARDS, Placed, Reading, named
+from tutti.dedup.representatives import EARLIER, EVALUATION, OWN, Standing
 from tutti.dedup.settings import DedupSettings
-from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing
 from tutti.platform import cluster
 
 if TYPE_CHECKING:

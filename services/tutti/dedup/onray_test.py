@@ -32,8 +32,8 @@ from tutti.dedup.exact import ConflictingDocument
 from tutti.dedup.lines import LineLimits, Lines
 from tutti.dedup.near_test import planted
 from tutti.dedup.reading import SHARDS, Placed, Reading, Unreadable
+from tutti.dedup.representatives import OWN
 from tutti.dedup.shards import Texts
-from tutti.dedup.standing import OWN
 from tutti.dedup.units import Unit
 from tutti.dedup.version import LOGIC_VERSION
 from tutti.native.native import Kernel

@@ -27,7 +27,7 @@ from tutti.records.canonical import file_digest
 SHARDS = pa.schema(
     [("shard", pa.int32()), ("part", pa.string()), ("of", pa.int32()), ("blob", pa.string()), ("digest", pa.string())]
 )
-"""The part (`standing.py`) and dataset of a shard, its location, and the digest of its bytes."""
+"""The part (`representatives.py`) and dataset of a shard, its location, and the digest of its bytes."""
 Place = tuple[str, str]
 """A blob, and the digest of its bytes."""
 

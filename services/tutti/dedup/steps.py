@@ -2,7 +2,7 @@
 
 Promises: the rows that come out, as a set, are a function of the set of rows of the whole key, whatever their order and
 which other keys came with them. A document is named by the letter of its part and the 32 bytes of its id, whose
-order is that of the embedded search (`standing.py`). `plan.py` says which step follows which.
+order is that of the embedded search (`representatives.py`). `plan.py` says which step follows which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tutti.dedup.candidates import pairs
 from tutti.dedup.columns import Numbers, as_numbers, flags, in_pairs, numbered, smallest, table
 from tutti.dedup.externalsort import in_order
 from tutti.dedup.minhash import BANDS, bands
-from tutti.dedup.standing import OWN
+from tutti.dedup.representatives import OWN
 from tutti.dedup.verification import SetFile, sets, verified
 
 PAIRS = 4096

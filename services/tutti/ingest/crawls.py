@@ -35,15 +35,15 @@ from tutti.contracts.ingest.v1 import (
 from tutti.corpus.documents.stages import CrawlBody
 from tutti.ingest.bounds import private_ranges
 from tutti.ingest.crawl.addresses import Named, PrivateAddress, address_of, check_address
-from tutti.ingest.crawl.answers import Saved
 from tutti.ingest.crawl.asking import Manner
 from tutti.ingest.crawl.causes import Causes
 from tutti.ingest.crawl.crawling import Crawling, Plan
+from tutti.ingest.crawl.crawlstate import Standing, counted
 from tutti.ingest.crawl.fetching import Limits
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.crawl.hostaddresses import HostAddresses, decoded, encoded
+from tutti.ingest.crawl.responses import Saved
 from tutti.ingest.crawl.scope import Scope
-from tutti.ingest.crawl.standing import Standing, counted
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.paths import Paths
 from tutti.ingest.ranges import EVERY

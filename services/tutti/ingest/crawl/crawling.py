@@ -19,13 +19,13 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.work import put_named
 from tutti.ingest.crawl.announcements import NONE_LISTED, RobotsAnswer, SitemapAnswer, read_sitemap, robots_all
-from tutti.ingest.crawl.answers import Earlier
 from tutti.ingest.crawl.archive import warcinfo
 from tutti.ingest.crawl.asking import AGENT, NEW, Manner, Put
 from tutti.ingest.crawl.fetching import HELD_BYTES
 from tutti.ingest.crawl.frontier import MAX_REDIRECTS, DiscoveredUrl, Frontier, RobotsAttempt
 from tutti.ingest.crawl.notes import About
 from tutti.ingest.crawl.pacing import LONGEST_WAIT_SECONDS, Paces
+from tutti.ingest.crawl.responses import Earlier
 from tutti.ingest.crawl.robots import MAX_DELAY_SECONDS, Access, Parsed, Robots, unavailable
 from tutti.ingest.crawl.scope import PageCounts, Scope
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of

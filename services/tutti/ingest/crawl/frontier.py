@@ -34,8 +34,8 @@ from sqlalchemy import (
 from tutti.chassis.store.tables import NAME, declare
 from tutti.chassis.store.unit import Unit
 from tutti.ingest.crawl.announcements import RobotsAnswer
-from tutti.ingest.crawl.answers import Answers
 from tutti.ingest.crawl.notes import LEADS_TO, About, Notes
+from tutti.ingest.crawl.responses import Answers
 from tutti.ingest.crawl.robots import unavailable
 from tutti.ingest.crawl.scope import PageCounts, Scope, level
 from tutti.ingest.crawl.urls import host_of

@@ -15,12 +15,12 @@ from enum import StrEnum
 
 from tutti.chassis.progress import say
 from tutti.ingest.crawl import archive
-from tutti.ingest.crawl.answers import Again, Earlier, StoredResponse, form, freshened, kept
 from tutti.ingest.crawl.archive import Place, metadata, payload_digest, request, response, revisit
 from tutti.ingest.crawl.asking import AGENT, Asking, Manner, Put
 from tutti.ingest.crawl.fetching import HELD_BYTES, Answer, Fetches, decoded
 from tutti.ingest.crawl.links import PageLinks, said
 from tutti.ingest.crawl.pacing import Pace, Turn
+from tutti.ingest.crawl.responses import Again, Earlier, StoredResponse, form, freshened, kept
 from tutti.ingest.crawl.urls import NotAPage, canonical, host_of
 from tutti.ingest.encoding.sniffing import TEXTS, shown_type
 from tutti.ingest.failures import Failure, FetchFailed

@@ -1,4 +1,4 @@
-"""Answers: what a page, an error or a file is as an HTTP response."""
+"""HTTP responses of pages, errors and files."""
 
 from collections.abc import Mapping
 from urllib.parse import quote

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tutti.corpus.documents.duplicates import How
 from tutti.dedup.names import Names
 from tutti.dedup.near import Near
-from tutti.dedup.standing import EARLIER, EVALUATION, OWN, Standing
+from tutti.dedup.representatives import EARLIER, EVALUATION, OWN, Standing
 
 IDS = [f"{part}{letter}" for part in (EVALUATION, EARLIER, OWN) for letter in "abcd"]
 
