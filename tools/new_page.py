@@ -43,8 +43,9 @@ def files(of: Names) -> dict[Path, str]:
         "page.html": package / "templates" / f"{of.variable}.html",
         "pages_test.py": package / "pages_test.py",
     }
-    if (ROOT / package / "pages.py").exists():
-        raise CannotScaffold(f"{package / 'pages.py'} exists already: add a Get to its routes by hand")
+    for path in (package / "pages.py", package / "pages"):
+        if (ROOT / path).exists():
+            raise CannotScaffold(f"{path} exists already: add a Get to its routes by hand")
     return filled(targets, of)
 
 

@@ -197,3 +197,12 @@ def test_a_program_that_cannot_be_is_refused_and_nothing_is_written(
     assert result.returncode == 2
     assert words in result.stderr
     assert texts(unchanged) == before
+
+
+@pytest.mark.parametrize(("kind", "words"), [("runs", "exists already"), ("songs", "no kind of resource")])
+def test_a_page_that_cannot_be_is_refused_and_nothing_is_written(unchanged: Tree, kind: str, words: str) -> None:
+    before = texts(unchanged)
+    result = unchanged.run("python", "-m", "tools.new_page", kind)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert texts(unchanged) == before
