@@ -44,8 +44,13 @@ def test_every_default_is_filled_in() -> None:
     assert (train.rows, train.checkpoint_every, train.warmup) == (2, 2, 1)
     without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "sample.")
     later = {"template", "tokenizer.of", "tokenizer.reserve", "data.packing", "quality.clean", "input.most_rejected"}
-    later |= {"stages", "crowd", "train.batch", "train.shard"}
-    plain = {key for key in keys() if not key.startswith(without)} - later
+    plain = {key for key in keys() if not key.startswith(without)} - {
+        *later,
+        "crowd",
+        "stages",
+        "train.batch",
+        "train.shard",
+    }
     absent = {part.removesuffix(".") for part in without} - {"mixture"}
     assert plain | absent == {
         f"{part}.{key}" if key else part
