@@ -1,10 +1,9 @@
 """Tenants, with tokens of users over gRPC: what one may not get it does not watch, trace, export or tail either."""
 
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import Any
 
 import pytest
-from google.protobuf.descriptor import FieldDescriptor
 
 from tests.web.annotation_test import opened
 from tests.web.hosted import Hosted, hosted
@@ -121,10 +120,8 @@ def test_every_name_in_a_request_to_the_administration_is_tried_for_another_tena
         ),
     }
     theirs = [each for each in methods_of(ADMIN.services_by_name["Admin"]) if Role.ENGINEER in each.roles]
-    fields = [(each.name, field) for each in theirs for field in each.request.DESCRIPTOR.fields]
-    assert {
-        f"{name}.{field.name}" for name, field in fields if rule_of(cast(FieldDescriptor, field)) is not None
-    } == calls.keys()
+    fields: list[tuple[str, Any]] = [(each.name, field) for each in theirs for field in each.request.DESCRIPTOR.fields]
+    assert {f"{name}.{field.name}" for name, field in fields if rule_of(field) is not None} == calls.keys()
     for path, call in calls.items():
         assert call(ada) is not None, path
         try:
