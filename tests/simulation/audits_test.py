@@ -21,12 +21,14 @@ from tutti.pipeline.plans.graph import node_of
 from tutti.pipeline.plans.reading import read
 from tutti.scheduler import jobs
 from tutti.simulation import Fault
+from tutti.trainer.simulated import Plant
 
 RUN, STEPS, BEGUN = "runs/main", 23, 12
 """An audit is due after steps 10, 20 and 23; the fault begins between two of them."""
 RATES: Mapping[Fault, float] = {Fault.RPC_LOST_BEFORE: 0.02, Fault.RPC_LOST_AFTER: 0.02, Fault.RPC_DUPLICATED: 0.02}
 NODE_RATES: Mapping[NodeFault, float] = {NodeFault.RANK_KILLED: 0.005, NodeFault.IO_CHILD_DIED: 0.01}
-Faulty = Callable[[str, Start], int | None]
+WRONG, NOT_FINITE = Plant(BEGUN), Plant(BEGUN, not_finite=True)
+Faulty = Callable[[str, Start], Plant | None]
 
 
 def recipe(pages: Path, *, shrink: bool, attempts: int) -> str:
@@ -108,16 +110,17 @@ def undisturbed(pages: Path) -> str:
     return job.state_digest
 
 
-def on(node: str, rank: int) -> Faulty:
+def on(node: str, rank: int, plant: Plant = WRONG) -> Faulty:
     """One rank of a node is faulty in every epoch."""
-    return lambda at, start: BEGUN if (at, start.rank) == (node, rank) else None
+    return lambda at, start: plant if (at, start.rank) == (node, rank) else None
 
 
+@pytest.mark.parametrize("plant", [WRONG, NOT_FINITE])
 @pytest.mark.parametrize("seed", range(10) if SOAK else [rotation() % 2])
 def test_a_faulty_node_is_excluded_at_its_second_conviction_and_the_state_is_the_undisturbed_one(
-    pages: Path, undisturbed: str, seed: int
+    pages: Path, undisturbed: str, seed: int, plant: Plant
 ) -> None:
-    found = Training(pages, seed, "ab", on("b", 2), shrink=True, stormy=True)
+    found = Training(pages, seed, "ab", on("b", 2, plant), shrink=True, stormy=True)
     assert (found.job.state, found.job.state_digest) == (JOB_STATE_DONE, undisturbed), found.job.history
     assert found.convictions == {"nodes/b": 2}
     assert found.job.shape.data_parallel == 2
@@ -129,12 +132,12 @@ def test_a_faulty_node_is_excluded_at_its_second_conviction_and_the_state_is_the
 def test_a_spare_node_replaces_one_that_was_convicted_once(pages: Path, undisturbed: str) -> None:
     seen: list[str] = []
 
-    def where_it_began(at: str, start: Start) -> int | None:
+    def where_it_began(at: str, start: Start) -> Plant | None:
         """Rank 2 is faulty on the node where it was placed first."""
         if start.rank != 2:
             return None
         seen.append(at)
-        return BEGUN if at == seen[0] else None
+        return WRONG if at == seen[0] else None
 
     found = Training(pages, 0, "abc", where_it_began)
     assert (found.job.state, found.job.state_digest) == (JOB_STATE_DONE, undisturbed), found.job.history
@@ -149,7 +152,7 @@ def test_without_another_node_the_job_fails_after_the_second_conviction(pages: P
 
 def test_two_faulty_ranks_on_two_nodes_are_both_named_and_nobody_is_convicted(pages: Path) -> None:
     faulty = {("a", 1), ("b", 3)}
-    found = Training(pages, 0, "ab", lambda at, start: BEGUN if (at, start.rank) in faulty else None, attempts=3)
+    found = Training(pages, 0, "ab", lambda at, start: WRONG if (at, start.rank) in faulty else None, attempts=3)
     assert (found.job.state, found.convictions) == (JOB_STATE_FAILED, {})
     assert all(name in found.job.reason for name in ("rank 1 on nodes/a", "rank 3 on nodes/b"))
     assert all(each.suspect for each in found.checkpoints if each.step > 10)

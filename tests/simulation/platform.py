@@ -35,7 +35,7 @@ from tutti.trainer.agent.backgroundcalls import InlineCalls
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.io.buffers import clear
-from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher, SimulatedRank
+from tutti.trainer.simulated import Gangs, Plant, SimulatedIoLink, SimulatedLauncher, SimulatedRank
 
 T = TypeVar("T")
 
@@ -165,7 +165,7 @@ class Platform:
         settings: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.gangs = Gangs()
-        self.faulty: Callable[[str, Start], int | None] = lambda node, start: None
+        self.faulty: Callable[[str, Start], Plant | None] = lambda node, start: None
         """Set by a test: the step from which on a rank of a node computes every gradient wrong."""
         self.node_faults: Counter[NodeFault] = Counter()
         self._rates = node_rates

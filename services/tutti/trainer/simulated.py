@@ -35,6 +35,7 @@ from tutti.contracts.trainer.v1 import (
 from tutti.corpus.tokens.ledger import Ledger
 from tutti.model.audit import judge_pairs, ring_audit
 from tutti.model.chunks import Kind
+from tutti.model.nonfinite import NONE, Examined, Witnessed, judge
 from tutti.model.pace import Pace
 from tutti.model.plan import Plan
 from tutti.model.programs.dpo import DpoParameters
@@ -62,8 +63,18 @@ LEAF_SECONDS = 0.1
 KERNEL = '{"device":"simulated"}'
 
 State = dict[tuple[int, Kind], int]
-Faulty = Callable[[Start], "int | None"]
-"""The step from which on a rank computes every gradient wrong; None for a sound one."""
+
+
+@dataclass(frozen=True)
+class Plant:
+    """From which step on a rank computes every gradient wrong; `not_finite`: what it computes is not finite."""
+
+    begun: int
+    not_finite: bool = False
+
+
+Faulty = Callable[[Start], "Plant | None"]
+"""What is planted in a rank; None for a sound one."""
 
 
 def initial_state(training: Training, chunks: int) -> State:
@@ -102,7 +113,7 @@ class SimulatedRank:
     def __init__(self, gangs: Gangs, clock: Clock, faulty: Faulty = lambda start: None) -> None:
         self.process: ProcessId | None = None
         self._faulty = faulty
-        self.wrong_from: int | None = None
+        self.plant: Plant | None = None
         self.exit_code: int | None = None
         self.server_exit_code: int | None = None
         self.step = 0
@@ -176,7 +187,7 @@ class SimulatedRank:
             case "start":
                 self._silence = message.start.silence_seconds
                 self._rendezvous = message.start.rendezvous
-                self.wrong_from = self._faulty(message.start)
+                self.plant = self._faulty(message.start)
                 self._gangs.join(self, message.start)
                 self._start, self._life = message.start, self._live(message.start)
             case "rendezvous":
@@ -247,7 +258,7 @@ class SimulatedRank:
             if finding := self._audited(start, plan, training, step):
                 self._fail_audit(step, finding)
                 return
-            wrong = sum(rank + 1 for rank in self._wrong(start, step))
+            wrong = sum(rank + 1 for rank in self._wrong(start, step, not_finite=False))
             gradient = (_gradient(data, ledger, step, training.step.leaves) + wrong) % MODULUS
             state, scalars = next_state(state, step, gradient), scalars.after(Outcome.COMMITTED)
             self.step = step
@@ -301,15 +312,18 @@ class SimulatedRank:
             return False
         return all(other.step >= step for other in others)
 
-    def _wrong(self, start: Start, step: int) -> list[int]:
-        """The ranks whose gradients are wrong in a step."""
-        gang = self._gangs.of(start).items()
-        return [rank for rank, other in gang if other.wrong_from is not None and step >= other.wrong_from]
+    def _wrong(self, start: Start, step: int, *, not_finite: bool) -> list[int]:
+        """The ranks whose gradients are wrong in a step, or not finite."""
+        plants = {rank: other.plant for rank, other in self._gangs.of(start).items() if other.plant is not None}
+        return [rank for rank, each in plants.items() if step >= each.begun and each.not_finite == not_finite]
 
     def _audited(self, start: Start, plan: Plan, training: Training, step: int) -> Finding:
-        """The verdict of a step's audit, by the rules of real ranks; empty without one."""
+        """The verdict of a step, by the rules of real ranks; empty where nothing is examined or found."""
+        if broken := self._wrong(start, step, not_finite=True):
+            examined = [Examined(0 if rank in broken else NONE, 0, contradicts=False) for rank in plan.ranks]
+            return judge(examined, [Witnessed(1, finite=True) for _ in plan.ranks])
         audit = ring_audit(plan, step, every=training.audit_every, last=training.steps, epoch=start.epoch)
-        wrong = {*self._wrong(start, step)}
+        wrong = {*self._wrong(start, step, not_finite=False)}
         leaves = audit.leaves if audit else ()
         return judge_pairs({(each.owner, each.witness): not wrong & {each.owner, each.witness} for each in leaves})
 
