@@ -38,7 +38,7 @@ from tutti.web.tokens import digest, new_token
 
 GUIDELINE = "# What helps\n\nPrefer the answer that *helps* more.\n\n- It is true.\n- It is short.\n"
 STARTED = "started"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 180.0
 
 
 def pair_lines(count: int, *, first: int = 0) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests import packages
 from tests.lacking import lacking
@@ -12,6 +12,8 @@ from tests.lacking import lacking
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 HINT = "the page is looked at in a browser, and there is none: apt-get install chromium"
 ARGUMENTS = ["--no-sandbox"] if os.getuid() == 0 else []  # its sandbox refuses to be started by root
+WAIT_MILLISECONDS = 30_000.0
+"""For what a page is expected to show: a busy machine needs longer than the 5 s of Playwright."""
 
 
 @contextlib.contextmanager
@@ -23,6 +25,7 @@ def chromium() -> Iterator[Browser]:
     path = packages.program(*NAMES, package="chromium")
     if path is None:
         lacking(HINT)
+    expect.set_options(timeout=WAIT_MILLISECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         try:
