@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.scale import scale
 from tests.simulation.toys import BUILDS, build_agent, paid
 from tutti.chassis.service import Host, Service
 from tutti.contracts.ingest.v1 import CreateIngestRequest, IngestSpec
@@ -15,7 +16,6 @@ from tutti.contracts.scheduler.v1 import JOB_STATE_DONE, CreateJobRequest, JobSp
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.simulation import RATES, Fault, Simulation, SimulationFailed
 
-SEEDS = 30
 STEPS = {"jobs/a": 4, "jobs/b": 7}
 
 
@@ -62,14 +62,14 @@ def finished(simulation: Simulation) -> bool:
 def test_nothing_is_lost_and_nothing_doubled_under_any_seed(capsys: pytest.CaptureFixture[str]) -> None:
     faults: Counter[Fault] = Counter()
     events: Counter[str] = Counter()
-    turns = 0
-    for seed in range(SEEDS):
+    turns, seeds = 0, scale(test=15, soak=60)
+    for seed in range(seeds):
         played = play(seed, replicas=1 + seed % 2)
         faults += played.faults
         events += played.events
         turns += played.turns
     with capsys.disabled():
-        print(f"\n{SEEDS} seeds, {turns} turns, {sum(events.values())} events of {len(events)} types; faults:")
+        print(f"\n{seeds} seeds, {turns} turns, {sum(events.values())} events of {len(events)} types; faults:")
         for fault in Fault:
             print(f"  {faults[fault]:6} {fault.name.lower()}: {fault.value}")
     assert not [fault.name for fault in RATES if not faults[fault]]
