@@ -1,19 +1,18 @@
 """A stack (every service a process, on real servers) beside an embedded platform that carries out the same recipes."""
 
 import contextlib
-import functools
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.command import ROOT, Result, environment, start, tiny, tutti
+from tests.e2e.command import ROOT, Result, checkpoints, environment, platform, tiny, tutti
 from tests.e2e.conftest import pages
-from tests.faults.processes import until
 from tests.lacking import lacking
 from tests.scale import SOAK
 
@@ -76,20 +75,27 @@ def brought_up(data_dir: Path, *arguments: str) -> Iterator[Path]:
         local("servers.py", "wipe", "--dir", data_dir / "servers")
 
 
+@dataclass(frozen=True)
+class Embedded:
+    """What an embedded platform made of recipes: summaries by overrides, and all of it as a canonical export."""
+
+    summaries: dict[tuple[str, ...], Any]
+    canonical: str
+
+    def checkpoints(self, *overrides: str) -> dict[int, str]:
+        return checkpoints(self.summaries[overrides])
+
+
 @pytest.fixture(scope="module")
-def embedded(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
-    """Carries a recipe out on an embedded platform: overrides to summary."""
+def embedded(request: pytest.FixtureRequest, pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Embedded:
+    """The recipes of `CARRIED_OUT` of the test's module; the platform is down before anything else begins."""
     data_dir = tmp_path_factory.mktemp("embedded") / "data"
-    platform = start("up", "--agents", "2", "--data-dir", data_dir)
-    until((data_dir / "endpoint").exists, seconds=60, what="the embedded platform")
-
-    @functools.cache
-    def carry_out(*overrides: str) -> Any:
-        result = tutti(*tiny(data_dir, pages, *overrides))
-        assert result.code == 0, result.err
-        return result.json()
-
-    carry_out.data_dir = data_dir  # type: ignore[attr-defined]
-    yield carry_out
-    platform.terminate()
-    platform.communicate(timeout=400)
+    summaries = {}
+    with platform(data_dir, agents=2):
+        for overrides in request.module.CARRIED_OUT:
+            result = tutti(*tiny(data_dir, pages, *overrides))
+            assert result.code == 0, result.err
+            summaries[overrides] = result.json()
+        exported = tutti("export", "--canonical", "--data-dir", data_dir)
+        assert exported.code == 0, exported.err
+    return Embedded(summaries, exported.out)

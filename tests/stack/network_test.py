@@ -3,11 +3,10 @@ directions. The doctor names it, and what is under way ends with the states of a
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.faults.part_test import ranks
 from tests.faults.policy_test import recipes
 from tests.faults.processes import until
 from tests.scale import SOAK
+from tests.stack.conftest import Embedded
 from tests.stack.observed import trains
 from tests.stack.remote import HEALED_SECONDS, SETTINGS, Remote, remote_platform, servers
 from tutti.chassis.errors import Problem
@@ -32,6 +32,11 @@ ROUND_TRIPS = {"kafka": 0.5, "postgres": 0.1, "s3": 0.5}
 SLOW = {"kafka": "the event log takes", "postgres": "the database of", "s3": "the blob store takes"}
 BYTES_PER_SECOND = 4 << 20
 CUTS = list(product(ROUND_TRIPS, WAYS))
+CUT_STEPS = [200 + 10 * number for number in range(len(CUTS))]
+CARRIED_OUT = (
+    *((f"input.limit={5 + number}", "train.steps=10") for number in range(len(ROUND_TRIPS))),
+    *(("input.limit=9", f"train.steps={steps}", "train.checkpoint_every=50") for steps in CUT_STEPS),
+)
 CUT_SECONDS = {"both ways": 300.0}
 """By ways; the others take 20 s."""
 ITERATIONS = 12
@@ -50,23 +55,22 @@ def remote(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.mark.parametrize("name", list(ROUND_TRIPS))
 def test_a_run_over_a_slow_network_ends_with_the_same_states_and_the_doctor_names_it(
-    name: str, remote: Remote, pages: Path, embedded: Callable[..., Any]
+    name: str, remote: Remote, pages: Path, embedded: Embedded
 ) -> None:
-    overrides = (f"input.limit={5 + list(ROUND_TRIPS).index(name)}", "train.steps=10")
+    overrides = CARRIED_OUT[list(ROUND_TRIPS).index(name)]
     with remote.networks[name].slow(ROUND_TRIPS[name], BYTES_PER_SECOND):
         result = tutti(*tiny(remote.data_dir, pages, *overrides), seconds=1200)
         assert result.code == 0, result.err
         remote.await_word(SLOW[name])
-    assert checkpoints(result.json()) == checkpoints(embedded(*overrides))
+    assert checkpoints(result.json()) == embedded.checkpoints(*overrides)
     remote.await_health()
 
 
 @pytest.mark.parametrize(("name", "ways"), CUTS)
 def test_a_run_goes_on_after_the_network_was_cut(
-    name: str, ways: str, remote: Remote, pages: Path, embedded: Callable[..., Any]
+    name: str, ways: str, remote: Remote, pages: Path, embedded: Embedded
 ) -> None:
-    steps = 200 + 10 * CUTS.index((name, ways))
-    overrides = ("input.limit=9", f"train.steps={steps}", "train.checkpoint_every=50")
+    overrides = CARRIED_OUT[len(ROUND_TRIPS) + CUTS.index((name, ways))]
     begun = tutti(*tiny(remote.data_dir, pages, *overrides, output=("--detach",)))
     assert begun.code == 0, begun.err
     run = begun.out.strip()
@@ -76,7 +80,7 @@ def test_a_run_goes_on_after_the_network_was_cut(
         linger(CUT_SECONDS.get(ways, 20.0))
     result = tutti("runs", "follow", run, "--data-dir", remote.data_dir, "-o", "json", seconds=600)
     assert result.code == 0, result.err
-    assert checkpoints(result.json()) == checkpoints(embedded(*overrides))
+    assert checkpoints(result.json()) == embedded.checkpoints(*overrides)
     until(lambda: not ranks(remote.data_dir), seconds=HEALED_SECONDS, what="the end of its ranks")
     remote.await_health()
 
