@@ -74,7 +74,7 @@ class Plant:
 
 
 Faulty = Callable[[Start], "Plant | None"]
-"""What is planted in a rank; None for a sound one."""
+"""The fault that is planted in a rank; None for a sound one."""
 
 
 def initial_state(training: Training, chunks: int) -> State:
