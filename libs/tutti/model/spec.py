@@ -20,8 +20,8 @@ from tutti.records.records import later, later_names, read_later, written
 
 UPDATES = ("adamw-chunk-v1",)
 SCHEDULES = ("cosine", "wsd")
-MAX_LEAVES = 4096
-"""Every one is a leaf of every step's plan."""
+MAX_LEAVES = 1 << 16
+"""Every one is a leaf of every step's plan; ten thousand ranks need as many."""
 REGISTER = 16
 """Float32 numbers in the widest vector register: sums over a multiple of so many positions have one order."""
 

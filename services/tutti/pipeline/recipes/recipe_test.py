@@ -127,7 +127,7 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("dedup: {lines: {unit: word}}", "dedup.lines.unit", "'line' or 'paragraph'"),
         ("dedup: {lines: {most: 0}}", "dedup.lines.most", "greater than or equal to 1"),
         ("dedup: {lines: {most: 1, keep: 2}}", "dedup.lines.keep", r"at most dedup\.lines\.most \(1\)"),
-        ("train: {microbatches: 4097}", "train.microbatches", "at most 4,096"),
+        ("train: {microbatches: 65537}", "train.microbatches", "at most 65,536"),
         ("train: {batch: 15}", "train.batch", r"train.microbatches \(8\)"),
         ("train: {batch: 4}", "train.batch", "such as 8"),
         ("train: {batch: 16, rows: 3}", "train.batch", r"train.rows \(3\)"),
