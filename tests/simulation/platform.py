@@ -35,7 +35,8 @@ from tutti.trainer.agent.backgroundcalls import InlineCalls
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.io.buffers import clear
-from tutti.trainer.simulated import Gangs, Plant, SimulatedIoLink, SimulatedLauncher, SimulatedRank
+from tutti.trainer.simulated import Gangs, Plant, SimulatedLauncher, SimulatedRank
+from tutti.trainer.simulatedio import SimulatedIoLink
 
 T = TypeVar("T")
 

@@ -17,7 +17,8 @@ from tutti.trainer.agent.agent import Agent
 from tutti.trainer.agent.backgroundcalls import InlineCalls
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import AgentSettings
-from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher, SimulatedRank
+from tutti.trainer.simulated import Gangs, SimulatedLauncher, SimulatedRank
+from tutti.trainer.simulatedio import SimulatedIoLink
 
 STALL_SECONDS = 30.0
 NODES = {0: "nodes/a", 1: "nodes/a", 2: "nodes/b", 3: "nodes/c"}

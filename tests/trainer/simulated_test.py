@@ -19,7 +19,8 @@ from tutti.trainer.agent.agent import Agent, AgentState
 from tutti.trainer.agent.backgroundcalls import InlineCalls
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.ports import AgentSettings
-from tutti.trainer.simulated import Gangs, SimulatedIoLink, SimulatedLauncher
+from tutti.trainer.simulated import Gangs, SimulatedLauncher
+from tutti.trainer.simulatedio import SimulatedIoLink
 
 
 class Node:

@@ -1,7 +1,7 @@
-"""Ranks and the I/O child for a simulation: no process, no thread, no float arithmetic.
+"""Ranks for a simulation: no process, no thread, no float arithmetic.
 
 A simulated rank reads the real data and writes real snapshots of the real layout, but its step is integer arithmetic
-that does not know the topology. The agent and the work of the I/O child are the real code.
+that does not know the topology. The agent is the real code.
 """
 
 import json
@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tutti.backbone import Blobs, Clock
-from tutti.backbone.files import Files
+from tutti.backbone import Clock
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.staged import open_staged
 from tutti.checkpoints.writer import plan_of
@@ -24,7 +23,6 @@ from tutti.contracts.trainer.v1 import (
     Finished,
     FlightRecord,
     Heartbeat,
-    IoMessage,
     Listening,
     Progress,
     RankMessage,
@@ -52,7 +50,6 @@ from tutti.trainer.batches.demonstrations import Demonstrations
 from tutti.trainer.batches.staged import Staged
 from tutti.trainer.failures import Reason
 from tutti.trainer.io.buffers import SharedBuffer
-from tutti.trainer.io.iochild import IoChild
 from tutti.trainer.lifeline import Exit
 from tutti.trainer.rank.initial import initial_parameters
 from tutti.trainer.rank.paces import to_wire
@@ -395,62 +392,3 @@ class SimulatedLauncher:
     def close(self) -> None:
         for rank in self.ranks:
             rank.kill()
-
-
-class SimulatedIoLink:
-    """The real work of an I/O child, on the agent's own thread."""
-
-    def __init__(
-        self,
-        make_blobs: Callable[[], Blobs],
-        files: Files,
-        clock: Clock,
-        *,
-        node: str,
-        state: Path,
-        buffers: Path,
-        spool: int = 4,
-    ) -> None:
-        self.restarts, self.fate = 0, ""
-        self._make_blobs, self._files, self._clock = make_blobs, files, clock
-        self._node, self._state, self._buffers, self._spool = node, state, buffers, spool
-        self._said: list[IoMessage] = []
-        self._child = self._start()
-
-    def _start(self) -> IoChild:
-        return IoChild(
-            self._make_blobs(),
-            self._files,
-            self._clock,
-            node=self._node,
-            state=self._state,
-            buffers=self._buffers,
-            spool=self._spool,
-            say=self._said.append,
-        )
-
-    def crash(self) -> None:
-        """The child dies with what it had not said; another takes over."""
-        self._said.clear()
-        self._child = self._start()
-        self.restarts += 1
-        self.fate = f"I/O child {self.restarts} crashed"
-
-    def send(self, message: IoMessage) -> None:
-        self._child.take(message)
-
-    def receive(self) -> list[IoMessage]:
-        for lane in self._child.lanes:
-            lane()
-        found = list(self._said)
-        self._said.clear()
-        return found
-
-    def processes(self) -> Sequence[ProcessId]:
-        return []
-
-    def filenos(self) -> Sequence[int]:
-        return []
-
-    def close(self) -> None:
-        self._said.clear()
