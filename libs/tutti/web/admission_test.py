@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Thread
+from typing import Any
 
 import pytest
 import uvicorn
@@ -17,11 +18,13 @@ WHOLE = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 BEGUN = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
 
 
-async def application(scope: object, receive: object, send: object) -> None:
-    while (await receive())["type"] == "http.request":  # type: ignore[operator]
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})  # type: ignore[operator]
-        await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
-        return
+async def application(scope: object, receive: Callable[[], Any], send: Callable[[object], Any]) -> None:
+    """Answer once the body is whole."""
+    while (message := await receive())["type"] == "http.request":
+        if not message.get("more_body"):
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+            await send({"type": "http.response.body", "body": b"ok"})
+            return
 
 
 @contextmanager
@@ -57,8 +60,10 @@ def ended(connection: socket.socket) -> bool:
 
 
 def test_of_too_many_connections_the_oldest_that_is_not_whole_ends() -> None:
-    with served(Admission(3)) as address, ExitStack() as stack:
+    limits = Admission(3)
+    with served(limits) as address, ExitStack() as stack:
         made = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(3)]
+        until(lambda: len(limits._all) == 3, seconds=30, what="the server to accept them in this order")
         made[0].sendall(WHOLE)
         assert answered(made[0])  # it waits for its next request now, the newest to wait
         another = stack.enter_context(socket.create_connection(address, 30))

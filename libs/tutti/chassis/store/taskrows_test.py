@@ -175,6 +175,19 @@ def test_a_postponed_task_waits_that_long_and_may_spend_an_attempt(bench: Bench)
     assert bench.claim().failures == 1
 
 
+def test_the_time_until_the_next_task_is_due_is_that_of_those_that_wait(bench: Bench) -> None:
+    assert bench.run(taskrows.seconds_until_due, ["work"]) == float("inf")
+    bench.add("later", "running")
+    bench.run(taskrows.postpone, bench.claim(), 7.25, "not yet", counts=False)
+    bench.claim()
+    assert bench.run(taskrows.seconds_until_due, ["work"]) == 7.25
+    assert bench.run(taskrows.seconds_until_due, ["other"]) == float("inf")
+    bench.clock.advance(7)
+    assert bench.run(taskrows.seconds_until_due, ["other", "work"]) == 0.25
+    bench.clock.advance(60)
+    assert bench.run(taskrows.seconds_until_due, ["work"]) == 0
+
+
 def test_progress_is_told_of_the_running_task_of_a_resource(bench: Bench) -> None:
     bench.add("a")
     bench.add("b", resource="things/b")
@@ -205,7 +218,10 @@ def test_a_task_whose_holder_is_silent_for_its_ttl_is_released_and_counted(bench
     bench.clock.advance(TTL)
     (lapsed,) = bench.run(taskrows.lapsed, observer)
     assert lapsed == task
+    woken = list[str]()
+    bench.units.on_enqueue.append(lambda: woken.append("workers"))
     bench.run(taskrows.release, lapsed)
+    assert woken == ["workers"]
     assert (bench.row("silent").lapses, bench.row("silent").due_at) == (1, micros(bench.now))
     bench.claim()
     assert (again := bench.claim()).lapses == 1
