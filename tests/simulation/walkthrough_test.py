@@ -18,7 +18,7 @@ from tests.simulation.story import BESIDE, CALM, CALM_NODES, MAIN, Story, write_
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (f"{ROOT}/services/tutti/", f"{ROOT}/libs/tutti/")
-BELOW = ("chassis/", "backbone/", "contracts/")
+BELOW = ("chassis/", "backbone/", "contracts/", "simulation/")
 RELEASE, HANDLER, ADVANCE = "Commits._release", "Driver.on_checkpoint", "Driver.advance"
 LAST = "Driver._end"
 MOST = 11
