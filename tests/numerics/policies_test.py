@@ -319,9 +319,9 @@ def test_steps_and_leaves_that_do_not_fit_the_iterations_are_refused() -> None:
             PolicyData(training, SETTINGS, prompts, rollouts)
     with pytest.raises(SpecError, match="up to 1,200,000 tokens an iteration; expected at most 1,048,576"):
         replace(SETTINGS, tokens=50_000)
-    with pytest.raises(SpecError, match="lag is 17; expected .* at most 16"):
+    with pytest.raises(SpecError, match=r"GrpoParameters\.lag is 17"):
         replace(SETTINGS, lag=17)
-    with pytest.raises(SpecError, match="group is 1; expected .* at least 2"):
+    with pytest.raises(SpecError, match=r"GrpoParameters\.group is 1"):
         replace(SETTINGS, group=1)
 
 
