@@ -259,6 +259,20 @@ def test_a_stream_and_requests_that_join_exclude_each_other(exact: SlotEngine) -
     finished(exact)
 
 
+def test_a_stream_of_an_engine_that_was_stopped_ends_and_leaves_later_requests_alone() -> None:
+    made, [request] = engine(Mode.FAST), joins(1)
+    stream = made.stream([Request(1, (1,))], Sampling(), replace(LIMITS, end=-1))
+    next(stream)
+    made.stop()
+    made.start(Weights("seed-1", parameters(SMALL, 1)[1]))
+    made.admit(request)
+    with pytest.raises(EngineStopped, match="stopped while this stream"):
+        for _ in stream:
+            pass
+    assert made.in_progress == 1
+    assert finished(made)[request.id][1] is not None
+
+
 def test_a_model_that_diverges_leaves_nothing_in_progress() -> None:
     made = engine(Mode.FAST)
     made.swap(Weights("diverged", torch.full((Layout(SMALL).elements,), float("nan"))))

@@ -114,7 +114,7 @@ class SlotEngine:
     def stop(self) -> None:
         self._loaded = None
         self._prefixes.clear()
-        self._batch = self._empty()
+        self._drop()
 
     def score(self, texts: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float32]]:
         return score(self._now().transformer, texts, rows=self._rows, length=self._length)
@@ -171,10 +171,13 @@ class SlotEngine:
             while len(batch):
                 for each in self._advanced(now, most_read=len(batch)):
                     yield Tokens(tuple(join.number for join in each.requests), each.tokens, each.logprobs)
+                    self._require_in_progress(batch)
                 for _, completion in self._ended(now):
                     yield completion
+                    self._require_in_progress(batch)
         finally:
-            self._drop()
+            if self._batch is batch:
+                self._drop()
 
     def _drop(self) -> None:
         """Forget what is in progress."""
@@ -266,6 +269,10 @@ class SlotEngine:
     def _require_idle(self) -> None:
         if len(self._batch):
             raise EngineBusy(f"{len(self._batch)} sequences are in progress; consume or close their stream first")
+
+    def _require_in_progress(self, batch: Batch) -> None:
+        if self._batch is not batch:
+            raise EngineStopped("the engine was stopped while this stream was in progress; ask again")
 
     def _require_no_stream(self) -> None:
         if self._streaming:
