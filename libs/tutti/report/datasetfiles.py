@@ -13,7 +13,7 @@ from tutti.corpus.documents.samples import Sample, held_out, samples
 
 
 def read(client: Client, dataset: str, files: Sequence[DatasetFile], scratch: Path) -> Iterator[Sample]:
-    """The samples of a dataset; of its documents one shard lies in the scratch folder at a time. Raises Unusable."""
+    """Yield the samples of a dataset; one shard of documents is in the scratch folder at a time. Raises Unusable."""
 
     def holding(wanted: str) -> Iterator[tuple[Path, str]]:
         return fetched(client, dataset, [each for each in files if each.holds == wanted], scratch)

@@ -18,7 +18,7 @@ from tutti.report.datasetfiles import read
 def written(
     client: Client, dataset: str, listed: ListDatasetFilesResponse, folder: Path, wanted: str, file_bytes: int
 ) -> Plain:
-    """Write all of it into an empty folder; what there is of each split. Raises Failure."""
+    """Write all splits into an empty folder, and return the facts of each by its name. Raises Failure."""
     with (
         tempfile.TemporaryDirectory(prefix=".export-", dir=folder.parent) as scratch,
         bar(listed.documents + listed.validation_documents) as progress,
