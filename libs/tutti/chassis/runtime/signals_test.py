@@ -24,10 +24,26 @@ def trace(frame, event, _argument):
 stop = Stop()
 signals = Signals(stop)
 sys.settrace(trace)
-while not stop.wait(5):
+while not stop.wait(0.05):
     pass
 sys.settrace(None)
 assert stop.is_set() and stop.wait(0)
+print(signals.name)
+"""
+
+ELSEWHERE = """
+import signal, threading, time
+from tutti.chassis.runtime.signals import Signals, Stop
+
+def send():
+    time.sleep(0.2)  # the main thread waits by now
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    time.sleep(60)
+
+stop = Stop()
+signals = Signals(stop)
+threading.Thread(target=send, daemon=True).start()
+assert stop.wait(50)
 print(signals.name)
 """
 
@@ -35,6 +51,12 @@ print(signals.name)
 @pytest.mark.parametrize("before", range(12))
 def test_a_signal_ends_the_wait_wherever_it_interrupts_it(before: int) -> None:
     ended = interrupted(before, signal.SIGTERM)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "SIGTERM\n", "")
+
+
+def test_a_signal_that_arrives_in_another_thread_ends_the_wait() -> None:
+    """As one does that arrives when the main thread is about to sleep: neither interrupts its call."""
+    ended = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "SIGTERM\n", "")
 
 
