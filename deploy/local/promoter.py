@@ -27,11 +27,13 @@ from processes import ServerError
 from psycopg import sql
 from servers import Stack
 
+from tutti.backbone.backoff import Backoff
 from tutti.backbone.postgres.connection import BoundedConnection, bounded
 
 LOOK_SECONDS = 0.2
 ANSWER_SECONDS = 3.0
-AGAIN_SECONDS, MOST_AGAIN_SECONDS = 1.0, 60.0
+AGAIN_SECONDS = 1.0
+BACKOFF = Backoff(AGAIN_SECONDS, 60.0)
 CONFIRM_SECONDS = 10.0
 PATIENCE = Patience()
 log = logging.getLogger("promoter")
@@ -52,7 +54,7 @@ class Promoter:
         self._answered = self._streamed = time.monotonic()
         self._said_starts: dict[str, float] = {}
         self._making: threading.Thread | None = None
-        self._make_after, self._backoff = 0.0, AGAIN_SECONDS
+        self._make_after, self._made = 0.0, 0
 
     def run(self) -> None:
         """Until SIGTERM; the servers go on."""
@@ -97,7 +99,7 @@ class Promoter:
                 streams = state == "streaming" and lives[record.standby]
                 self._answered = time.monotonic()
                 if streams:
-                    self._streamed, self._backoff = self._answered, AGAIN_SECONDS
+                    self._streamed, self._made = self._answered, 0
         # A server that hangs lets these questions wait for a second, so they are asked only when it matters.
         replaced = record.eligible and lives[record.standby]
         if lives[record.primary] and not answers and not replaced:
@@ -160,8 +162,8 @@ class Promoter:
             self._streamed = time.monotonic()
         except (ServerError, OSError) as error:
             log.error("%s is not made: %s; tried again", name, str(error).strip())
-        self._make_after = time.monotonic() + self._backoff
-        self._backoff = min(2 * self._backoff, MOST_AGAIN_SECONDS)
+        self._made += 1
+        self._make_after = time.monotonic() + BACKOFF.longest(self._made)
 
     def _write(self, record: Record) -> None:
         record.write(self._folder)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from tutti.backbone import Isolation
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.config import memory
 from tutti.chassis.config.diskspace import is_full
 from tutti.chassis.errors import Cancelled, FencedOff, is_transient
@@ -30,11 +31,11 @@ __all__ = ["Finish", "Pool", "Retry", "Task", "TaskContext", "TaskRenewer", "Tas
 T = TypeVar("T")
 P = ParamSpec("P")
 Finish = Callable[["Unit"], None]
-MAX_BACKOFF = 60.0
+BACKOFF = Backoff(1.0, 60.0)
 TELL_SECONDS = 1.0
 SOLE_SECONDS = 10.0
 """Between two looks for tasks by the only process of a database: whatever waits there woke its worker."""
-MAX_WAIT = 10.0
+OUTAGE_BACKOFF = Backoff(1.0, 10.0)
 """Seconds until what passes, an outage or a full disk, is looked at again."""
 _log = logging.getLogger(__name__)
 
@@ -226,13 +227,13 @@ class TaskWorker:
         elif isinstance(error, Retry):
             self._postpone(task, error.after, error.reason, counts=False)
         elif is_transient(error) or is_full(error):
-            self._postpone(task, self._backoff(task.attempt, MAX_WAIT), str(error), counts=False)
+            self._postpone(task, self._wait(OUTAGE_BACKOFF, task), str(error), counts=False)
         elif task.failures + 1 >= kind.attempts:
             _log.error("%s: %s failed permanently", self.name, task.resource, exc_info=error)
             self._give_up(task, kind, memory.named(error))
         else:
             _log.warning("%s: %s failed and will be retried", self.name, task.resource, exc_info=error)
-            self._postpone(task, self._backoff(task.attempt), memory.named(error), counts=True)
+            self._postpone(task, self._wait(BACKOFF, task), memory.named(error), counts=True)
 
     def _give_up(self, task: Task, kind: "TaskKind", reason: str) -> None:
         self._host.units.run(lambda unit: give_up(unit, task, kind, reason))
@@ -243,9 +244,8 @@ class TaskWorker:
             isolation=Isolation.READ_COMMITTED,
         )
 
-    def _backoff(self, attempt: int, most: float = MAX_BACKOFF) -> float:
-        longest = min(most, 0.5 * 2.0 ** min(attempt, 10))
-        return self._host.randomness.uniform(longest / 2, longest)
+    def _wait(self, backoff: Backoff, task: Task) -> float:
+        return backoff.drawn(task.attempt, self._host.randomness.uniform)
 
 
 class TaskRenewer:

@@ -5,7 +5,6 @@ port is found again; connecting changes nothing in the data directory.
 """
 
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -19,6 +18,7 @@ from google.protobuf.descriptor_pool import Default as default_pool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.config.datadir import DEFAULT, LOOPBACK, DataDirError, endpoint_in, is_found, require_ours, tokens_in
 from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
@@ -44,6 +44,7 @@ __all__ = ["READING_SECONDS", "Client", "Problem", "Unreachable", "connect"]
 
 TOKEN_VARIABLE = "TUTTI_TOKEN"  # noqa: S105 - the name of a variable
 DEADLINE_SECONDS = 10.0
+WATCH_BACKOFF = Backoff(0.05, 2.0)
 READING_SECONDS = 3600.0
 """Deadline of a call that reads everything before it answers."""
 
@@ -223,7 +224,7 @@ class Client:
                     yield unpacked(response.resource)
             except Unavailable:
                 failures = min(failures + 1, 10)
-            time.sleep(random.uniform(0.5, 1) * min(0.05 * 2**failures, 2.0))
+            time.sleep(WATCH_BACKOFF.drawn(failures + 1))
 
     def close(self) -> None:
         for channel in self._channels.values():

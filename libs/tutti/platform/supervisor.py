@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import queue
-import random
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
+from tutti.backbone.backoff import Backoff
 from tutti.backbone.ours import close_to_others
 from tutti.chassis.config import memory
 from tutti.chassis.config.arguments import add_overrides, add_places
@@ -39,7 +39,7 @@ from tutti.platform.processes import ProcessId, Recorded, end, gone, process_id,
 
 log = logging.getLogger(__name__)
 HOST = "host"
-LAST_BACKOFF_SECONDS = 30.0
+MOST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 30.0  # a child that ran for so long starts over with the first backoff
 LOOK_SECONDS = 0.05  # between two looks at whether the host is ready
 START_LOOK_SECONDS = 0.2  # between two looks at who has started, while others wait for that
@@ -234,8 +234,8 @@ class Supervisor:
         steady = time.monotonic() - child.started_at > STEADY_SECONDS
         child.failures = 1 if steady else child.failures + 1
         child.restarts += 1
-        limit = min(self._settings.backoff_seconds * 2 ** (child.failures - 1), LAST_BACKOFF_SECONDS)
-        child.due = time.monotonic() + random.uniform(limit / 2, limit)
+        backoff = Backoff(self._settings.backoff_seconds, MOST_BACKOFF_SECONDS)
+        child.due = time.monotonic() + backoff.drawn(child.failures)
         self._data_dir.remove("endpoint" if child.spec.name == HOST else f"endpoints/{child.spec.name}")
         wait = child.due - time.monotonic()
         log.warning("%s ended (%s%s); next start in %.1f s", child.spec.name, child.exit, killed, wait)

@@ -11,6 +11,7 @@ from typing import TypeVar
 import grpc
 from blake3 import blake3
 
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.delivery.consumer import Consumer
 from tutti.chassis.delivery.relay import Relay
 from tutti.chassis.errors import Problem, is_transient
@@ -27,6 +28,7 @@ from tutti.simulation.zombies import Zombie
 
 T = TypeVar("T")
 TTL = 15.0
+BACKOFF = Backoff(0.4, 5.0)
 CLIENT = Process("client", 0, mortal=False)
 
 
@@ -230,7 +232,7 @@ class Simulation:
             if not is_transient(error):
                 raise
             actor.failures += 1
-            wait, outcome = self.fate.between(0.1, min(0.2 * 2.0**actor.failures, 5)), type(error).__name__
+            wait, outcome = self.fate.between(0.1, BACKOFF.longest(actor.failures)), type(error).__name__
         finally:
             actor.busy = False
         actor.due = self.clock.monotonic() + wait

@@ -17,7 +17,7 @@ from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
-from tutti.chassis.tasks import MAX_WAIT, Retry, TaskContext, WorkFailed
+from tutti.chassis.tasks import OUTAGE_BACKOFF, Retry, TaskContext, WorkFailed
 from tutti.chassis.work.work import ENDED, Outcome, Work, publish
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest, ListRequest, State
 from tutti.contracts.ingest.v1 import (
@@ -124,7 +124,7 @@ def check(context: TaskContext, still: Callable[[], None] = lambda: None) -> Non
     context.check()
     still()
     if words := little_left(Path(tempfile.gettempdir())):
-        raise Retry(words, after=MAX_WAIT)
+        raise Retry(words, after=OUTAGE_BACKOFF.most)
 
 
 def work_of(host: Host, frontier: Frontier, paths: Paths) -> Work[Crawl]:

@@ -169,7 +169,7 @@ class Decisions:
         """Seconds until the next attempt may start, which the job then says; it keeps its place in the queue."""
         left = (micros(job.retry_at.ToDatetime(unit.now.tzinfo)) - micros(unit.now)) / 1e6
         if job.HasField("retry_at") and left > 0:
-            seconds, why = jobs.backoff_seconds(job.fruitless), self._epochs.last_line(unit, job)
+            seconds, why = jobs.BACKOFF.longest(job.fruitless), self._epochs.last_line(unit, job)
             after = f" after {job.fruitless} without a new checkpoint" if job.fruitless else ""
             self._tables.jobs.put(unit, jobs.waiting(job, f"waits {seconds:g} s for its next attempt{after}: {why}"))
             return left

@@ -239,7 +239,7 @@ def test_failed_attempts_back_off_and_the_job_says_for_how_long(world: World) ->
     for fruitless in range(1, 9):
         fail_attempt(world, agent)
         job, begun = world.job(), world.clock.monotonic()
-        seconds = jobs.backoff_seconds(fruitless)
+        seconds = jobs.BACKOFF.longest(fruitless)
         assert (job.state, job.epoch, job.fruitless) == (JOB_STATE_QUEUED, fruitless, fruitless)
         assert f"{seconds:g} s" in job.reason
         assert "without a new checkpoint" in job.reason
@@ -257,7 +257,7 @@ def test_a_job_that_backs_off_looks_again_when_its_time_is_over(world: World) ->
     agent = Agent(world)
     world.create(attempts=9)
     fail_attempt(world, agent)
-    world.clock.advance(jobs.backoff_seconds(1))
+    world.clock.advance(jobs.BACKOFF.longest(1))
     world.settle()  # nobody was heard meanwhile
     assert world.job().state == JOB_STATE_STARTING
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.store.clipping import clipped
 from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
@@ -31,7 +32,7 @@ from tutti.scheduler.gangs import Seat, node_words
 from tutti.scheduler.trainings import last_audit
 
 HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
-FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 1.0, 60.0
+BACKOFF = Backoff(1.0, 60.0)
 LOSSES_TO_AVOID, MOST_NODES, MOST_STRAGGLERS = 2, 16, 16
 ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
 OPEN = (JOB_STATE_QUEUED, JOB_STATE_OPENING, JOB_STATE_STARTING, JOB_STATE_RUNNING, JOB_STATE_STOPPING)
@@ -221,7 +222,7 @@ def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime)
     after = _copy(job)
     after.state, after.reason = JOB_STATE_STOPPING, clipped(what)
     after.fruitless = 0 if covered(job) > resume_step else job.fruitless + 1
-    after.retry_at.FromDatetime(now + timedelta(seconds=backoff_seconds(after.fruitless)))
+    after.retry_at.FromDatetime(now + timedelta(seconds=BACKOFF.longest(after.fruitless)))
     _remember(after, f"epoch {job.epoch}: {what}")
     if after.fruitless >= attempts:
         return failed(
@@ -231,12 +232,6 @@ def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime)
             now,
         )
     return after
-
-
-def backoff_seconds(fruitless: int) -> float:
-    """Return the time between a failed attempt and the next one: 1, 2, 4 … 60 s, by the fruitless attempts so far."""
-    doublings = min(max(fruitless - 1, 0), 10)
-    return min(FIRST_BACKOFF_SECONDS * 2.0**doublings, LONGEST_BACKOFF_SECONDS)
 
 
 def blamed(job: Job, node: str) -> Job:

@@ -201,7 +201,7 @@ def test_the_history_keeps_the_newest_lines_and_cuts_long_ones() -> None:
 
 
 def test_the_backoff_doubles_from_one_second_to_a_minute() -> None:
-    assert [jobs.backoff_seconds(fruitless) for fruitless in (0, 1, 2, 3, 6, 7, 8, 4000)] == [
+    assert [jobs.BACKOFF.longest(fruitless) for fruitless in (0, 1, 2, 3, 6, 7, 8, 4000)] == [
         1,
         1,
         2,

@@ -5,6 +5,7 @@ transaction, or to a connection that broke before its commit, is run again; a co
 is reported, because nobody knows its outcome.
 """
 
+import itertools
 import re
 import threading
 import time
@@ -19,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tutti.backbone import migrations
+from tutti.backbone.backoff import Backoff
 from tutti.backbone.database import (
     Conflict,
     Contention,
@@ -60,7 +62,7 @@ UPGRADE_SECONDS = 6 * 3600.0
 """For a statement of an upgrade, which may write each of tens of millions of rows, at some thousands a second."""
 CLIENT_CHECK = "10s"
 """The interval at which the server looks whether the client of an upgrade is there; it would go on for a killed one."""
-_FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.1
+_BACKOFF = Backoff(0.002, 0.1)
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 _SERIALIZATION = ("40001", "40P01")
 _TOO_SLOW = "57014"
@@ -210,8 +212,8 @@ class PostgresDatabase:
         self._engine.dispose()
 
     def _until_it_wins(self, once: Callable[[], T]) -> T:
-        pause, lost, gone_since = _FIRST_PAUSE, 0, None
-        while True:
+        lost, gone_since = 0, None
+        for run in itertools.count(1):
             began = time.monotonic()
             if self._closed:
                 raise DatabaseUnavailable(f"{self._where} is closed")
@@ -227,8 +229,8 @@ class PostgresDatabase:
                 gone_since = gone_since or began
                 if time.monotonic() - gone_since > self._deadline_seconds:
                     raise DatabaseUnavailable(f"{error}; waited {self._deadline_seconds:g} s for it") from error
-            time.sleep(self._randomness.uniform(pause / 2, pause))
-            pause = min(pause * 2, _LAST_PAUSE)
+            time.sleep(_BACKOFF.drawn(run, self._randomness.uniform))
+        raise AssertionError("unreachable: the loop returns or raises")
 
     def _begin(self, isolation: Isolation) -> tuple[Connection, RootTransaction]:
         try:

@@ -17,6 +17,7 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.connections import connection
 from tutti.chassis.errors import DeadlineExceeded, Problem, TooLarge, Unavailable, from_status
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
@@ -28,8 +29,7 @@ from tutti.chassis.rpc.methods import find_method
 from tutti.chassis.rpc.tls import Stamp, Tls, explained
 from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, span
 
-FIRST_BACKOFF_SECONDS = 0.05
-LAST_BACKOFF_SECONDS = 2.0
+BACKOFF = Backoff(0.1, 2.0)
 SHORTEST_SECONDS = 0.05  # in which another attempt may still be answered
 
 
@@ -197,7 +197,7 @@ class UnaryCall(PlainCall):
                 except Untrusted:
                     raise
                 except Unavailable:
-                    wait = random.uniform(0.5, 1) * min(FIRST_BACKOFF_SECONDS * 2**attempt, LAST_BACKOFF_SECONDS)
+                    wait = BACKOFF.drawn(attempt)
                     if attempt == attempts or time.monotonic() + wait >= deadline:
                         raise
                     time.sleep(wait)

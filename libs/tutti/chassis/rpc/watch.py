@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.errors import Cancelled, DeadlineExceeded, NotFound, Problem, Unavailable
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
@@ -26,8 +27,7 @@ from tutti.contracts.admin.v1.stubs import AdminStub
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Message)
 FALLBACK_SECONDS = 2.0
-FIRST_BACKOFF_SECONDS = 0.1
-LAST_BACKOFF_SECONDS = 5.0
+BACKOFF = Backoff(0.1, 5.0)
 
 
 class Hints:
@@ -165,8 +165,7 @@ class Watch(Generic[M]):
             except Problem:
                 failures = min(failures + 1, 10)
                 log.exception("the watch of %s failed and is reopened", self._name)
-            limit = min(FIRST_BACKOFF_SECONDS * 2**failures, LAST_BACKOFF_SECONDS)
-            self._stop.wait(random.uniform(limit / 2, limit))
+            self._stop.wait(BACKOFF.drawn(failures + 1))
 
     def _take(self, response: WatchResponse) -> None:
         if response.revision <= self._revision:

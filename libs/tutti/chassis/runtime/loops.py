@@ -5,20 +5,19 @@ drain it ends after the step that it is in, and those that do not are named.
 """
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Iterable
 
 from tutti.backbone import Clock
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.errors import Problem, is_transient
 from tutti.chassis.metrics import metrics
 from tutti.chassis.runtime.blocked import BlockedWatch
 from tutti.chassis.service import Loop
 
 log = logging.getLogger(__name__)
-FIRST_BACKOFF_SECONDS = 0.1
-LAST_BACKOFF_SECONDS = 15.0
+BACKOFF = Backoff(0.2, 15.0)
 MANY_FAILURES = 3
 
 
@@ -65,8 +64,7 @@ class LoopThread:
             if self._step() or self._stop.is_set():
                 continue
             if self._failures:
-                limit = min(FIRST_BACKOFF_SECONDS * 2**self._failures, LAST_BACKOFF_SECONDS)
-                self._clock.wait(self._stop, random.uniform(limit / 2, limit))
+                self._clock.wait(self._stop, BACKOFF.drawn(self._failures))
             else:
                 self._clock.wait(self._woken, self._loop.interval)
 

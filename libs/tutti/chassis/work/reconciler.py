@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.errors import Cancelled, FencedOff, Problem, is_transient
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.identity.principal import Principal
@@ -21,7 +22,7 @@ from tutti.chassis.store.terms import Deposed
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.telemetry import span_from
 
-MAX_BACKOFF = 30.0
+FIRST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.2, 30.0
 ATTEMPTS = 10
 WOKEN = float("-inf")
 RETRYING, GAVE_UP = "retrying: ", "gave up after "
@@ -187,8 +188,8 @@ class Reconciler:
         failures = self._failures.setdefault(name, _Failures())
         failures.all += 1
         if is_transient(error) or isinstance(error, Cancelled | FencedOff):
-            longest = min(MAX_BACKOFF, self._every, 0.1 * 2.0 ** min(failures.all, 10))
-            self._later(name, self._host.randomness.uniform(longest / 2, longest))
+            waits = Backoff(FIRST_BACKOFF_SECONDS, min(MOST_BACKOFF_SECONDS, self._every))
+            self._later(name, waits.drawn(failures.all, self._host.randomness.uniform))
             _log.info("%s: %s waits: %s", self.name, name, error)
         else:
             _log.error("%s: %s could not be advanced", self.name, name, exc_info=error)

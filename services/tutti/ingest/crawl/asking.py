@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tutti.backbone.backoff import Backoff
 from tutti.ingest.crawl.fetching import Answer, Fetches, Limits
 from tutti.ingest.crawl.pacing import HostBusy, Late, Turn, retry_after
 from tutti.ingest.failures import Failure, FetchFailed
@@ -155,4 +156,4 @@ def wait_of(answer: Answer, tried: int, manner: Manner) -> float | None:
 
 
 def backoff(tried: int, manner: Manner) -> float:
-    return min(max(manner.delay_seconds, 0.1) * float(2**tried), LONGEST_BACKOFF_SECONDS)
+    return Backoff(max(manner.delay_seconds, 0.1), LONGEST_BACKOFF_SECONDS).longest(tried + 1)

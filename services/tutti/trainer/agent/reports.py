@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from google.protobuf.message import Message
 
+from tutti.backbone.backoff import Backoff
 from tutti.backbone.clock import Clock
 from tutti.chassis.errors import Problem, is_transient
 from tutti.contracts.scheduler.v1 import ReportProgressRequest, ReportRankRequest
@@ -18,7 +19,7 @@ from tutti.trainer.agent.ports import BackgroundCalls
 
 log = logging.getLogger(__name__)
 
-_FIRST, _LONGEST = 0.1, 3.0
+_BACKOFF = Backoff(0.1, 3.0)
 Call = Callable[[Message], object]
 
 
@@ -38,7 +39,7 @@ class Reports:
         self._lane, self._background, self._clock, self._call = lane, background, clock, call
         self._answered, self._refused = answered, refused
         self._waiting: deque[Message] = deque()
-        self._retry_at, self._pause = 0.0, _FIRST
+        self._retry_at, self._failures = 0.0, 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -72,11 +73,11 @@ class Reports:
 
     def _done(self, request: Message, answer: object) -> None:
         if isinstance(answer, Exception) and is_transient(answer):
-            self._retry_at = self._clock.monotonic() + self._pause
-            self._pause = min(2 * self._pause, _LONGEST)
+            self._failures += 1
+            self._retry_at = self._clock.monotonic() + _BACKOFF.longest(self._failures)
             measures.retries.labels(self._lane).inc()
             return
-        self._pause, self._retry_at = _FIRST, 0.0
+        self._failures, self._retry_at = 0, 0.0
         self._waiting.popleft()
         if isinstance(answer, Problem):
             log.info("%s was refused: %s", type(request).__name__, answer)

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from tutti.backbone.backoff import Backoff
 from tutti.backbone.blobs import BlobError, BlobExists, Blobs, StoreFull
 from tutti.backbone.clock import Clock, SystemClock
 from tutti.backbone.connect import open_blobs
@@ -55,7 +56,7 @@ from tutti.trainer.io.spool import Entry, Spool
 from tutti.trainer.io.staging import Cache, StagingError
 
 CACHE, SPOOL, EXPERIENCES = "cache", "spool", "experiences"
-_BACKOFF = (0.2, 5.0)
+_BACKOFF = Backoff(0.2, 5.0)
 _IDLE = 0.2
 
 Say = Callable[[IoMessage], None]
@@ -65,18 +66,18 @@ class Retry:
     """The time of the next attempt: delays double, and are reset by the first success."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._wait, self._at = clock, _BACKOFF[0], 0.0
+        self._clock, self._failures, self._at = clock, 0, 0.0
 
     @property
     def due(self) -> bool:
         return self._clock.monotonic() >= self._at
 
     def failed(self) -> None:
-        self._at = self._clock.monotonic() + self._wait
-        self._wait = min(2 * self._wait, _BACKOFF[1])
+        self._failures += 1
+        self._at = self._clock.monotonic() + _BACKOFF.longest(self._failures)
 
     def worked(self) -> None:
-        self._wait, self._at = _BACKOFF[0], 0.0
+        self._failures, self._at = 0, 0.0
 
 
 class IoChild:
