@@ -6,8 +6,11 @@ logged are counted within bounds. Only processes that are measured import it: a 
 
 import ipaddress
 import logging
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -18,7 +21,10 @@ from prometheus_client.registry import Collector
 
 W = TypeVar("W", bound=MetricWrapperBase)
 MAX_TEMPLATES, TEMPLATE_CHARACTERS = 200, 80
-SLOWEST_SECONDS = 30.0
+MOST_SCRAPES = 16
+"""Connections at once; the oldest gives way to another."""
+SCRAPE_SECONDS = 10.0
+"""For a request to come and its answer to go."""
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -100,7 +106,7 @@ def count_logs() -> None:
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = SLOWEST_SECONDS
+    timeout = SCRAPE_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""
@@ -113,6 +119,41 @@ def is_local(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return name == "localhost" or name.endswith(".localhost")
+
+
+class _BoundedServer(ThreadingWSGIServer):
+    """A thread a connection, of which there are only so many, and none for long."""
+
+    daemon_threads = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._since = dict[socket.socket, float]()
+        self._lock = threading.Lock()
+        super().__init__(*args, **kwargs)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            while len(self._since) >= MOST_SCRAPES:
+                self._drop(next(iter(self._since)))
+            self._since[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._since.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        with self._lock:
+            late = time.monotonic() - SCRAPE_SECONDS
+            for each in [each for each, since in self._since.items() if since <= late]:
+                self._drop(each)
+
+    def _drop(self, request: socket.socket) -> None:
+        """Wake the thread of a connection, which then closes it."""
+        del self._since[request]
+        with suppress(OSError):  # its client has closed it
+            request.shutdown(socket.SHUT_RDWR)
 
 
 class MetricsServer:
@@ -132,7 +173,7 @@ class MetricsServer:
             start("421 Misdirected Request", [("Content-Type", "text/plain")])
             return [b"ask for localhost or 127.0.0.1\n"]
 
-        self._server = make_server(host, int(port), answer, ThreadingWSGIServer, _Handler)
+        self._server = make_server(host, int(port), answer, _BoundedServer, _Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
         self.address = f"{host}:{self._server.server_port}"

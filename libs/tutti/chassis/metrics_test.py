@@ -2,9 +2,14 @@
 
 import http.client
 import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
+from tutti.chassis import metrics as metrics_module
 from tutti.chassis.metrics import MAX_TEMPLATES, LogCounter, Metrics, MetricsServer
 
 
@@ -39,3 +44,51 @@ def test_on_loopback_metrics_are_answered_for_local_hosts_alone(host: str, statu
         connection.close()
     finally:
         server.close()
+
+
+BEGUN = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    made = MetricsServer("127.0.0.1:0", Metrics())
+    yield made
+    made.close()
+
+
+def begun(server: MetricsServer) -> socket.socket:
+    """A connection with a request that is not whole."""
+    host, _, port = server.address.rpartition(":")
+    made = socket.create_connection((host, int(port)), 60)
+    made.sendall(BEGUN)
+    return made
+
+
+def test_however_many_requests_are_never_whole_metrics_are_answered_with_few_threads(server: MetricsServer) -> None:
+    before = threading.active_count()
+    with ExitStack() as stack:
+        made = [stack.enter_context(begun(server)) for _ in range(200)]
+        assert made[0].recv(1) == b""
+        connection = http.client.HTTPConnection(server.address, timeout=60)
+        connection.request("GET", "/metrics", headers={"Host": "localhost"})
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert threading.active_count() - before <= 2 * metrics_module.MOST_SCRAPES
+
+
+def test_a_request_that_comes_in_drops_ends_at_its_deadline(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_module, "SCRAPE_SECONDS", 0.5)
+    with begun(server) as made:
+        made.settimeout(0.1)
+        for _ in range(600):
+            try:
+                made.sendall(b"a")
+                if made.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+    pytest.fail("the connection is still there")

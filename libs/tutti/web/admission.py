@@ -1,7 +1,8 @@
-"""Admission of connections of browsers: how many there are, and how long one may take to say what it wants.
+"""Admission of connections of browsers: how many there are, and how long one may keep the server waiting.
 
-Promises: a connection whose request is not whole (its head, or its body) ends after a deadline, and the oldest of these
-ends when there are too many connections or too many bytes of bodies are held; a request that is whole is never cut.
+Promises: a connection whose request is not whole (its head, or its body), or whose client reads nothing of an answer,
+ends after a deadline, and the oldest of these ends when there are too many connections or too many bytes of bodies are
+held; a request that is whole is never cut while its answer is made and read.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ class Admission:
     def __init__(self, most: int | None = None) -> None:
         self._most = most or most_connections() // 2
         self._waiting: dict[BoundedProtocol, float] = {}
-        """Those whose request is not whole, the oldest first, with the time since when."""
+        """Those whose request is not whole or whose answer is not read, the oldest first, with the time since when."""
         self._all: set[BoundedProtocol] = set()
         self._bytes: dict[BoundedProtocol, int] = {}
         self._held = 0
@@ -43,7 +44,7 @@ class Admission:
         self.whole(connection)
 
     def wait(self, connection: "BoundedProtocol") -> None:
-        """A request is expected, or began and is not whole."""
+        """A request is expected, or began and is not whole; or an answer is not read."""
         if connection in self._all and connection not in self._waiting:
             self._waiting[connection] = connection.loop.time()
 
@@ -84,6 +85,8 @@ class BoundedProtocol(H11Protocol):
     admission: Admission
     between = True
     """Nothing of the next request came."""
+    unread = False
+    """What was written is more than the client has read and the system holds."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -94,7 +97,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.between:
+        if self.between and not self.unread:
             self.between = False
             self.admission.begin(self)
         super().data_received(data)
@@ -106,9 +109,19 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         self._told()
 
+    def pause_writing(self) -> None:
+        self.unread = True
+        super().pause_writing()
+        self._told()
+
+    def resume_writing(self) -> None:
+        self.unread = False
+        super().resume_writing()
+        self._told()
+
     def _told(self) -> None:
         cycle: Any = self.cycle
-        if cycle is None or cycle.response_complete or cycle.more_body:
+        if self.unread or cycle is None or cycle.response_complete or cycle.more_body:
             self.admission.wait(self)
         else:
             self.admission.whole(self)

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import Any
 
@@ -33,6 +33,7 @@ def served(limits: Admission) -> Iterator[tuple[str, int]]:
     made = protocol()
     made.admission = limits
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # of what it accepts: soon full
         server = uvicorn.Server(uvicorn.Config(application, lifespan="off", log_config=None, http=made))
         thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
         thread.start()
@@ -72,6 +73,48 @@ def test_of_too_many_connections_the_oldest_that_is_not_whole_ends() -> None:
         assert ended(made[1])
         made[0].sendall(WHOLE)
         assert answered(made[0])
+
+
+def leave_unread(connection: socket.socket, limits: Admission, count: int) -> None:
+    """Ask again and again and read no answer, until so many connections have more answers than the system holds."""
+    connection.setblocking(False)
+
+    def stuck() -> bool:
+        with suppress(BlockingIOError):
+            connection.send(WHOLE * 1000)
+        return sum(each.unread for each in list(limits._all)) == count
+
+    until(stuck, seconds=60, what="answers that nobody reads")
+    connection.setblocking(True)
+
+
+def test_of_too_many_connections_one_that_reads_no_answer_ends() -> None:
+    limits = Admission(2)
+    with served(limits) as address, ExitStack() as stack:
+        made = [stack.enter_context(small(address)) for _ in range(2)]
+        for count, each in enumerate(made, 1):
+            leave_unread(each, limits, count)
+        another = stack.enter_context(socket.create_connection(address, 30))
+        another.sendall(WHOLE)
+        assert answered(another)
+
+
+def test_an_answer_that_nobody_reads_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "LOOK_SECONDS", 0.1)
+    limits = Admission(9)
+    with served(limits) as address, small(address) as made:
+        leave_unread(made, limits, 1)
+        monkeypatch.setattr(admission, "WHOLE_SECONDS", 0.5)
+        until(lambda: not limits._all, seconds=30, what="the end of the connection")
+
+
+def small(address: tuple[str, int]) -> socket.socket:
+    """A connection whose client has room for little that it does not read."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    made.settimeout(30)
+    made.connect(address)
+    return made
 
 
 def test_of_too_many_bytes_of_bodies_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
