@@ -2,14 +2,14 @@
 
 Promises: no message is received from a caller whose credential was not checked; of those that are received at once
 there are only so many; one that is not whole after a deadline ends, and the oldest that dawdles ends when another
-waits.
+waits. Of the streams of strangers (health, reflection) the oldest ends when there are too many.
 """
 
 import asyncio
 import contextlib
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 import grpc
@@ -23,6 +23,8 @@ DAWDLE_SECONDS = 1.0
 MOST_MESSAGES = 16
 """Messages of callers other than services that are received at once; each has at most twice the limit of a message."""
 MOST_OF_STRANGERS = 4
+MOST_STREAMS = 64
+"""Streams that are open at once and need no credential."""
 WAIT_SECONDS = 0.05
 
 
@@ -63,12 +65,36 @@ class Receiving:
             await asyncio.sleep(WAIT_SECONDS)
 
 
+class Streams:
+    """The streams that are open without a credential; for one event loop."""
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most, self._open = most, dict[asyncio.Future[None], None]()
+
+    async def run(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Await what a stream does. Raises Unavailable if it gives way to another."""
+        while len(self._open) >= self._most:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.cancel()
+        doing = asyncio.ensure_future(work)
+        self._open[doing] = None
+        try:
+            await asyncio.wait({doing})
+            if doing.cancelled():
+                raise Unavailable(f"{what} ended because others are open: at most {self._most}; call again")
+            doing.result()
+        finally:
+            doing.cancel()
+            self._open.pop(doing, None)
+
+
 class Patient(grpc.aio.ServerInterceptor):
     """Receives the messages of services that need no credential, such as health, within limits of their own."""
 
     def __init__(self, ours: Iterable[str]) -> None:
         """`ours` are the full names of services whose handlers receive within limits themselves."""
-        self._ours, self._receiving = frozenset(ours), Receiving(MOST_OF_STRANGERS)
+        self._ours, self._receiving, self._streams = frozenset(ours), Receiving(MOST_OF_STRANGERS), Streams()
 
     async def intercept_service(
         self,
@@ -97,21 +123,17 @@ class Patient(grpc.aio.ServerInterceptor):
             return await found.unary_unary(await one(requests, context), context)
 
         async def unary_stream(requests: AsyncIterator[Any], context: Any) -> Any:
-            answer = found.unary_stream(await one(requests, context), context)
-            if inspect.isawaitable(answer):  # a handler that writes to the context
-                await answer
-                return
-            async for item in answer:
-                await context.write(item)
+            message = await one(requests, context)
+            await streamed(lambda: found.unary_stream(message, context), context)
 
         async def stream(requests: AsyncIterator[Any], context: Any) -> Any:
+            await streamed(lambda: found.stream_stream(each(requests), context), context)
+
+        async def streamed(answer: Callable[[], Any], context: Any) -> None:
             try:
-                answer = found.stream_stream(each(requests), context)
-                if inspect.isawaitable(answer):
-                    await answer
-                    return
-                async for item in answer:
-                    await context.write(item)
+                await self._streams.run(_written(answer, context), path)
+            except Unavailable as error:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
             except Problem as error:
                 await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
 
@@ -123,3 +145,13 @@ class Patient(grpc.aio.ServerInterceptor):
             return grpc.stream_unary_rpc_method_handler(unary, **coding)
         made = grpc.stream_stream_rpc_method_handler
         return made(unary_stream if found.unary_stream else stream, **coding)
+
+
+async def _written(answer: Callable[[], Any], context: Any) -> None:
+    """Let a handler answer: one that writes to the context, or one that yields."""
+    answered = answer()
+    if inspect.isawaitable(answered):
+        await answered
+        return
+    async for item in answered:
+        await context.write(item)
