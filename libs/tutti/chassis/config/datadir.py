@@ -124,7 +124,7 @@ class DataDir:
         with self._named("name a part of"):
             if not path.exists():
                 self._publish(path.name, f"{uuid.uuid4().hex}\n".encode())
-            return path.read_text().strip()
+            return _content(path).decode().strip()
 
     def tokens(self) -> Tokens:
         """The tokens of this directory, made at the first call. Raises NotUsable."""
@@ -145,7 +145,7 @@ class DataDir:
         """Take the announcement back, unless another's stands there by now."""
         target = self._endpoint(service)
         with contextlib.suppress(OSError):
-            if target.read_text().strip() == address:
+            if _line(target) == address:
                 target.unlink()
 
     def endpoint(self, service: str | None = None) -> str | None:
@@ -169,7 +169,7 @@ class DataDir:
         if not path.exists():
             return _port_in(_line(self.path / _pages_file(service)))
         with self._named("read the ports of"):
-            found = path.read_bytes().splitlines()
+            found = _content(path).splitlines()
         if not found or not all(re.fullmatch(rb"[1-9][0-9]{0,4}", each) and int(each) < 1 << 16 for each in found):
             seen = b"\n".join(found)[:40]
             raise NotUsable(
@@ -219,7 +219,7 @@ class DataDir:
 
     def _check_version(self) -> None:
         try:
-            text = (self.path / "version").read_text().strip()
+            text = _content(self.path / "version").decode(errors="replace").strip()
         except FileNotFoundError:
             return
         if not text.isdigit():
@@ -296,19 +296,24 @@ def endpoint_in(path: Path, service: str | None = None) -> str | None:
     return _line(path / "endpoint") or None
 
 
+def _content(path: Path) -> bytes:
+    """The content of a small file; raises OSError, at once for a pipe too: another account may have made it."""
+    with open_regular(path) as file:
+        return file.read(MOST_LINE)
+
+
 def _line(path: Path) -> str:
     """The content of a file of one line; empty where there is none."""
-    with contextlib.suppress(OSError, UnicodeDecodeError), open_regular(path) as file:
-        return file.read(MOST_LINE).decode().strip()
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return _content(path).decode().strip()
     return ""
 
 
 def pages_in(path: Path, service: str) -> str | None:
     """The URL of a service's pages in a data directory; changes nothing there."""
     for name in (_pages_file(service), _pages_file(None)):
-        with contextlib.suppress(OSError):
-            if url := (path / name).read_text().strip():
-                return url
+        if url := _line(path / name):
+            return url
     return None
 
 
@@ -365,11 +370,7 @@ def require_ours(path: Path) -> None:
 
 def is_data_dir(path: Path) -> bool:
     """True if a folder is a data directory, in use or not; changes nothing there."""
-    try:
-        text = (path / "version").read_text().strip()
-    except (OSError, ValueError):
-        return False
-    return text.isdigit() and all((path / name).is_dir() for name in FOLDERS)
+    return _line(path / "version").isdigit() and all((path / name).is_dir() for name in FOLDERS)
 
 
 def _was_kept(path: Path) -> bool:
@@ -413,7 +414,7 @@ def _is_shared(folder: Path) -> bool:
 
 def _holder(path: Path) -> Holder | None:
     try:
-        return Holder(**json.loads(path.read_text()))
+        return Holder(**json.loads(_content(path)))
     except (OSError, ValueError, TypeError):
         return None
 

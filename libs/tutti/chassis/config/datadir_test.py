@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,14 @@ from tutti.backbone.files import Handle, RealFiles
 from tutti.chassis.config.datadir import (
     FOLDERS,
     DataDir,
+    DataDirError,
     DiskFull,
     InUse,
     NewerVersion,
     NotUsable,
     endpoint_in,
+    is_data_dir,
+    pages_in,
     tokens_in,
 )
 from tutti.chassis.identity.auth import HELD, Role, Tokens
@@ -320,3 +323,16 @@ def test_a_pipe_in_a_directory_is_no_address_and_no_token(tmp_path: Path) -> Non
     assert endpoint_in(tmp_path) is None
     with pytest.raises(NotUsable, match="regular"):
         tokens_in(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["version", "endpoint", "host.instance", "pages.ports", "pages"])
+def test_a_pipe_where_a_directory_keeps_a_file_makes_nobody_wait(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    assert not is_data_dir(tmp_path)
+    assert pages_in(tmp_path, "ingest") is None
+    with suppress(DataDirError):
+        data_dir = DataDir(tmp_path)
+        for look in (lambda: data_dir.instance("host"), lambda: data_dir.ports(None)):
+            with suppress(DataDirError):
+                look()
+        data_dir.withdraw("127.0.0.1:1")
