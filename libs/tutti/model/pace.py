@@ -1,7 +1,8 @@
 """The pace of a gang: which ranks compute slower than the others. Does not import torch.
 
 Promises: a rank is named if, over a window of steps, its median time for a leaf is `RATIO` times that of the other
-ranks and `LEAST_SECONDS` more, so that the noise of a shared machine names nobody. It is a finding, and stops nothing.
+ranks. Short steps have windows of more of them, so that the noise of a shared machine names nobody. It is a finding,
+and stops nothing.
 """
 
 from bisect import bisect_left
@@ -9,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-WINDOW = 20
-"""Steps without an audit that a finding is about."""
+WINDOW, LONGEST_WINDOW = 20, 400
+"""Steps without an audit that a finding is about: so many, and more while they are short."""
+WINDOW_SECONDS = 3.0
+"""Busy seconds of the slowest rank in a window, unless it is the longest."""
 RATIO = 1.5
-LEAST_SECONDS = 0.03
 MOST = 8
 """Stragglers that a finding names, the slowest ones."""
 
@@ -39,14 +41,18 @@ class Pace:
     def __init__(self, leaves: Sequence[int]) -> None:
         self._leaves = tuple(leaves)
         self._window: list[tuple[float, ...]] = []
+        self._busy = [0.0] * len(self._leaves)
 
     def add(self, step: int, busy: Sequence[float]) -> Finding | None:
         """Take the busy seconds of all ranks in a step; return a finding when a window is full."""
         self._window.append(tuple(seconds / leaves for seconds, leaves in zip(busy, self._leaves, strict=True)))
-        if len(self._window) < WINDOW:
+        self._busy = [so_far + seconds for so_far, seconds in zip(self._busy, busy, strict=True)]
+        steps = len(self._window)
+        if steps < WINDOW or (max(self._busy) < WINDOW_SECONDS and steps < LONGEST_WINDOW):
             return None
         medians = [median(rank) for rank in zip(*self._window, strict=True)]
         self._window.clear()
+        self._busy = [0.0] * len(self._leaves)
         return Finding(step, stragglers(medians))
 
 
@@ -55,7 +61,7 @@ def stragglers(seconds: Sequence[float]) -> tuple[Straggler, ...]:
     found, ascending = [], sorted(seconds)
     for rank, own in enumerate(seconds):
         usual = _median_without(ascending, own) if len(seconds) > 1 else own
-        if own >= RATIO * usual and own - usual >= LEAST_SECONDS:
+        if own > usual and own >= RATIO * usual:
             found.append(Straggler(rank, own / usual if usual > 0 else RATIO))
     slowest = sorted(found, key=lambda each: (-each.ratio, each.rank))[:MOST]
     return tuple(sorted(slowest, key=lambda each: each.rank))
