@@ -6,6 +6,8 @@ Every step is crossed by all ranks together; what is due after it (metrics, snap
 import dataclasses
 import functools
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tutti.checkpoints.scalars import StateScalars
@@ -18,10 +20,10 @@ from tutti.contracts.trainer.v1 import (
     RolledOut,
     Snapshot,
 )
-from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.ledger import Ledger, SkippedStep
 from tutti.model.batch import LeafBatch
 from tutti.model.pace import Finding, Pace
-from tutti.model.results import Outcome, Scalars, StepResult
+from tutti.model.results import Outcome, Scalars, SkipCause, StepResult
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.canonical import bytes_digest
@@ -34,6 +36,13 @@ from tutti.trainer.rank.paces import to_wire
 
 MOST_SKIPPED = 10
 """Steps in a row that change nothing; with so many a training has diverged."""
+_SLOWER = "lower train.learning_rate, or raise train.warmup"
+REMEDIES: Mapping[str, str] = {
+    SkipCause.NOT_FINITE: _SLOWER,
+    SkipCause.OVERFLOW: _SLOWER,
+    SkipCause.NO_TOKENS: "their rows have no token to learn from: look whether the conversations have answers "
+    "that count, and whether they are cut before them",
+}
 
 
 class Loop:
@@ -117,11 +126,7 @@ class Loop:
     def _check_divergence(self, step: int) -> None:
         """Raises RankFailure. Each skip was confirmed, and the count is part of the state: no other attempt is made."""
         if (skipped := self._step.scalars().skipped_in_a_row) >= MOST_SKIPPED:
-            raise RankFailure(
-                Reason.DIVERGED,
-                f"steps {step - skipped} to {step - 1} were skipped because the loss or a gradient was not finite: "
-                f"lower train.learning_rate, or raise train.warmup",
-            )
+            raise RankFailure(Reason.DIVERGED, skips_in_words(step, self._ledger.skipped[-skipped:]))
 
     def _snapshot(self, result: StepResult, metrics: Metrics | None) -> None:
         started = time.monotonic()
@@ -170,3 +175,10 @@ def _progress(
         if metrics.bits_per_byte is not None:
             progress.bits_per_byte = metrics.bits_per_byte
     return progress
+
+
+def skips_in_words(step: int, skipped: Sequence[SkippedStep]) -> str:
+    """Say why the steps before `step` were skipped, and what to do about the most frequent cause."""
+    (cause, count), *others = Counter(each.cause for each in skipped).most_common()
+    beside = "".join(f", {other} in {number}" for other, number in others)
+    return f"steps {step - len(skipped)} to {step - 1} were skipped: {cause} in {count}{beside}: {REMEDIES[cause]}"
