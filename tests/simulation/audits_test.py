@@ -27,7 +27,7 @@ RUN, STEPS, BEGUN = "runs/main", 23, 12
 """An audit is due after steps 10, 20 and 23; the fault begins between two of them."""
 RATES: Mapping[Fault, float] = {Fault.RPC_LOST_BEFORE: 0.02, Fault.RPC_LOST_AFTER: 0.02, Fault.RPC_DUPLICATED: 0.02}
 NODE_RATES: Mapping[NodeFault, float] = {NodeFault.RANK_KILLED: 0.005, NodeFault.IO_CHILD_DIED: 0.01}
-WRONG, NOT_FINITE = Plant(BEGUN), Plant(BEGUN, not_finite=True)
+WRONG, NOT_FINITE, HELD = Plant(BEGUN), Plant(BEGUN, not_finite=True), Plant(BEGUN, held=True)
 Faulty = Callable[[str, Start], Plant | None]
 
 
@@ -115,7 +115,7 @@ def on(node: str, rank: int, plant: Plant = WRONG) -> Faulty:
     return lambda at, start: plant if (at, start.rank) == (node, rank) else None
 
 
-@pytest.mark.parametrize("plant", [WRONG, NOT_FINITE])
+@pytest.mark.parametrize("plant", [WRONG, NOT_FINITE, HELD], ids=["wrong", "not finite", "held"])
 @pytest.mark.parametrize("seed", range(10) if SOAK else [rotation() % 2])
 def test_a_faulty_node_is_excluded_at_its_second_conviction_and_the_state_is_the_undisturbed_one(
     pages: Path, undisturbed: str, seed: int, plant: Plant

@@ -31,7 +31,7 @@ from tutti.contracts.trainer.v1 import (
     Start,
 )
 from tutti.corpus.tokens.ledger import Ledger
-from tutti.model.audit import judge_pairs, ring_audit
+from tutti.model.audit import Audit, check_audits, ring_audit
 from tutti.model.chunks import Kind
 from tutti.model.nonfinite import NONE, Examined, Witnessed, judge
 from tutti.model.pace import Pace
@@ -39,7 +39,7 @@ from tutti.model.plan import Plan
 from tutti.model.programs.dpo import DpoParameters
 from tutti.model.programs.reward import RewardParameters
 from tutti.model.programs.sft import SftParameters
-from tutti.model.results import Finding, Outcome, Scalars
+from tutti.model.results import AuditFailed, Finding, Outcome, Scalars
 from tutti.model.shapes import to_shape
 from tutti.model.training import Training
 from tutti.platform.processes import ProcessId
@@ -64,10 +64,13 @@ State = dict[tuple[int, Kind], int]
 
 @dataclass(frozen=True)
 class Plant:
-    """From which step on a rank computes every gradient wrong; `not_finite`: what it computes is not finite."""
+    """From which step on a rank computes every gradient wrong; `not_finite`: what it computes is not finite; `held`:
+    because the parameters that it holds are changed.
+    """
 
     begun: int
     not_finite: bool = False
+    held: bool = False
 
 
 Faulty = Callable[[Start], "Plant | None"]
@@ -320,9 +323,21 @@ class SimulatedRank:
             examined = [Examined(0 if rank in broken else NONE, 0, contradicts=False) for rank in plan.ranks]
             return judge(examined, [Witnessed(1, finite=True) for _ in plan.ranks])
         audit = ring_audit(plan, step, every=training.audit_every, last=training.steps, epoch=start.epoch)
-        wrong = {*self._wrong(start, step, not_finite=False)}
-        leaves = audit.leaves if audit else ()
-        return judge_pairs({(each.owner, each.witness): not wrong & {each.owner, each.witness} for each in leaves})
+        if audit is not None:
+            try:
+                check_audits(plan, audit, step, [self._record(start, plan, audit, rank, step) for rank in plan.ranks])
+            except AuditFailed as failed:
+                return failed.finding
+        return Finding()
+
+    def _record(self, start: Start, plan: Plan, audit: Audit, rank: int, step: int) -> list[int]:
+        """What a rank shares at an audit, with numbers in place of digests; a plant adds one of its own."""
+        plant = self._gangs.of(start)[rank].plant
+        wrong = rank + 1 if rank in self._wrong(start, step, not_finite=False) else 0
+        changed = wrong if plant is not None and plant.held else 0
+        leaves = [leaf * MODULUS + wrong for leaf in (audit.owned(rank), audit.witnessed(rank))]
+        held = [chunk.index * MODULUS + changed for chunk in plan.layout.chunks]
+        return [*leaves, *held, *(chunk.index * MODULUS for chunk in plan.chunks_of(rank))]
 
     def _fail_audit(self, step: int, finding: Finding) -> None:
         self._fail(Reason.AUDIT_FAILED, f"step {step}: ranks {finding.ranks} differ", finding.ranks)
