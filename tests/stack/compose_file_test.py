@@ -57,6 +57,13 @@ def test_a_container_is_limited_and_logs_are_rotated(name: str) -> None:
 
 
 @each_container
+def test_every_volume_has_a_name(name: str) -> None:
+    """One without stays behind with each container that is removed, and nobody knows whose it was."""
+    volumes = [str(each) for each in SERVICES[name].get("volumes", [])]
+    assert [each for each in volumes if not re.match(r"[^/][^:]*:/|\$\{[^}]+\}:/", each)] == []
+
+
+@each_container
 def test_a_container_has_no_rights_that_it_does_not_need(name: str) -> None:
     each = SERVICES[name]
     assert each["read_only"]
