@@ -34,6 +34,7 @@ from tutti.inference.engine import (
 from tutti.inference.limits import Limits
 from tutti.inference.parity import deviation, head_logits, logprobs, score
 from tutti.inference.sampling import Sampling
+from tutti.inference.signature import EngineSignature
 from tutti.inference.slots import MOST_QUERY_ROWS, QUERY_ROWS, ROWS_AT_ONCE, Prefix, Slots, slots_of
 from tutti.model.chunks import Layout
 from tutti.model.head import Head
@@ -156,6 +157,21 @@ class SlotEngine:
     def in_progress(self) -> int:
         """The number of requests that wait or hold a slot."""
         return len(self._batch)
+
+    def signature(self, kernel: str) -> EngineSignature:
+        """Return the signature of a started engine in a process with this kernel signature. Raises EngineStopped."""
+        now = self._now()
+        alone = self.mode is Mode.EXACT and now.vector.device.type == "cpu"
+        return EngineSignature(
+            kernel,
+            now.digest,
+            self.mode.value,
+            self._length,
+            self._rows,
+            self._query_rows,
+            self._shared,
+            0 if alone else now.slots.slots,
+        )
 
     def _ended(self, now: _Loaded) -> Iterator[tuple[Hashable, Completion]]:
         for slot, id, completion in self._batch.ended():

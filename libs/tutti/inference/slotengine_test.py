@@ -73,3 +73,17 @@ def test_parameters_that_are_not_finite_are_named() -> None:
     engine = SlotEngine(layout, rows=2, mode=Mode.EXACT)
     with pytest.raises(NotExact, match="not finite"):
         engine.start(Weights("none", torch.full((layout.elements,), float("nan"))))
+
+
+def test_the_signature_names_what_decides_the_bits() -> None:
+    layout, vector = parameters(SMALL)
+
+    def signature(mode: Mode = Mode.EXACT, slots: int = 16, digest: str = "weights", kernel: str = "kernel") -> str:
+        engine = SlotEngine(layout, rows=2, mode=mode, slots=slots)
+        engine.start(Weights(digest, vector))
+        return engine.signature(kernel).digest()
+
+    assert signature() == signature(slots=32)  # in exact mode on a CPU, no bit depends on the number of slots
+    different = [signature(), signature(digest="other"), signature(kernel="other"), signature(Mode.FAST)]
+    different.append(signature(Mode.FAST, slots=32))
+    assert len(set(different)) == len(different)
