@@ -40,6 +40,7 @@ INSIDE = {
     "corpus": ["counts : documents : spans", "tokens : conversations", "arrays : rows : texts : threads"],
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
+    "chat": ["replica", "routing", "children : links", "progress", "tokens", "names : reasons"],
     "trainer": [
         *["simulated : agent", "rank", "programs", "policies", "batches", "io", "lifeline"],
         "autopsy : failures : framing : metrics",

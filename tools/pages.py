@@ -56,6 +56,8 @@ BLOBS = ROOT / "deploy" / "docker" / "blobs.json"
 
 def builds() -> dict[str, Build]:
     """The build of every service of this tree; importing them declares their reasons."""
+    for path in sorted(ROOT.glob("services/tutti/*/reasons.py")):  # of processes that are no services, too
+        importlib.import_module(f"tutti.{path.parent.name}.reasons")
     names = sorted(path.parent.name for path in ROOT.glob("services/tutti/*/service.py"))
     return {name: importlib.import_module(f"tutti.{name}.service").build for name in names}
 

@@ -135,10 +135,11 @@ ROWS = {
             campaign("tests/simulation/audits_test.py", workers=2),
         ),
     ),
+    25: Row("replicas killed and stopped while they generate: every completion is the same", (campaign("tests/chat"),)),
 }
 
 
-DUE = frozenset({14, 18, 23, 24})
+DUE = frozenset({14, 18, 23, 24, 25})
 """Rows without a record, or with one of other commands; a row that is recorded leaves the list."""
 
 

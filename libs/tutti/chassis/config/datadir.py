@@ -152,6 +152,10 @@ class DataDir:
         """The address of a service: its own if it runs alone, else the one port of the directory."""
         return endpoint_in(self.path, service)
 
+    def announced(self, part: str) -> str:
+        """The address that a part announced for itself; empty if it has none."""
+        return _line(self._endpoint(part))
+
     def announce_pages(self, url: str, service: str | None = None) -> None:
         """Say where the pages of the platform (or of one service that runs alone) are."""
         self.write(_pages_file(service), f"{url}\n".encode())

@@ -1,0 +1,5 @@
+"""Client stubs of tutti.chat.v1; generated, do not edit."""
+
+from tutti.contracts.chat.v1.replica_pb2_grpc import ReplicaServiceStub
+
+__all__ = ['ReplicaServiceStub']

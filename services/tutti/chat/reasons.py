@@ -1,0 +1,17 @@
+"""The reasons that replicas and the router refuse for."""
+
+from tutti.chassis.errors import Unavailable, declare
+
+declare(
+    {
+        "KEPT_MOVING": "replica after replica was lost before the next token of the request; look into their logs",
+        "NOT_FINITE": "the model computed something that is not a number for this request; take another checkpoint",
+        "READ_TOO_SLOWLY": "a stream of tokens was read too slowly and has ended; follow the replica again",
+        "REPLICA_FULL": "as many requests wait at the replica as it accepts; try again later, or start more replicas",
+        "STREAM_ENDED": "the stream that the request belongs to has ended; follow the replica again",
+    }
+)
+declare(
+    {"NO_REPLICA": "no replica that could serve or continue the request was found in time; the message names them"},
+    code=Unavailable.code,
+)
