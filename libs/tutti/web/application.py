@@ -27,11 +27,13 @@ from tutti.chassis.config.sections import WebSettings
 from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient, problem_of
 from tutti.chassis.identity.auth import PEOPLE, Role
 from tutti.chassis.metrics import metrics
+from tutti.chassis.rpc.usertokens import UserTokens
 from tutti.chassis.service import FrontHost
 from tutti.chassis.telemetry import span_from
+from tutti.web.apis import Apis
 from tutti.web.assets import TYPES, Assets
 from tutti.web.calls import HttpProblem, check_role, check_size, read, written
-from tutti.web.pages import Call, Get, Post, Site, Visit
+from tutti.web.pages import Api, Call, Get, Post, Site, Visit
 from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
@@ -68,6 +70,7 @@ class Application:
         self._threads = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="page")
         self.draining = asyncio.Event()
         self.former: Sequence[str] = ()
+        self._apis = Apis(UserTokens(host.channel), self._in_thread, self._record)
         self._streams = Streams(self.draining, self._settings.streams)
         self._inside: dict[asyncio.Task[object], str] = {}
         self._platform = platform_id(host.secret)
@@ -113,6 +116,7 @@ class Application:
             await send(message)
 
         request = Request(scope, receive)
+        scope["app"] = self  # or the router would answer unknown paths by itself
         try:
             if not is_ours(request.headers.get("host", ""), self._settings):
                 raise HttpProblem(421, "this server does not answer under this name: set web.public_url if it should")
@@ -122,16 +126,19 @@ class Application:
         except (HTTPException, HttpProblem) as error:
             status = error.status if isinstance(error, HttpProblem) else error.status_code
             words = error.message if isinstance(error, HttpProblem) else f"no page is at {request.url.path}"
-            await self._refusal(request, status, words, None)(scope, receive, with_headers)
+            response = self._apis.refusal(request, status, words) or self._refusal(request, status, words, None)
+            await response(scope, receive, with_headers)
 
     def unfinished(self) -> list[str]:
-        """The requests that have not been answered."""
-        return sorted(set(self._inside.values()))
+        """The requests that have not been answered, or whose stream has not ended."""
+        return sorted({*self._inside.values(), *self._apis.streaming.values()})
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _routes(self, site: Site, each: Get | Post | Call) -> list[Route]:
+    def _routes(self, site: Site, each: Get | Post | Call | Api) -> list[Route]:
+        if isinstance(each, Api):
+            return [Route(each.path, self._caught(each.path, self._apis.endpoint(each)), methods=[each.method])]
         if isinstance(each, Call):
             return [Route(each.path, self._caught(each.path, self._call(each), is_json=True), methods=[each.method])]
         if isinstance(each, Post):

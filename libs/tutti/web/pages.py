@@ -7,7 +7,7 @@ of the service itself send calls with `Site.simulate`, as the script of a page d
 Promises: nothing here imports the HTTP server, so that a service can be built without the extra `web`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from json import loads
 from typing import TYPE_CHECKING, Any, Literal
@@ -90,6 +90,44 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """A call of a program. `headers` have lower-case names; `body` is the value that the route's `read` returned."""
+
+    principal: Principal
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """`body` is sent as JSON; an asynchronous generator of texts is sent as a stream of server-sent events."""
+
+    body: object
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Api:
+    """A call of a program, with the token of a user in the header `authorization`; cookies count for nothing.
+
+    `answer` runs in the event loop of the server, so it must not block; it has `seconds` until its reply, and a stream
+    as long as it takes. It may raise Problem. A POST has a JSON body of at most `max_bytes`; `read` makes a typed value
+    of it, and raises InvalidField.
+    """
+
+    path: str
+    answer: Callable[[Ask], Coroutine[Any, Any, Reply]]
+    roles: frozenset[Role]
+    method: Literal["GET", "POST"] = "GET"
+    read: Callable[[object], object] = lambda body: body
+    max_bytes: int = 1 << 20
+    seconds: float = 600.0
+
+
+@dataclass(frozen=True)
 class Entry:
     """An entry of the menu, shown to these roles."""
 
@@ -115,7 +153,7 @@ class Site(Pages):
 
     name: str
     package: str
-    routes: Sequence[Get | Post | Call]
+    routes: Sequence[Get | Post | Call | Api]
     menu: Sequence[Entry] = ()
     filters: Mapping[str, Callable[..., object]] = field(default_factory=dict)
     worker: str = ""
