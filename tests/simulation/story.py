@@ -13,7 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import Message
+from sqlalchemy import MetaData
 
+from tests.policies import epoch_of, plant_epoch, report_of
 from tests.simulation.platform import NODE_RATES, RATES, NodeFault, Platform
 from tutti.backbone import Kind
 from tutti.chassis.errors import NotFound, Refused, StaleEpoch
@@ -23,6 +25,8 @@ from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.writer import Snapshot, describe, plan_of, store
+from tutti.committer.records import Records
+from tutti.committer.tables import Tables
 from tutti.contracts.access.v1 import CreateUserRequest
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.annotation.v1 import (
@@ -85,7 +89,6 @@ from tutti.contracts.sampling.v1 import (
     CreateExportRequest,
     CreateSampleRequest,
     ExportSpec,
-    ReportExperienceRequest,
     SampleSpec,
 )
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub, SamplingServiceStub
@@ -244,7 +247,7 @@ class Story:
         self.comparisons = ComparisonServiceStub(self.simulation.channel("evaluation"))
         self.releases = ReleaseServiceStub(self.simulation.channel("evaluation"))
         self.sampling = SamplingServiceStub(self.simulation.channel("sampling"))
-        self.experiences = ExperienceServiceStub(self.simulation.channel("sampling", Role.SERVICE))
+        self.experiences = ExperienceServiceStub(self.simulation.channel("sampling", Role.AGENT))
         self.annotation = AnnotationServiceStub(self.simulation.channel("annotation"))
         self.access = AccessServiceStub(self.simulation.channel("access", Role.OPERATOR))
         self.scheduler = SchedulerServiceStub(self.simulation.channel("scheduler"))
@@ -334,9 +337,9 @@ class Story:
         revoke = RevokeReleaseRequest(request_id="revoke", name="releases/planted", reason="to see it")
         self.call(lambda: self.releases.RevokeRelease(revoke))
         experience = EXPERIENCE.encode()
-        key = f"trainer/experiences/nothing/0/0/{EXPERIENCE.digest.removeprefix('blake3:')}"
-        self.simulation.world.blobs.put_if_absent(key, experience)
-        told = ReportExperienceRequest(job="jobs/nothing", key=key, digest=EXPERIENCE.digest)
+        told = report_of("jobs/nothing", EXPERIENCE, node="nodes/a", epoch=1)
+        self.simulation.world.blobs.put_if_absent(told.key, experience)
+        self.simulation.peek("committer", lambda unit: plant_epoch(unit, epoch_of("jobs/nothing", 1, "nodes/a")))
         self.call(lambda: self.experiences.ReportExperience(told))
         crowd = "utility: letters@1\nkinds: [{name: fair, share: 1.0, sharpness: [2, 3]}]"
         judged = CampaignSpec(
@@ -422,7 +425,8 @@ class Story:
     def _report_other(self, name: ShardName, body: CheckpointBody) -> None:
         shape = Shape(dp=1)
         data = bytearray(plan_of(body.training, shape).snapshot_size(0))
-        snapshot = Snapshot(name, "a", shape, body.training, body.kernel, body.scalars, body.loss)
+        node = self.simulation.peek("committer", lambda unit: self._holder(unit, name))
+        snapshot = Snapshot(name, node, shape, body.training, body.kernel, body.scalars, body.loss)
         report = describe(memoryview(data), snapshot)
         stored = store(self.simulation.world.blobs, report, memoryview(data))
         request = ReportShardRequest(
@@ -431,7 +435,7 @@ class Story:
             step=name.step,
             epoch=name.epoch,
             rank=name.rank,
-            node="a",
+            node=node,
             report_key=stored.report_key,
             report_digest=stored.report_digest,
         )
@@ -443,6 +447,12 @@ class Story:
                 self.simulation.crash("committer")
             return
         raise SimulationFailed(f"seed {self.seed}: a report of sealed epoch {name.epoch} was taken")
+
+    def _holder(self, unit: Unit, name: ShardName) -> str:
+        """A node that held a rank of a sealed epoch."""
+        records = Records(Tables(MetaData()))
+        open_ = records.locked_epoch(unit, name.job)
+        return next(node for node in ("nodes/a", "nodes/b") if records.held(unit, open_, name.epoch, node))
 
     def damage(self) -> None:
         """A bit of an old checkpoint flips; whoever verifies it sees that, and it is quarantined."""

@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import select, update
 
+from tests.policies import epoch_of, report_of
 from tutti.access.service import build as build_access
 from tutti.backbone.connect import open_blobs
 from tutti.chassis.config.datadir import DataDir, pages_in
@@ -30,7 +31,6 @@ from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCurve
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, Shape
 from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
-from tutti.contracts.sampling.v1 import ReportExperienceRequest
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_DONE,
     JOB_STATE_QUEUED,
@@ -114,12 +114,13 @@ class Hosted:
 
     def report(self, job: str, found: Experience) -> None:
         """Store rollouts and tell of them, as an agent does."""
-        key = f"trainer/experiences/{job}/0/{found.iteration}/{found.digest.removeprefix('blake3:')}"
+        report = report_of(f"jobs/{job}", found, node="nodes/a", epoch=1)
         with contextlib.closing(open_blobs(self.data_dir.blobs_url)) as blobs:
-            blobs.put_if_absent(key, found.encode())
-        told = ReportExperienceRequest(job=f"jobs/{job}", iteration=found.iteration, key=key, digest=found.digest)
-        with connect(self.data_dir.path, role=Role.SERVICE) as agent:
-            agent.experiences.ReportExperience(told)
+            blobs.put_if_absent(report.key, found.encode())
+        with connect(self.data_dir.path, role=Role.SERVICE) as scheduler:
+            scheduler.committer.OpenEpoch(epoch_of(report.job, 1, report.node))
+        with connect(self.data_dir.path, role=Role.AGENT) as agent:
+            agent.experiences.ReportExperience(report)
 
     def plant_run(self, title: str) -> str:
         """A run that is done, with a training; the name of the run."""

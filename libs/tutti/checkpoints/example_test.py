@@ -6,6 +6,7 @@ The bytes follow from the seed and the step alone, as a real state does from its
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tutti.checkpoints.writer import Snapshot, plan_of
 from tutti.corpus.tokens.ledger import Ledger, SkippedStep
 from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
+from tutti.model.programs.grpo import GrpoParameters
 from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
@@ -34,6 +36,12 @@ def training(*, steps: int = 100, seed: int = 0) -> Training:
         dataset=DATASET,
         checkpoint_every=5,
     )
+
+
+def policy(*, iterations: int) -> Training:
+    """A training of a policy, with iterations of five steps and a checkpoint after each."""
+    settings = GrpoParameters(prompts=2, group=2, tokens=4, epochs=5)
+    return replace(training(steps=5 * iterations), program="grpo", program_parameters=settings)
 
 
 def scalars(step: int, *, skipped: tuple[int, ...] = ()) -> StateScalars:

@@ -214,6 +214,11 @@ class Training(Recorded):
             return f"{self.program} needs all parameters on each rank"
         return ""
 
+    @property
+    def updates(self) -> int:
+        """Optimizer steps of an iteration of rollouts; 0 for a program that makes none."""
+        return int(getattr(self.program_parameters, "updates", 0))
+
     def first_span(self, sequences: Mapping[str, int]) -> Span:
         """The span of a job that starts from nothing; `sequences` are the sequences to train on, by dataset."""
         return Span(

@@ -131,20 +131,34 @@ class Records:
         held = {"job": job, "epoch": epoch, "nodes": " ".join(sorted(set(nodes)))}
         unit.insert_new(holders, [sealed(holders, held)])
 
-    def held(self, unit: Unit, job: str, epoch: int, node: str) -> bool | None:
-        """Return whether a node held a rank of an epoch, of any with epoch 0; None if the epoch is not yet known.
+    def held(self, unit: Unit, open_: EpochRow, epoch: int, node: str) -> bool:
+        """Return whether a node held a rank of an epoch, which is the open one of its job or was sealed.
 
         True for epochs of a scheduler that named no nodes. Raises CorruptRow.
         """
-        open_ = self.epoch(unit, job)
-        if open_ is None or epoch > open_.epoch:
-            return None
         found = list[tuple[str, ...]]()
         for table in (self.tables.holders, self.tables.placements):  # of version 0.2.0 the open epoch has the latter
-            mine = select(table).where(table.c.job == job, *([table.c.epoch == epoch] if epoch else []))
+            mine = select(table).where(table.c.job == open_.job, table.c.epoch == epoch)
             found += [tuple(checked(table, row).nodes.split()) for row in unit.tx.execute(mine).all()]
-        unnamed = not found and epoch in (0, open_.epoch)
+        unnamed = not found and epoch == open_.epoch
         return unnamed or any(not nodes or node in nodes for nodes in found)
+
+    def decided_until(self, unit: Unit, job: str, line: int, *epochs: ColumnElement[bool]) -> int:
+        """Return the newest step of a line that was decided from shards of these epochs; 0 if there is none."""
+        table = self.tables.decisions
+        query = select(func.max(table.c.step)).where(table.c.job == job, table.c.line == line, *epochs)
+        return unit.tx.execute(query).scalar() or 0
+
+    def steps_of(self, unit: Unit, open_: EpochRow, epoch: int, line: int) -> tuple[int, int]:
+        """Return two steps of a line: what an epoch made, or makes while it is open, is after the first up to the last.
+
+        Of a sealed epoch only the decided steps count: the next epoch makes the others again.
+        """
+        of = self.tables.decisions.c.epoch
+        first = self.decided_until(unit, open_.job, line, of < epoch)
+        if (epoch, line) == (open_.epoch, open_.line):
+            return first, open_.steps
+        return first, self.decided_until(unit, open_.job, line, of == epoch)
 
     def jobs(self, unit: Unit) -> list[str]:
         return list(unit.tx.execute(select(self.tables.epochs.c.job).order_by(self.tables.epochs.c.job)).scalars())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tutti.chassis.errors import InvalidField, PermissionDenied, Refused, Unavailable, declare
+from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.names import check_name
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
@@ -13,6 +13,7 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import ShardName
+from tutti.committer import holders
 from tutti.committer.commits import Commits
 from tutti.committer.garbage import Collector, JobGarbage
 from tutti.committer.opening import Opening, read_checkpoint
@@ -54,8 +55,6 @@ else:  # with it comes numpy
 
 KEYS_TOLD = 20
 NOT_COMMITTED = "NOT_COMMITTED"
-NO_RANK = "NO_RANK"
-declare({NO_RANK: "the node held no rank of the job in the epoch that it reports about"}, code=PermissionDenied.code)
 declare({NOT_COMMITTED: "the checkpoint is not committed, so its bytes are not guaranteed to exist"})
 
 
@@ -100,13 +99,19 @@ class CommitterApi:
     def CheckHolder(self, request: CheckHolderRequest, call: Call) -> CheckHolderResponse:
         required(request, "job", "node")
         job = _check_job(request.job)
-        held = self._shards.held(job, request.epoch, request.node)
-        if held is None:
-            raise Unavailable(f"epoch {request.epoch} of jobs/{job} is not known yet: report again")
-        if not held:
-            epoch = f"epoch {request.epoch}" if request.epoch else "any epoch"
-            raise PermissionDenied(f"{request.node} held no rank of jobs/{job} in {epoch}", reason=NO_RANK)
-        return CheckHolderResponse()
+        iteration = request.iteration if request.HasField("iteration") else None
+        sealed = self._host.units.run(
+            lambda unit: holders.check(
+                self._records,
+                unit,
+                job,
+                epoch=request.epoch,
+                node=request.node,
+                line=request.line,
+                iteration=iteration,
+            )
+        )
+        return CheckHolderResponse(sealed=sealed)
 
     def ClaimVerification(self, request: ClaimVerificationRequest, call: Call) -> ClaimVerificationResponse:
         required(request, "node", "process")

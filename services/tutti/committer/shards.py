@@ -23,7 +23,7 @@ from tutti.chassis.tasks import Finish, Task, TaskContext
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.keys import REPORTS, ShardName, checkpoint_name
 from tutti.checkpoints.report import ShardReport
-from tutti.committer import quarantine
+from tutti.committer import holders, quarantine
 from tutti.committer.decision import ShardState
 from tutti.committer.readback import Fetched, read_back, shard_keys
 from tutti.committer.records import DecisionRow, EpochRow, Records, ShardRow
@@ -107,10 +107,6 @@ class Shards:
         if recorded.stale and not recorded.decided:
             raise StaleEpoch(recorded.stale)
         return recorded.decided
-
-    def held(self, job: str, epoch: int, node: str) -> bool | None:
-        """Return whether a node held a rank of an epoch, of any with epoch 0; None if the epoch is not yet known."""
-        return self.host.units.run(lambda unit: self.records.held(unit, job, epoch, node))
 
     def adopt(self, job: str) -> None:
         """Record the reports in the store of which nobody told us: their agent died in between."""
@@ -212,8 +208,10 @@ class Shards:
         if place.is_open:
             _require_epochs_own(report, place.epoch)
             self._require_placed(unit, name, node)
-        elif not place.decided:
-            self.records.note_remains(unit, name.job)
+        else:
+            holders.require(self.records, unit, place.epoch, name.epoch, node)
+            if not place.decided:
+                self.records.note_remains(unit, name.job)
         if known is None and place.decision is not None and not place.decided:
             self._add(unit, name, node, report_digest, ShardState.LATE)
         elif known is None and place.is_open and place.decision is None:

@@ -272,15 +272,35 @@ def test_the_nodes_of_an_epoch_are_known_after_it_was_sealed(world: Rehearsal) -
     placed(world)
     world.open_epoch(2, 2, nodes=2, placement=["nodes/b", "nodes/c"])
 
-    def check(node: str, epoch: int) -> None:
-        world.api.CheckHolder(CheckHolderRequest(job="jobs/j", epoch=epoch, node=node), CALL)
+    def check(node: str, epoch: int) -> bool:
+        holder = CheckHolderRequest(job="jobs/j", epoch=epoch, node=node)
+        sealed: bool = world.api.CheckHolder(holder, CALL).sealed
+        return sealed
 
-    for node, epoch in (("nodes/a", 1), ("nodes/b", 1), ("nodes/b", 2), ("nodes/c", 2), ("nodes/a", 0)):
-        check(node, epoch)
-    for node, epoch in (("nodes/c", 1), ("nodes/a", 2), ("nodes/d", 0), ("nodes", 1)):
+    for node, epoch in (("nodes/a", 1), ("nodes/b", 1), ("nodes/b", 2), ("nodes/c", 2), ("nodes/c", 0)):
+        assert check(node, epoch) == (epoch == 1)
+    for node, epoch in (("nodes/c", 1), ("nodes/a", 2), ("nodes/a", 0), ("nodes", 1)):
         with pytest.raises(PermissionDenied) as caught:
             check(node, epoch)
         assert caught.value.reason == "NO_RANK"
     for job, epoch in (("jobs/j", 3), ("jobs/other", 0)):
         with pytest.raises(Unavailable):
             world.api.CheckHolder(CheckHolderRequest(job=job, epoch=epoch, node="nodes/a"), CALL)
+
+
+def test_a_stranger_reports_no_shard_of_a_sealed_epoch(world: Rehearsal) -> None:
+    """Another state of a decided step would be a divergence, from which the job goes back."""
+    world.open_epoch(1, 2, nodes=2, placement=["nodes/a", "nodes/b"])
+    world.open_epoch(2, 2, nodes=2, placement=["nodes/a", "nodes/b"])
+    world.snapshot(5, dp=2, epoch=2)
+    world.settle()
+    world.clock.advance(61)
+    world.settle()
+    for rank in range(2):
+        with pytest.raises(PermissionDenied) as caught:
+            world.tell(*world.store(5, dp=2, epoch=1, rank=rank, node="nodes/c", seed=7), node="nodes/c")
+        assert caught.value.reason == "NO_RANK"
+    world.settle()
+    assert not world.checkpoint(5).suspect
+    with pytest.raises(StaleEpoch):
+        world.tell(*world.store(5, dp=2, epoch=1, rank=0, node="nodes/a", seed=7), node="nodes/a")

@@ -1,8 +1,8 @@
 """Experience: what agents report of rollouts, for people to read, until the retention policy removes it.
 
-Promises: a node reports only of epochs in which it held a rank; an experience is recorded once its bytes were read and
-checked by digest; the same report again changes nothing, and another one under its name is refused. Figures and digests
-stay when rollouts are removed.
+Promises: a node reports only of epochs in which it held a rank, and only iterations that the epoch made; a report of a
+sealed epoch removes nothing. An experience is recorded once its bytes were read and checked by digest; the same report
+again changes nothing, and another one under its name is refused. Figures and digests stay when rollouts are removed.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from tutti.backbone.blobs import OF_NODE, BlobMissing
 from tutti.chassis import version
 from tutti.chassis.errors import InvalidField, Refused, declare
-from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import standard
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host, Served, TaskKind
@@ -89,7 +88,7 @@ class Experiences:
             raise InvalidField("job", seen=request.job or "nothing", expected="the name of a job, jobs/...")
         if not request.key.startswith(STORED):
             raise InvalidField("key", seen=request.key or "nothing", expected=f"a key that begins with {STORED}")
-        self._admit(request, call)
+        sealed = self._admit(request, call)
         found, size = self._read(request.key, request.digest)
         if found.iteration != request.iteration:
             words = f"{request.key} is of iteration {found.iteration}; expected {request.iteration}"
@@ -137,20 +136,19 @@ class Experiences:
             recorded = self.resource.create(unit, made, request)
             if unit.wrote(recorded.name):
                 unit.fact(recorded.name, fact)
-            for iteration in range(found.iteration - self._keep, -1, -1) if self._keep else ():
+            for iteration in range(found.iteration - self._keep, -1, -1) if self._keep and not sealed else ():
                 if not self._give_up(unit, experience_name(job, request.line, iteration)):
                     break
             return recorded
 
         return self._host.units.run(record)
 
-    def _admit(self, request: ReportExperienceRequest, call: Call) -> None:
-        """Raise PermissionDenied unless the reporting node stored the blob and held a rank of the epoch.
+    def _admit(self, request: ReportExperienceRequest, call: Call) -> bool:
+        """Return true if the epoch is sealed. Raises PermissionDenied unless the reporting node stored the blob, held a
+        rank of the epoch, and the epoch made the iteration.
 
-        An agent of an earlier version names neither; its node is that of the key.
+        An agent of an earlier version names neither; its node is that of the key, its epoch the open one.
         """
-        if call.role is Role.SERVICE:
-            return
         folder = f"{STORED}{request.job.removeprefix('jobs/')}/{request.line}/{request.iteration}/"
         name, _, of_key = request.key.removeprefix(folder).partition(OF_NODE)
         node = request.node or f"nodes/{of_key}"
@@ -159,7 +157,10 @@ class Experiences:
                 "key", seen=request.key, expected=f"{folder}DIGEST{OF_NODE}NODE, of the node that reports"
             )
         call.require_node(node)
-        self._committer.CheckHolder(CheckHolderRequest(job=request.job, epoch=request.epoch, node=node))
+        holder = CheckHolderRequest(
+            job=request.job, epoch=request.epoch, node=node, line=request.line, iteration=request.iteration
+        )
+        return self._committer.CheckHolder(holder).sealed
 
     def ReadExperience(self, request: ReadExperienceRequest, call: Call) -> ReadExperienceResponse:
         known = crud.get(self._host.units, self.resource, GetRequest(name=request.name), call.principal)

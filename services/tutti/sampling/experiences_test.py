@@ -4,10 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from tests.policies import epoch_of, report_of
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused
 from tutti.chassis.identity.auth import Role
+from tutti.committer.service import build as build_committer
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.sampling.v1 import (
     EXPERIENCE_STATE_PRUNED,
@@ -54,25 +57,33 @@ def experience(iteration: int) -> Experience:
     return Experience(iteration, 2 * iteration, f"blake3:{'a' * 64}", prompts, rollouts)
 
 
+BUILDS = {"committer": build_committer, "sampling": build}
+NODE = "nodes/a"
+
+
 @pytest.fixture(params=range(2))
 def world(request: pytest.FixtureRequest) -> Iterator[Simulation]:
-    with Simulation(request.param, builds={"sampling": build}) as simulation:
+    with Simulation(request.param, builds=BUILDS) as simulation:
+        open_epoch(simulation)
         yield simulation
+
+
+def open_epoch(world: Simulation) -> None:
+    committer = CommitterServiceStub(world.channel("committer", Role.SERVICE))
+    world.insist(lambda: committer.OpenEpoch(epoch_of("jobs/j", 1, NODE)))
 
 
 def stored(world: Simulation, iteration: int, **changes: object) -> ReportExperienceRequest:
     found = experience(iteration)
-    key = f"trainer/experiences/j/0/{iteration}/{found.digest.removeprefix('blake3:')}"
-    world.world.blobs.put_if_absent(key, found.encode())
-    request = ReportExperienceRequest(
-        job="jobs/j", iteration=iteration, key=key, digest=found.digest, checkpoint="checkpoints/j/0/2"
-    )
+    request = report_of("jobs/j", found, node=NODE, epoch=1)
+    request.checkpoint = "checkpoints/j/0/2"
+    world.world.blobs.put_if_absent(request.key, found.encode())
     request.MergeFrom(ReportExperienceRequest(**changes))  # type: ignore[arg-type]
     return request
 
 
 def test_it_is_recorded_once_and_read_in_any_order(world: Simulation) -> None:
-    agent = ExperienceServiceStub(world.channel("sampling", Role.SERVICE))
+    agent = ExperienceServiceStub(world.channel("sampling", Role.AGENT))
     stub = ExperienceServiceStub(world.channel("sampling"))
     for _ in range(2):
         told = world.insist(lambda: agent.ReportExperience(stored(world, 3)))
@@ -101,15 +112,17 @@ def test_it_is_recorded_once_and_read_in_any_order(world: Simulation) -> None:
 
 
 def test_another_or_a_damaged_one_is_refused(world: Simulation) -> None:
-    agent = ExperienceServiceStub(world.channel("sampling", Role.SERVICE))
+    agent = ExperienceServiceStub(world.channel("sampling", Role.AGENT))
     world.insist(lambda: agent.ReportExperience(stored(world, 3)))
     with pytest.raises(AlreadyExists):
         world.insist(lambda: agent.ReportExperience(stored(world, 3, checkpoint="checkpoints/j/0/4")))
     other = stored(world, 4)
+    moved = other.key.replace("/4/", "/5/")
+    world.world.blobs.put_if_absent(moved, experience(4).encode())
     for changes, words in (
         ({"digest": experience(3).digest}, "is damaged"),
-        ({"iteration": 5}, "is of iteration 4; expected 5"),
-        ({"key": "trainer/experiences/gone"}, "is not in the store"),
+        ({"iteration": 5, "key": moved}, "is of iteration 4; expected 5"),
+        ({"key": f"trainer/experiences/j/0/4/gone={NODE.removeprefix('nodes/')}"}, "is not in the store"),
     ):
         wrong = ReportExperienceRequest()
         wrong.CopyFrom(other)
@@ -123,8 +136,9 @@ def test_another_or_a_damaged_one_is_refused(world: Simulation) -> None:
 
 def test_the_retention_policy_removes_rollouts_and_keeps_figures() -> None:
     settings = {"sampling": {"experience_iterations": 2}}
-    with Simulation(0, builds={"sampling": build}, settings=settings) as world:
-        agent = ExperienceServiceStub(world.channel("sampling", Role.SERVICE))
+    with Simulation(0, builds=BUILDS, settings=settings) as world:
+        open_epoch(world)
+        agent = ExperienceServiceStub(world.channel("sampling", Role.AGENT))
         stub = ExperienceServiceStub(world.channel("sampling"))
         for iteration in range(4):
             world.insist(lambda: agent.ReportExperience(stored(world, iteration)))  # noqa: B023
@@ -140,4 +154,4 @@ def test_the_retention_policy_removes_rollouts_and_keeps_figures() -> None:
 
 
 def stored_key(iteration: int) -> str:
-    return f"trainer/experiences/j/0/{iteration}/{experience(iteration).digest.removeprefix('blake3:')}"
+    return report_of("jobs/j", experience(iteration), node=NODE, epoch=1).key

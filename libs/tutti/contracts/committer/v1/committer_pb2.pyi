@@ -298,39 +298,54 @@ class CheckHolderRequest(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    ITERATION_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the epoch."""
     epoch: _builtins.int
-    """epoch of the job; 0 for any that is known."""
+    """epoch of the job; 0 for the open one."""
     node: _builtins.str
     """node that reports about it."""
+    line: _builtins.int
+    """line of the iteration."""
+    iteration: _builtins.int
+    """iteration that the node reports, counted from 0; unset where the report is of none."""
     def __init__(
         self,
         *,
         job: _builtins.str = ...,
         epoch: _builtins.int = ...,
         node: _builtins.str = ...,
+        line: _builtins.int = ...,
+        iteration: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_iteration", b"_iteration", "iteration", b"iteration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job", b"job", "node", b"node"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_iteration", b"_iteration", "epoch", b"epoch", "iteration", b"iteration", "job", b"job", "line", b"line", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__iteration: _TypeAlias = _typing.Literal["iteration"]  # noqa: Y015
+    _WhichOneofArgType__iteration: _TypeAlias = _typing.Literal["_iteration", b"_iteration"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__iteration) -> _WhichOneofReturnType__iteration | None: ...
 
 Global___CheckHolderRequest: _TypeAlias = CheckHolderRequest  # noqa: Y015
 
 @_typing.final
 class CheckHolderResponse(_message.Message):
-    """CheckHolderResponse is empty."""
+    """CheckHolderResponse says what a report of the epoch may still change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    SEALED_FIELD_NUMBER: _builtins.int
+    sealed: _builtins.bool
+    """sealed is true if a later epoch is open: the report adds to the history, and nothing is removed because of it."""
     def __init__(
         self,
+        *,
+        sealed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sealed", b"sealed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -156,7 +156,8 @@ class CommitterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CheckHolder(self, request, context):
-        """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known.
+        """CheckHolder fails if a node held no rank of a job in an epoch, if the epoch is not yet known, or if it made no such
+        iteration.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -48,7 +48,9 @@ class CommitterServiceStub:
     ReportShard: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]
     """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
     CheckHolder: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CheckHolderRequest, _committer_pb2.CheckHolderResponse]
-    """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known."""
+    """CheckHolder fails if a node held no rank of a job in an epoch, if the epoch is not yet known, or if it made no such
+    iteration.
+    """
     ClaimVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]
     """ClaimVerification assigns a stored shard to a process that did not write it."""
     ReportVerification: _grpc.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]
@@ -82,7 +84,9 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     ReportShard: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportShardRequest, _committer_pb2.ReportShardResponse]  # type: ignore[assignment]
     """ReportShard reports that a rank's snapshot is stored, or why it never will be."""
     CheckHolder: _aio.UnaryUnaryMultiCallable[_committer_pb2.CheckHolderRequest, _committer_pb2.CheckHolderResponse]  # type: ignore[assignment]
-    """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known."""
+    """CheckHolder fails if a node held no rank of a job in an epoch, if the epoch is not yet known, or if it made no such
+    iteration.
+    """
     ClaimVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ClaimVerificationRequest, _committer_pb2.ClaimVerificationResponse]  # type: ignore[assignment]
     """ClaimVerification assigns a stored shard to a process that did not write it."""
     ReportVerification: _aio.UnaryUnaryMultiCallable[_committer_pb2.ReportVerificationRequest, _committer_pb2.ReportVerificationResponse]  # type: ignore[assignment]
@@ -155,7 +159,9 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.CheckHolderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.CheckHolderResponse, _abc.Awaitable[_committer_pb2.CheckHolderResponse]]:
-        """CheckHolder fails if a node held no rank of a job in an epoch, or if the epoch is not yet known."""
+        """CheckHolder fails if a node held no rank of a job in an epoch, if the epoch is not yet known, or if it made no such
+        iteration.
+        """
 
     @_abc_1.abstractmethod
     def ClaimVerification(
