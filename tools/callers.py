@@ -16,22 +16,24 @@ from tutti.chassis.rpc import kinds
 from tutti.chassis.rpc.methods import Method, methods_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACES = {Role.AGENT: ("services/tutti/trainer", "libs/tutti"), Role.SERVICE: ("services/tutti", "libs/tutti")}
-"""The folders whose code runs in a process with the credential of a role."""
+AGENTS = "services/tutti/trainer"
+PLACES = {Role.AGENT: (AGENTS, "libs/tutti"), Role.SERVICE: ("services/tutti", "libs/tutti")}
+"""The folders whose code runs in a process with the credential of a role; that of agents is no service's."""
 PEOPLES = frozenset({"cli", "report", "commands", "client", "contracts"})
 """Folders in them whose code runs for people, unless other code imports it, or only declares."""
+_IMPORTS = (ast.Import, ast.ImportFrom)
 VERBS = ("Create", "Get", "List", "Cancel")
 """Of a kind of resource: services call them by the kind's name (`tutti.chassis.rpc.kinds`)."""
 
 
-def uncalled() -> Iterator[tuple[Method, Role]]:
-    """Each method and each role of machines that may call it, where no code of theirs does."""
+def uncalled(methods: Iterable[Method]) -> Iterator[tuple[Method, Role]]:
+    """Each of these methods and each role of machines that may call it, where no code of theirs does."""
     by_kind = {f"{verb}{name}" for kind in kinds.every_kind() for verb in VERBS for name in _names(kind)}
-    for method in every_method():
+    for method in methods:
         for role in sorted(method.roles & PLACES.keys(), key=lambda role: role.value):
             if role is Role.SERVICE and method.name in by_kind:
                 continue
-            if method.name not in _called(PLACES[role]):
+            if method.name not in _called(role):
                 yield method, role
 
 
@@ -50,9 +52,12 @@ def _names(kind: kinds.Kind) -> Iterable[str]:
 
 
 @cache
-def _called(folders: tuple[str, ...]) -> frozenset[str]:
-    """The names of attributes that the sources of these folders read, as `stub.GetJob` does, and the ends of paths."""
-    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if not path.stem.endswith("_test")]
+def _called(role: Role) -> frozenset[str]:
+    """The names of attributes that the sources of a role read, as `stub.GetJob` does, and the ends of paths."""
+    found = [path for folder in PLACES[role] for path in (ROOT / folder).rglob("*.py")]
+    found = [path for path in found if not path.stem.endswith("_test")]
+    if role is not Role.AGENT:
+        found = [path for path in found if not path.is_relative_to(ROOT / AGENTS)]
     waiting = [path for path in found if PEOPLES.isdisjoint(path.relative_to(ROOT).parts)]
     seen, names = set(waiting), set[str]()
     while waiting:
@@ -79,16 +84,20 @@ def _imported(tree: ast.AST) -> set[Path]:
 
 
 def _named(tree: ast.AST) -> Iterator[str]:
+    imported = {
+        each.asname or each.name for node in ast.walk(tree) if isinstance(node, _IMPORTS) for each in node.names
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            yield node.attr
+            if not (isinstance(node.value, ast.Name) and node.value.id in imported):  # a class of a module is no method
+                yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "/" in node.value:
             yield node.value.rpartition("/")[2]
 
 
 def main() -> int:
     """1 if there is such a method, else 0; prints which."""
-    found = list(uncalled())
+    found = list(uncalled(every_method()))
     for method, role in found:
         print(f"{method.path}: nothing calls it with the role {role.value}: remove ROLE_{role.name} from its option")
     return bool(found)
