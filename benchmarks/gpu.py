@@ -209,7 +209,7 @@ def speed(names: list[str]) -> None:
 def flops(model: ModelSpec) -> float:
     """FLOPs of forward and backward a token: all matrices, and the half of attention that a causal mask leaves."""
     matrices = Layout(model).elements - model.vocabulary * model.width  # the embedding is looked up
-    return 6 * matrices + 6 * model.layers * model.context * model.width
+    return 6 * matrices + 6 * model.layers * model.context * model.attention_width
 
 
 def _show(

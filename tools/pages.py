@@ -480,7 +480,23 @@ def recipes_page() -> str:
         model = training(graph.node_of(parse({**_least(), "size": size}), "train").view, ANY).model
         row = (size, of.width, of.layers, of.heads, of.kv_heads, of.hidden, f"{Layout(model).elements:,}")
         lines.append(f"| {' | '.join(map(str, row))} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *MODELS, ""])
+
+
+MODELS = """
+The keys of `model` replace those of the size, one by one. This model has the shape of Llama 3.2 1B, which has 1.2
+billion parameters with its vocabulary of 128,256 tokens:
+
+```yaml
+model:
+  {width: 2048, layers: 16, heads: 32, kv_heads: 8, hidden: 8192, rope_base: 500000, tied: true,
+   rope_scaling: {kind: llama3, factor: 32, original_context: 8192}}
+```
+
+`qk_norm: true` with `head_width: 128` gives the shape of Qwen3, `qkv_bias: true` that of Qwen2.5. `tutti recipes plan`
+shows how much memory a training process needs at least. It exits with code 2 if that is more than `--memory`, or more
+than the largest registered node has.
+""".splitlines()
 
 
 def _stages() -> Iterator[str]:

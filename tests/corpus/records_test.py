@@ -28,7 +28,7 @@ from tutti.model.machine import MachineSignature
 from tutti.model.plan import Shape
 from tutti.model.programs import records
 from tutti.model.results import Scalars
-from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
+from tutti.model.spec import ModelSpec, OptimizerSpec, RopeScaling, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 from tutti.records.canonical import canonical_json, parse_json
 from tutti.records.errors import CorpusError
@@ -83,7 +83,8 @@ PARTS: Mapping[type[Any], type[Any]] = {
     # record: the record that stands alone and holds it
     **{kind: kind for kind in (*BODIES.values(), ShardReport, Training, StateScalars)},
     **{kind: kind for kind in (Shape, KernelSignature, MachineSignature)},
-    **{kind: Training for kind in (ModelSpec, OptimizerSpec, StepSpec, WeightedDataset, Initial, RoleModel)},
+    **{kind: Training for kind in (ModelSpec, RopeScaling, OptimizerSpec, StepSpec)},
+    **{kind: Training for kind in (WeightedDataset, Initial, RoleModel)},
     **{kind: Training for kind in records().values() if kind is not None},
     **{kind: StateScalars for kind in (Scalars, Ledger, Span, DatasetShare, SkippedStep)},
     **{kind: CheckpointBody for kind in (BlobEntry, CurvePlace)},
@@ -139,7 +140,8 @@ def made(whole: type[Any]) -> list[bytes]:
             for name, record in records().items()
             if record is not None
         ]
-        return [canonical_json(each.to_dict()) for each in (mixed, *programs)]
+        scaled = dataclasses.replace(mixed, model=dataclasses.replace(model, rope_scaling=RopeScaling.of("yarn", 4, 8)))
+        return [canonical_json(each.to_dict()) for each in (mixed, scaled, *programs)]
     if whole is StateScalars:
         ledger = Ledger((Span(0, (DatasetShare(DIGEST, 10, 1, 0),), 0, 2, 2),), (SkippedStep(1, "not finite"),))
         return [canonical_json(StateScalars(Scalars(3, (2,)), 12, ledger).to_dict())]

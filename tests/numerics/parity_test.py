@@ -29,6 +29,7 @@ SHAPES = [
     replace(SMALL, vocabulary=48, width=32, heads=2, kv_heads=1, hidden=64, context=48),
     replace(SMALL, vocabulary=512, width=128, heads=8, kv_heads=2, hidden=320, context=160),
     replace(SMALL, vocabulary=777, width=96, heads=4, kv_heads=4, hidden=200, layers=3, document_mask=False),
+    replace(SMALL, vocabulary=512, head_dim=32, qk_norm=True, context=96),
 ]
 ROWS, TOKENS, BLOCK = 4, 24, 44
 LIMITS = {"tokens": TOKENS, "end": -1}
@@ -52,7 +53,7 @@ def blocks(model: ModelSpec, engine: SlotEngine) -> Iterator[tuple[list[Request]
         yield asked, generate(engine, asked, Sampling(seed=5), limits)
 
 
-@pytest.mark.parametrize("shape", range(8 if SOAK else 3))
+@pytest.mark.parametrize("shape", (*range(len(SHAPES)),) if SOAK else (0, 1, 8))
 def test_recorded_log_probabilities_are_those_of_a_leafs_forward(shape: int) -> None:
     wanted = scale(test=1_000, soak=100_000)
     model = SHAPES[shape]

@@ -9,14 +9,18 @@ from tests.numerics.gang import Recipe, Trained, start, train
 from tests.numerics.objectives_test import Preference, trained
 from tutti.model.chunks import Layout
 from tutti.model.plan import OPTIMIZER, PARAMETERS, Plan, Shape, ShapeError
-from tutti.model.spec import SpecError
+from tutti.model.spec import RopeScaling, SpecError
 
 STEPS = 4
 
 
-@pytest.fixture(scope="module", params=["untied", "tied"])
+@pytest.fixture(scope="module", params=["untied", "tied, with wide heads, biases and scaled positions"])
 def recipe(request: pytest.FixtureRequest) -> Recipe:
-    return Recipe().tied() if request.param == "tied" else Recipe()
+    if request.param == "untied":
+        return Recipe()
+    wide = Recipe().tied()
+    scaling = RopeScaling.of("yarn", 4, 16)
+    return replace(wide, model=replace(wide.model, head_dim=32, qkv_bias=True, rope_scaling=scaling))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tutti.inference.errors import PromptTooLong
 from tutti.model.chunks import Layout
 from tutti.model.chunks_test import SMALL, models
 from tutti.model.initial import initial_parameters
-from tutti.model.spec import ModelSpec
+from tutti.model.spec import ModelSpec, RopeScaling
 from tutti.model.transformer import Transformer
 
 MODEL = replace(SMALL, init_std=0.1)
@@ -23,6 +23,9 @@ SHAPES = [
     replace(MODEL, qk_norm=True),
     replace(MODEL, kv_heads=4),
     replace(MODEL, document_mask=False, tied=True, qk_norm=True, kv_heads=1, rope_base=500.0),
+    replace(MODEL, qk_norm=True, head_dim=32),
+    replace(MODEL, qkv_bias=True, rope_base=500.0, rope_scaling=RopeScaling.of("yarn", 4, 16)),
+    replace(MODEL, head_dim=8, rope_scaling=RopeScaling.of("llama3", 8, 16)),
 ]
 
 

@@ -1,35 +1,48 @@
 """A checkpoint as the folder that Hugging Face's transformers reads: configuration, weights, tokenizer, chat template.
 
-A model is a `LlamaForCausalLM`, with norms of query and key a `Qwen3ForCausalLM`; both compute what ours does. Weights
-are float32, as they were trained. A reward model is refused: its head reads the mean of an answer's states, which no
-class of transformers does. A value model is left out, since it has no part in what the model writes. Does not import
-torch.
+A model is a `LlamaForCausalLM`, with norms of query and key a `Qwen3ForCausalLM`, with biases of query, key and value a
+`Qwen2ForCausalLM`; they compute what ours does. Weights are float32, as they were trained, or rounded to bfloat16. A
+reward model is refused: its head reads the mean of an answer's states, which no class of transformers does. A value
+model is left out, since it has no part in what the model writes. Does not import torch.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
+from safetensors import SafetensorError, TensorSpec, serialize_file
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
 from tutti.corpus.conversations.conversations import Role
 from tutti.corpus.conversations.template import Template
 from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer
-from tutti.model.chunks import Layout, Use
-from tutti.model.spec import ModelSpec
+from tutti.inference.names import parts
+from tutti.model.chunks import Layout
+from tutti.model.spec import LLAMA3, ModelSpec, RopeScaling
 from tutti.records.canonical import canonical_json
 
 Array = npt.NDArray[np.float32]
 
 WEIGHTS = "model.safetensors"
+
+
+def _as_bfloat16(values: Array) -> npt.NDArray[np.uint16]:
+    """The upper halves of the nearest numbers, halfway the even one."""
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
+
+
+TYPES: dict[str, Callable[[Array], npt.NDArray[Any]]] = {
+    "float32": lambda values: values.astype("<f4", copy=False),
+    "bfloat16": _as_bfloat16,
+}
+"""The types of stored weights, each with the conversion to it."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,8 @@ class Exported:
     vector: Array
     tokenizer: BytePairTokenizer
     template: Template | None = None
+    dtype: str = "float32"
+    """The type of the weights, one of TYPES."""
 
 
 class NotExportable(Exception):
@@ -51,7 +66,7 @@ class NotExportable(Exception):
 def write(what: Exported, folder: Path) -> None:
     """Make `folder`, whole or not at all.
 
-    Raises FileExistsError when it is there and not empty, NotExportable for a reward model.
+    Raises FileExistsError when it is there and not empty, NotExportable for a model that no class computes.
     """
     model, tokenizer = what.layout.model, what.tokenizer
     if model.scalar_head:
@@ -59,18 +74,34 @@ def write(what: Exported, folder: Path) -> None:
             "it is a reward model, whose head reads the mean of an answer's states: no class of transformers computes "
             "that; export the checkpoint that it began with, or a policy that learned from it"
         )
+    if model.qk_norm and model.qkv_bias:
+        raise NotExportable(
+            "it has norms of query and key (qk_norm), and biases (qkv_bias): no class of transformers has both"
+        )
     with new_folder(RealFiles(), folder) as made:
         for name, value in (
-            ("config.json", configuration(model, tokenizer.eos)),
+            ("config.json", configuration(model, tokenizer.eos) | {"dtype": what.dtype}),
             ("generation_config.json", generation(model, tokenizer)),
             ("tokenizer_config.json", tokenization(model, what.template)),
         ):
             (made / name).write_bytes(canonical_json(value) + b"\n")
         (made / "tokenizer.json").write_bytes(tokenizer.artefact)
-        try:
-            save_file(tensors(what.layout, what.vector), made / WEIGHTS, metadata={"format": "pt"})
-        except SafetensorError as error:
-            raise refused(error) from error
+        stored(what.layout, what.vector, made / WEIGHTS, dtype=what.dtype)
+
+
+def stored(layout: Layout, vector: Array, path: Path, *, dtype: str) -> None:
+    """Write the weights as safetensors, as numbers of a type of TYPES. Raises OSError."""
+    convert = TYPES[dtype]
+    arrays = {name: convert(values) for name, values in tensors(layout, vector).items()}
+    # The library reads the arrays by their addresses: they have to stay until it is done.
+    specs = {
+        name: TensorSpec(dtype=dtype, shape=list(array.shape), data_ptr=array.ctypes.data, data_len=array.nbytes)
+        for name, array in arrays.items()
+    }
+    try:
+        serialize_file(specs, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise refused(error) from error
 
 
 def refused(error: SafetensorError) -> Exception:
@@ -81,7 +112,12 @@ def refused(error: SafetensorError) -> Exception:
 
 def configuration(model: ModelSpec, eos: int) -> dict[str, Any]:
     """config.json."""
-    kind, architecture = ("qwen3", "Qwen3ForCausalLM") if model.qk_norm else ("llama", "LlamaForCausalLM")
+    kind, architecture = "llama", "LlamaForCausalLM"
+    if model.qk_norm:
+        kind, architecture = "qwen3", "Qwen3ForCausalLM"
+    elif model.qkv_bias:
+        kind, architecture = "qwen2", "Qwen2ForCausalLM"
+    scaled = {} if model.rope_scaling is None else {"rope_scaling": scaling(model.rope_scaling)}
     return {
         "architectures": [architecture],
         "attention_bias": False,
@@ -106,7 +142,16 @@ def configuration(model: ModelSpec, eos: int) -> dict[str, Any]:
         "tie_word_embeddings": model.tied,
         "use_cache": True,
         "vocab_size": model.vocabulary,
+        **scaled,
     }
+
+
+def scaling(rope: RopeScaling) -> dict[str, Any]:
+    """The key rope_scaling of config.json."""
+    shared = {"rope_type": rope.kind, "factor": rope.factor, "original_max_position_embeddings": rope.original_context}
+    if rope.kind == LLAMA3:
+        return shared | {"low_freq_factor": rope.slow, "high_freq_factor": rope.fast}
+    return shared | {"beta_fast": rope.fast, "beta_slow": rope.slow, "attention_factor": rope.attention}
 
 
 def generation(model: ModelSpec, tokenizer: BytePairTokenizer) -> dict[str, Any]:
@@ -166,41 +211,4 @@ def jinja(template: Template) -> str:
 
 def tensors(layout: Layout, vector: Array) -> dict[str, Array]:
     """The weights by the names that transformers gives them: views of `vector`, in the order of computation."""
-    model, found = layout.model, dict[str, Array]()
-    embed, *blocks, norm, output = layout.decoder
-    found["model.embed_tokens.weight"] = _fields(embed, vector)["weight"]
-    for number, use in enumerate(blocks):
-        prefix = f"model.layers.{number}."
-        found |= {prefix + name: value for name, value in _block(model, _fields(use, vector)).items()}
-    found["model.norm.weight"] = _fields(norm, vector)["weight"]
-    if not model.tied:
-        found["lm_head.weight"] = _fields(output, vector)["weight"]
-    return found
-
-
-def _block(model: ModelSpec, fields: Mapping[str, Array]) -> dict[str, Array]:
-    """Query, key and value are rows of one matrix of ours, as are gate and up."""
-    queries, keys = model.heads * model.head_width, model.kv_heads * model.head_width
-    query, key, value = np.split(fields["query_key_value"], [queries, queries + keys])
-    gate, up = np.split(fields["gate_up"], 2)
-    named = {
-        "input_layernorm": fields["attention_norm"],
-        "self_attn.q_proj": query,
-        "self_attn.k_proj": key,
-        "self_attn.v_proj": value,
-        "self_attn.o_proj": fields["attention_output"],
-        "post_attention_layernorm": fields["hidden_norm"],
-        "mlp.gate_proj": gate,
-        "mlp.up_proj": up,
-        "mlp.down_proj": fields["down"],
-    }
-    if model.qk_norm:
-        named |= {"self_attn.q_norm": fields["query_norm"], "self_attn.k_norm": fields["key_norm"]}
-    return {f"{name}.weight": value for name, value in named.items()}
-
-
-def _fields(use: Use, vector: Array) -> dict[str, Array]:
-    return {
-        field.name: vector[use.state_start + field.start :][: field.length].reshape(field.shape)
-        for field in use.unit.fields
-    }
+    return {part.name: vector[part.start :][: part.elements].reshape(part.shape) for part in parts(layout)}

@@ -163,7 +163,7 @@ class Slots:
         return F.rms_norm(x[:, 0], (self.model.width,), self._norm["weight"], self.model.norm_epsilon)
 
     def _attended(self, layer: int, query: Tensor) -> Tensor:
-        """Attention of one query row a slot, [slots, 1, width]."""
+        """Attention of one query row a slot, [slots, 1, attention_width]."""
         model, together = self.model, self.together
         groups, repeated = self.slots // together, self._mask.shape[2]
         keys, values = self._keys[layer].flatten(2, 3), self._values[layer].flatten(2, 3)
@@ -174,10 +174,10 @@ class Slots:
             mixed = F.scaled_dot_product_attention(
                 many, keys, values, attn_mask=mask, enable_gqa=model.heads != model.kv_heads
             )
-            return mixed[:, :, ::repeated].transpose(1, 2).reshape(self.slots, 1, model.width)
+            return mixed[:, :, ::repeated].transpose(1, 2).reshape(self.slots, 1, model.attention_width)
         shares = query.reshape(self.slots, model.kv_heads, model.heads // model.kv_heads, model.head_width)
         scores = torch.matmul(shares, keys.transpose(-1, -2)) * model.head_width**-0.5 + mask
-        return torch.matmul(scores.softmax(-1), values).reshape(self.slots, 1, model.width)
+        return torch.matmul(scores.softmax(-1), values).reshape(self.slots, 1, model.attention_width)
 
 
 def slots_of(count: int) -> int:

@@ -124,19 +124,21 @@ def answers_block(model: ModelSpec, p: Parameters, x: Tensor, rotary: Rotary, pl
 def answers_attention(
     model: ModelSpec, p: Parameters, y: Tensor, rotary: Rotary, placed: Placed, *, last: bool
 ) -> Tensor:
-    """Attention before its output projection, [1, positions, width] to the same, or of the answers alone."""
+    """Attention before its output projection, [1, positions, width] to [1, positions, attention_width], or that of the
+    answers alone.
+    """
     grouped = model.heads != model.kv_heads
     query, key, value = projected(model, p, y, rotary)
     before, after = torch.split(query[0], [placed.shared, query.shape[2] - placed.shared], 1)
     keys, values = _rows(key, placed), _rows(value, placed)
     asked = after.view(model.heads, *placed.rows, model.head_width).transpose(0, 1)
     mixed = F.scaled_dot_product_attention(asked, keys, values, attn_mask=placed.mask, enable_gqa=grouped)
-    found = mixed.transpose(1, 2).reshape(1, -1, model.width)
+    found = mixed.transpose(1, 2).reshape(1, -1, model.attention_width)
     if last or not placed.shared:
         return found
     asked, keys, values = (_prefixes(each[:, : placed.shared], placed) for each in (before, key[0], value[0]))
     mixed = F.scaled_dot_product_attention(asked, keys, values, is_causal=True, enable_gqa=grouped)
-    return torch.cat([mixed.transpose(1, 2).reshape(1, -1, model.width), found], 1)
+    return torch.cat([mixed.transpose(1, 2).reshape(1, -1, model.attention_width), found], 1)
 
 
 def _prefixes(part: Tensor, placed: Placed) -> Tensor:

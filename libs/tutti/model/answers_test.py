@@ -12,7 +12,7 @@ from tutti.model.answers import Answers, Placed, answers_of
 from tutti.model.batch import BatchError
 from tutti.model.chunks import Layout
 from tutti.model.initial import initial_parameters
-from tutti.model.spec import ModelSpec
+from tutti.model.spec import ModelSpec, RopeScaling
 from tutti.model.transformer import Transformer
 
 MODEL = ModelSpec(vocabulary=320, width=64, layers=3, heads=4, kv_heads=2, hidden=160, context=96)
@@ -21,6 +21,7 @@ SHAPES = [
     replace(MODEL, kv_heads=4, tied=True, vocabulary=512),
     replace(MODEL, qk_norm=True, document_mask=False),
     replace(MODEL, width=60, heads=3, kv_heads=3, hidden=100, layers=1),
+    replace(MODEL, head_dim=32, qkv_bias=True, rope_scaling=RopeScaling.of("yarn", 4, 32)),
 ]
 
 

@@ -3,13 +3,14 @@
 RMSNorm, rotary positions, SwiGLU, grouped-query attention, optional QK-norm.
 """
 
+import math
 from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tutti.model.spec import ModelSpec
+from tutti.model.spec import LLAMA3, ModelSpec, RopeScaling
 
 Parameters = Mapping[str, Tensor]
 """The fields of one unit by name, as chunks.units_of names them."""
@@ -21,11 +22,34 @@ def rotary_tables(model: ModelSpec, device: torch.device, dtype: torch.dtype) ->
     """Cosines and signed sines of the rotary angles, each [context, 1, head_width] (Su et al. 2021, half-split)."""
     half = model.head_width // 2
     frequencies = model.rope_base ** (-torch.arange(half, dtype=torch.float64) / half)
+    scaling = model.rope_scaling
+    if scaling is not None:
+        frequencies = _scaled(scaling, model.rope_base, frequencies)
     angles = torch.arange(model.context, dtype=torch.float64)[:, None] * frequencies
     cosines, sines = angles.cos(), angles.sin()
+    if scaling is not None:
+        cosines, sines = cosines * scaling.attention, sines * scaling.attention
     tables = torch.cat([cosines, cosines], -1), torch.cat([-sines, sines], -1)
     first, second = (table[:, None, :].to(device=device, dtype=dtype) for table in tables)
     return first, second
+
+
+def _scaled(scaling: RopeScaling, base: float, frequencies: Tensor) -> Tensor:
+    """The frequencies in radians a token, float64 [head_width / 2], stretched as `RopeScaling` says."""
+    half, context = len(frequencies), scaling.original_context
+    if scaling.kind == LLAMA3:
+        turns = context * frequencies / math.tau
+        kept = ((turns - scaling.slow) / (scaling.fast - scaling.slow)).clamp(0, 1)
+    else:
+
+        def index(turns: float) -> float:
+            """The index of the frequency that turns so often in the original context, between two of them as a part."""
+            return half * math.log(context / (turns * math.tau)) / math.log(base)
+
+        first, last = max(math.floor(index(scaling.fast)), 0), min(math.ceil(index(scaling.slow)), 2 * half - 1)
+        places = torch.arange(half, dtype=torch.float64)
+        kept = 1 - ((places - first) / max(last - first, 1e-3)).clamp(0, 1)
+    return frequencies * (kept + (1 - kept) / scaling.factor)
 
 
 def document_mask(documents: Tensor, dtype: torch.dtype) -> Tensor:
@@ -52,7 +76,7 @@ def feed_forward(model: ModelSpec, p: Parameters, x: Tensor) -> Tensor:
 
 
 def attention(model: ModelSpec, p: Parameters, y: Tensor, rotary: Rotary, mask: Tensor | None) -> Tensor:
-    """Grouped-query attention before its output projection; [rows, T, width] to the same."""
+    """Grouped-query attention before its output projection; [rows, T, width] to [rows, T, attention_width]."""
     cosines, sines = rotary
     length = y.shape[1]
     query, key, value = projected(model, p, y, (cosines[:length], sines[:length]))
@@ -68,7 +92,8 @@ def projected(model: ModelSpec, p: Parameters, y: Tensor, rotary: Rotary) -> tup
     y is [rows, T, width]; `rotary` holds the tables at its positions, each [T, 1, head_width] or one more for rows.
     """
     heads, kv_heads, head_width = model.heads, model.kv_heads, model.head_width
-    mixed = F.linear(y, p["query_key_value"]).view(*y.shape[:2], heads + 2 * kv_heads, head_width)
+    bias = p["query_key_value_bias"] if model.qkv_bias else None
+    mixed = F.linear(y, p["query_key_value"], bias).view(*y.shape[:2], heads + 2 * kv_heads, head_width)
     turned, value = torch.split(mixed, [heads + kv_heads, kv_heads], dim=-2)
     if model.qk_norm:
         query, key = torch.split(turned, [heads, kv_heads], dim=-2)

@@ -41,7 +41,7 @@ class Field:
     start: int
     decay: bool
     std: float | None
-    """Initial standard deviation; None starts at one (gains of norms)."""
+    """Initial standard deviation, 0 for zeros; None starts at one (gains of norms)."""
 
     @property
     def length(self) -> int:
@@ -113,12 +113,14 @@ def units_of(model: ModelSpec) -> tuple[Unit, ...]:
     residual = std / math.sqrt(2 * model.layers) if model.scaled_init else std
     block: dict[str, tuple[tuple[int, ...], float | None]] = {
         "query_key_value": (((model.heads + 2 * model.kv_heads) * model.head_width, width), std),
-        "attention_output": ((width, width), residual),
+        "attention_output": ((width, model.attention_width), residual),
         "gate_up": ((2 * model.hidden, width), std),
         "down": ((width, model.hidden), residual),
         "attention_norm": ((width,), None),
         "hidden_norm": ((width,), None),
     }
+    if model.qkv_bias:
+        block |= {"query_key_value_bias": (((model.heads + 2 * model.kv_heads) * model.head_width,), 0.0)}
     if model.qk_norm:
         block |= {"query_norm": ((model.head_width,), None), "key_norm": ((model.head_width,), None)}
 

@@ -16,10 +16,10 @@ SMALL = ModelSpec(vocabulary=320, width=64, layers=2, heads=4, kv_heads=2, hidde
 @st.composite
 def models(draw: st.DrawFn) -> ModelSpec:
     kv_heads, group, half = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 8))
-    heads = kv_heads * group
+    heads, width = kv_heads * group, draw(st.integers(1, 40))
     return ModelSpec(
         vocabulary=draw(st.integers(1, 200)),
-        width=heads * half * 2,
+        width=width,
         layers=draw(st.integers(1, 4)),
         heads=heads,
         kv_heads=kv_heads,
@@ -27,6 +27,8 @@ def models(draw: st.DrawFn) -> ModelSpec:
         context=16,
         tied=draw(st.booleans()),
         qk_norm=draw(st.booleans()),
+        qkv_bias=draw(st.booleans()),
+        head_dim=0 if width == heads * half * 2 else half * 2,
     )
 
 
@@ -68,7 +70,8 @@ def test_fields_start_on_aligned_places_and_do_not_overlap(model: ModelSpec) -> 
 def test_padding_between_fields_is_no_parameter(model: ModelSpec) -> None:
     attention = (2 * model.heads + 2 * model.kv_heads) * model.head_width * model.width
     norms = 2 * model.width + (2 * model.head_width if model.qk_norm else 0)
-    block = attention + 3 * model.hidden * model.width + norms
+    biases = (model.heads + 2 * model.kv_heads) * model.head_width if model.qkv_bias else 0
+    block = attention + 3 * model.hidden * model.width + norms + biases
     matrices = 1 if model.tied else 2
     expected = matrices * model.vocabulary * model.width + model.layers * block + model.width
     assert Layout(model).parameters == expected <= Layout(model).elements

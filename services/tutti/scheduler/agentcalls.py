@@ -298,7 +298,7 @@ def _check_length(field: str, text: str, most: int) -> None:
 
 def _described(node: Node, request: RegisterNodeRequest) -> Node:
     node.slots, node.address, node.incarnation = request.slots, request.address, request.incarnation
-    node.kernel, node.machine = request.kernel, request.machine
+    node.kernel, node.machine, node.memory_bytes = request.kernel, request.machine, request.memory_bytes
     node.state = node.state or NODE_STATE_READY
     del node.devices[:]
     node.devices.extend(request.devices)

@@ -10,7 +10,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import Training as WireTraining
 from tutti.contracts.scheduler.v1 import RANK_ROLE_ACTOR, RANK_ROLE_ROLLOUT, JobSpec, RankGroup
 from tutti.model.programs.dpo import DpoParameters
-from tutti.model.spec import StepSpec
+from tutti.model.spec import RopeScaling, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 from tutti.scheduler.trainings import completed, of_wire, part_of, to_wire
 from tutti.scheduler.world_test import training
@@ -35,7 +35,14 @@ def consulting() -> Training:
     return replace(made, program="dpo", program_parameters=parameters)
 
 
-@pytest.mark.parametrize("made", [training(), mixed(), begun(), consulting()])
+def shaped() -> Training:
+    """A training of a model with all that came later than the first models."""
+    plain = training()
+    scaling = RopeScaling.of("yarn", 4, 32)
+    return replace(plain, model=replace(plain.model, head_dim=32, qkv_bias=True, rope_scaling=scaling))
+
+
+@pytest.mark.parametrize("made", [training(), mixed(), begun(), consulting(), shaped()])
 def test_a_training_comes_back_from_its_message_with_the_same_name(made: Training) -> None:
     again = of_wire(WireTraining.FromString(to_wire(made).SerializeToString()))
     assert (again, again.digest()) == (made, made.digest())
@@ -51,7 +58,13 @@ def test_a_field_that_is_not_set_has_its_default_and_zero_is_not_unset() -> None
     assert of_wire(message).audit_every == 0
 
 
-PARTS = [part for field in dataclasses.fields(Training) if (part := part_of(Training, field.name))]
+def parts(kind: type[Any]) -> list[type[Any]]:
+    """The records in a record, at any depth."""
+    found = [part for field in dataclasses.fields(kind) if (part := part_of(kind, field.name))]
+    return [each for part in found for each in (part, *parts(part))]
+
+
+PARTS = parts(Training)
 
 
 @pytest.mark.parametrize("kind", [Training, *PARTS], ids=lambda kind: kind.__name__)

@@ -20,11 +20,11 @@ from tutti.cli.runs import READS, naming, read_recipe
 from tutti.client import READING_SECONDS
 from tutti.client.plain import Plain, plain
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
-from tutti.pipeline.commands import inputsamples
+from tutti.pipeline.commands import fitting, inputsamples
+from tutti.pipeline.commands.sizes import duration, size
 from tutti.report import verdict
 
 COLUMNS = ("stage", "what", "time", "disk", "memory", "why")
-UNKNOWN, SHORT_SECONDS = "not known", 0.1
 LEAST = ("train", "sample")
 """Stages of which a lower bound of the memory is known; of others what they took elsewhere."""
 
@@ -108,6 +108,12 @@ def names_resources(found: CheckRecipeResponse) -> bool:
 @recipe_argument
 @source_options
 @set_option
+@click.option(
+    "--memory",
+    type=fitting.Memory(),
+    metavar="BYTES",
+    help="Memory of a node, such as 80GB; default: that of the largest registered node.",
+)
 @output_option
 @connection_options
 def plan(
@@ -116,6 +122,7 @@ def plan(
     site: str,
     contact: str,
     overrides: Sequence[str],
+    memory: int | None,
     output: str,
     data_dir: Path,
     address: str | None,
@@ -130,6 +137,8 @@ def plan(
     Without such a run, those of `make run` on the named machine are used. Memory is the minimum of a training or a
     sample; for other stages it is an estimate, from the resident memory of a process in a benchmark. Values that cannot
     be known, such as those of a site that was not crawled, are left out.
+
+    The exit code is 2 if a training process does not fit into the memory of --memory or of the largest registered node.
     """
     # It brings pydantic, for which few other commands wait.
     from tutti.cli import recipeclassifiers
@@ -140,9 +149,11 @@ def plan(
         recipefiles.send(platform.client, request)
         recipeclassifiers.resolve(platform, request, anew=False)
         found = platform.client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
+        available, where = (memory, "--memory") if memory else fitting.largest(platform.client)
     free = shutil.disk_usage(there(data_dir)).free
     if output == JSON:
         print_json(as_json(found, free))
+        fitting.check(found, available, where)
         return
     if found.input_files:
         click.echo(f"input: {found.input_files:,} files, {size(found.input_bytes)}")
@@ -150,6 +161,9 @@ def plan(
         click.echo(line)
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
     click.echo(total(found, free))
+    for each in found.forecasts:
+        if each.rank_memory_bytes:
+            say(f"a training process of {each.stage} needs at least {size(each.rank_memory_bytes)} of memory")
     filled = json.loads(found.recipe)
     if "train" in filled:
         train, context = filled["train"], filled["data"]["context"]
@@ -159,6 +173,7 @@ def plan(
             say(line)
     for line in inputsamples.warnings(found.inputs):
         say(line)
+    fitting.check(found, available, where)
 
 
 def there(folder: Path) -> Path:
@@ -188,7 +203,7 @@ def rows(found: CheckRecipeResponse) -> list[Plain]:
 def as_json(found: CheckRecipeResponse, free: int) -> Plain:
     """The same for scripts; what is not known is null."""
     forecasts = {each.stage: plain(each) for each in found.forecasts}
-    keys = ("seconds", "disk_bytes", "memory_bytes", "basis")
+    keys = ("seconds", "disk_bytes", "memory_bytes", "rank_memory_bytes", "basis")
     stages = [plain(stage) | {key: forecasts.get(stage.name, {}).get(key) for key in keys} for stage in found.stages]
     sums = {key: known([each[key] for each in stages if not each["reused"]]) for key in ("seconds", "disk_bytes")}
     return {
@@ -220,28 +235,6 @@ def known(values: Iterable[float | None]) -> tuple[float, bool]:
     """The sum of those that are known, and whether all are."""
     listed = list(values)
     return sum(each for each in listed if each is not None), None not in listed
-
-
-def duration(seconds: float | None) -> str:
-    """About how long, in words."""
-    if seconds is None:
-        return UNKNOWN
-    if seconds < SHORT_SECONDS:
-        return f"under {SHORT_SECONDS:g} s"
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def size(count: float | None, how: str = "") -> str:
-    """A number of bytes as text, after `how` reliable it is."""
-    if count is None:
-        return UNKNOWN
-    for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= length:
-            return f"{how} {count / length:.1f} {unit}".lstrip()
-    return f"{how} {count:.0f} bytes".lstrip()
 
 
 def extend(group: click.Group) -> None:

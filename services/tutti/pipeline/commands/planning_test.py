@@ -5,12 +5,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from tutti.cli.app import build
+from tutti.cli.failures import MISUSE, Failure
 from tutti.contracts.pipeline.v1 import CheckRecipeResponse, Forecast, Stage
-from tutti.pipeline.commands.planning import as_json, duration, rows, size, total
+from tutti.pipeline.commands.fitting import Memory, check
+from tutti.pipeline.commands.planning import as_json, rows, total
+from tutti.pipeline.commands.sizes import duration, size
 
 FREE = 10**9
 
@@ -64,6 +68,27 @@ def test_a_duration_in_words(seconds: float | None, words: str) -> None:
 
 def test_a_size_in_words() -> None:
     assert [size(each) for each in (None, 12, 1500, 3 * 10**12)] == ["not known", "12 bytes", "1.5 kB", "3.0 TB"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("80GB", 80 * 10**9), ("64 GiB", 64 << 30), ("1.5mb", 1_500_000), ("100", 100)]
+)
+def test_a_number_of_bytes_as_people_write_it(text: str, count: int) -> None:
+    assert Memory().convert(text, None, None) == count
+    for wrong in (f"-{text}", f"{text}x", "0", "GB"):
+        with pytest.raises(click.BadParameter, match="such as 80GB or 64GiB"):
+            Memory().convert(wrong, None, None)
+
+
+def test_a_training_process_that_fits_nowhere_is_refused_with_both_numbers() -> None:
+    large = plan(Forecast(stage="train", rank_memory_bytes=3 * 10**9))
+    check(large, 0, "")
+    check(large, 3 * 10**9, "--memory")
+    with pytest.raises(Failure, match=r"train needs at least 3\.0 GB of memory, and nodes/a has 2\.9 GB") as refused:
+        check(large, 2_900_000_000, "nodes/a")
+    assert refused.value.code == MISUSE
+    reused = plan(Forecast(stage="ingest", rank_memory_bytes=3 * 10**9))
+    check(reused, 1, "--memory")
 
 
 def test_a_check_starts_nothing_unless_something_may_be_in_a_platform_that_is_stopped(

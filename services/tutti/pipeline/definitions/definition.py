@@ -255,6 +255,10 @@ class StageDef:
         """Bytes that the stage holds at least, where they follow from the recipe."""
         return None
 
+    def rank_memory(self, view: View) -> int | None:
+        """Bytes that each training process of the stage holds at least, where they follow from the recipe."""
+        return None
+
     def unforeseeable(self, view: View) -> str:
         """The reason why there is no forecast; "" if there is one."""
         return ""

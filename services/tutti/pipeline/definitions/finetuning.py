@@ -49,6 +49,9 @@ ACCURACY = "accuracy"
 CALIBRATION: Mapping[str, str] = {ACCURACY: "accuracy {}", "calibration_error": "ECE {:.3f}"}
 """The figures of a model that predicts preferences."""
 
+LATER = frozenset({"schedule", "decay_fraction", "beta1", "beta2"})
+"""Keys of every job with an initial checkpoint that later versions added."""
+
 
 @declares(
     *(OptimizerSpec, StepSpec, Training),
@@ -63,7 +66,7 @@ CALIBRATION: Mapping[str, str] = {ACCURACY: "accuracy {}", "calibration_error": 
 class JobSection(JobKeys):
     """The keys of every job that goes on with a checkpoint."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"schedule", "decay_fraction"})
+    later: ClassVar[frozenset[str]] = LATER
 
     length: Positive | None = Field(
         default=None, description="tokens per row; longer samples are left out; default: the context of the model"
@@ -77,7 +80,7 @@ class JobSection(JobKeys):
 
 @declares(HeldOut, Training)
 class FinetuningSection(ShardKeys, JobSection):
-    later = frozenset({"shard", "schedule", "decay_fraction"})
+    later = LATER | {"shard"}
 
     epochs: Positive | None = Field(default=None, description="number of passes over the samples, instead of steps")
 

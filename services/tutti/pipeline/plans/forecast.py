@@ -45,6 +45,8 @@ def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
         found.disk_bytes = disk
     if (held := stage.memory(view)) is not None:
         found.memory_bytes = held
+    if (held := stage.rank_memory(view)) is not None:
+        found.rank_memory_bytes = held
     work, elsewhere = stage.amount(view, files), stage.measured
     if not work:
         missing = "the pages are crawled" if view.nearest(CrawlSection) else "its inputs are made"

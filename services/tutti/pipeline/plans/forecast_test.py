@@ -67,6 +67,22 @@ def test_each_rank_of_a_training_needs_memory_for_the_sum_of_the_output_matrixs_
     assert two - one == 4 * (3 * parameters(view) + 2 * logits + vocabulary * width)
 
 
+def test_a_rank_needs_memory_for_its_share_of_the_state_and_all_ranks_for_what_they_need_together(
+    recipe: Recipe,
+) -> None:
+    one, four = (told(with_key(recipe, "ranks", ranks), "train") for ranks in (1, 4))
+    assert one.rank_memory_bytes == one.memory_bytes
+    assert four.rank_memory_bytes < one.rank_memory_bytes
+    assert 0 <= 4 * four.rank_memory_bytes - four.memory_bytes < 4 * 4
+
+
+def test_a_rank_that_keeps_its_share_of_the_parameters_needs_less(recipe: Recipe) -> None:
+    whole = with_key(recipe, "ranks", 8)
+    assert (
+        told(with_key(whole, "shard", "parameters"), "train").rank_memory_bytes < told(whole, "train").rank_memory_bytes
+    )
+
+
 def test_audits_need_memory_for_one_more_gradient_of_each_rank(recipe: Recipe) -> None:
     view = graph.node_of(recipe, "train").view
     audited, unaudited = (told(with_key(recipe, "audit_every", every), "train", 0) for every in (10, 0))

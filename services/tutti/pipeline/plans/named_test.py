@@ -151,6 +151,17 @@ def test_parameters_of_another_model_are_refused_before_they_are_trained_on(worl
     assert "tied" in run.reason
 
 
+def test_parameters_of_a_model_with_another_width_of_heads_are_refused_too(world: World) -> None:
+    run, _ = finished(world, TEXT, "model.head_width=32")
+    assert run.state == STATE_DONE
+    job = next(job for job in world.train.made.values() if isinstance(job, Job))
+    text = TEXT.replace("initial: train", f"initial: checkpoints/{job.name.removeprefix('jobs/')}/0/10")
+    refused, _ = finished(world, text)
+    assert refused.state == STATE_FAILED
+    assert refused.reason.startswith("anneal: stages.anneal.from.initial: expected the model of checkpoints/")
+    assert "head_dim 32" in refused.reason
+
+
 def test_a_prompt_that_a_named_sample_could_not_continue_is_refused_by_its_key(world: World) -> None:
     with pytest.raises(InvalidField, match=r"stages\.sample-anneal\.prompts: .*at most 31 tokens"):
         create(world, TEXT, f"stages.sample-anneal.prompts={'x1' * 16}")

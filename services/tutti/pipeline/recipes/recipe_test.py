@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
 from tutti.cli.recipes import recipe_for
+from tutti.model.spec import ModelSpec, RopeScaling
 from tutti.model.training import Training
 from tutti.pipeline.definitions.pretraining import training
 from tutti.pipeline.plans import graph
@@ -42,16 +43,18 @@ def trained(recipe: Recipe) -> TrainPart:
 def test_every_default_is_filled_in() -> None:
     recipe, train = read(LEAST), trained(read(LEAST))
     assert (train.rows, train.checkpoint_every, train.warmup) == (2, 2, 1)
-    without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "sample.")
+    without = ("input.crawl.", "dedup.decontaminate.", "dedup.lines.", "mixture.", "model.", "sample.")
     later = {"template", "tokenizer.of", "tokenizer.reserve", "data.packing", "quality.clean", "input.most_rejected"}
     plain = {key for key in keys() if not key.startswith(without)} - {
         *later,
         "crowd",
         "stages",
         "train.batch",
+        "train.beta1",
+        "train.beta2",
         "train.shard",
     }
-    absent = {part.removesuffix(".") for part in without} - {"mixture"}
+    absent = {part.removesuffix(".") for part in without} - {"mixture", "model"}
     assert plain | absent == {
         f"{part}.{key}" if key else part
         for part, inner in json.loads(recipe.canonical()).items()
@@ -76,6 +79,28 @@ def test_a_written_default_is_the_same_recipe() -> None:
         != read(LEAST, ["quality.clean=c4"]).digest()
     )
     assert '"clean"' not in read(LEAST).canonical()
+
+
+def modelled(text: str) -> ModelSpec:
+    return training(graph.node_of(read(f"{LEAST}{text}"), "train").view, "blake3:a").model
+
+
+def test_the_keys_of_a_model_replace_those_of_its_size() -> None:
+    assert modelled("size: tiny\nmodel: {}") == modelled("size: tiny")
+    small = modelled("")
+    assert modelled("model: {heads: 8, hidden: 300}") == replace(small, heads=8, kv_heads=8, hidden=300)
+    assert modelled("model: {head_width: 32}") == small
+    assert modelled("model: {head_width: 64, qkv_bias: true}") == replace(small, head_dim=64, qkv_bias=True)
+    assert modelled("model: {tied: true}").tied
+    scaled = modelled("model: {rope_scaling: {kind: llama3, factor: 8, original_context: 64}}")
+    assert scaled == replace(small, rope_scaling=RopeScaling.of("llama3", 8, 64))
+
+
+def test_a_recipe_names_its_model_only_where_it_has_one_of_its_own() -> None:
+    assert '"model"' not in read(LEAST).canonical()
+    mine = read(f"{LEAST}model: {{width: 64, norm_eps: 0.000001}}")
+    assert read(mine.canonical()) == mine
+    assert mine.digest() != read(LEAST).digest()
 
 
 def test_a_crawl_stands_in_place_of_a_folder() -> None:
@@ -139,6 +164,18 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("tokenizer: {vocabulary: 256}", "tokenizer.vocabulary", "257"),
         ("data: {validation_fraction: 1.0}", "data.validation_fraction", "less than 1"),
         ("size: huge", "size", "'tiny', 'mini', 'small'"),
+        ("train: {beta2: 1}", "train.beta2", "below 1"),
+        ("model: {width: 97}", "model.width", r"multiple of heads \(4\)"),
+        ("model: {heads: 8, kv_heads: 3}", "model.heads", r"multiple of kv_heads \(3\)"),
+        ("model: {head_width: 7}", "model.head_width", "an even number"),
+        ("model: {norm_eps: 0}", "model.norm_eps", "above 0"),
+        ("model: {rope_scaling: {kind: linear}}", "model.rope_scaling.kind", "'llama3' or 'yarn'"),
+        ("model: {rope_scaling: {kind: yarn, factor: 2}}", "model.rope_scaling.original_context", "a value"),
+        (
+            "model: {rope_scaling: {kind: yarn, factor: 2, original_context: 9, slow: 40}}",
+            "model.rope_scaling.fast",
+            "slow",
+        ),
         ("index: [a]", "index", "boolean"),
         ("sample: {tokens: 3}", "sample.prompts", "--set sample.prompts="),
         ("sample: {prompts: []}", "sample.prompts", "at least 1 item"),

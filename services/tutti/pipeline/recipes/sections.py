@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tutti.chassis.config.recipetext import Part, Real
-from tutti.model.spec import OptimizerSpec, StepSpec
+from tutti.model.spec import ModelSpec, OptimizerSpec, RopeScaling, StepSpec
 from tutti.model.training import Training
 from tutti.pipeline.recipes.declared import Declaring, declares
 from tutti.pipeline.recipes.keytypes import LONGEST, Count, Names, Positive, Prompts, Seed, Urls
@@ -36,15 +36,30 @@ class MixturePart(Part):
     )
 
 
+@declares(RopeScaling, fast=None, attention=None)
+class RopeScalingPart(Declaring):
+    """The keys of the scaling of rotary positions."""
+
+
+@declares(ModelSpec, width=None, layers=None, heads=None, kv_heads=None, hidden=None)
+class ModelPart(Declaring):
+    """The keys of a model that is of none of the sizes. A key without a value has that of the size."""
+
+    rope_scaling: RopeScalingPart | None = Field(
+        default=None, description="scaling of rotary positions to a longer context"
+    )
+
+
 class CommonKeys(Part):
     """The keys of the whole recipe, which every stage can read."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"template", "mixture"})
+    later: ClassVar[frozenset[str]] = frozenset({"template", "mixture", "model"})
 
     name: str = Field(
         default="run", min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$", description="name of the run in lists"
     )
     size: Size = Field(default="small", description="size of the model")
+    model: ModelPart | None = Field(default=None, description="model that differs from that of size, key by key")
     engine: Literal["local", "ray"] = Field(
         default="local",
         description="where pages are read and documents compared: on this machine, or on a Ray cluster; "
@@ -335,7 +350,7 @@ class ShardKeys(Part):
 
 @declares(*(OptimizerSpec, StepSpec, Training), learning_rate=3e-3, rows=None, warmup=None, checkpoint_every=None)
 class TrainPart(JobKeys, ShardKeys):
-    later = frozenset({"shard", "batch"})
+    later = frozenset({"shard", "batch", "beta1", "beta2"})
 
     tied_embeddings: bool = Field(default=False, description="use one matrix for input and output embeddings")
     document_mask: bool = Field(default=True, description="prevent attention between tokens of different documents")

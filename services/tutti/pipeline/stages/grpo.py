@@ -18,7 +18,7 @@ from tutti.model.programs.grpo import GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel
 from tutti.pipeline.definitions.definition import Role, StageContext
-from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage, JobSection, Rhythm, role_model
+from tutti.pipeline.definitions.finetuning import INITIAL, LATER, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipes.crowdpart import CrowdPart, check_crowd
 from tutti.pipeline.recipes.declared import declares, values
 from tutti.pipeline.recipes.instance import Keys
@@ -48,7 +48,7 @@ class RolloutPart(Part):
 
 @declares(GrpoParameters, learning_rate=1e-3, least_spread=0.02)
 class GrpoSection(JobSection):
-    later = frozenset({"entropy", "crowd", "gap_every", "stop_gap", "schedule", "decay_fraction"})
+    later = frozenset({"entropy", "crowd", "gap_every", "stop_gap", *LATER})
 
     steps: Positive = Field(
         default=60, description="number of iterations: each generates rollouts and updates the policy"

@@ -1,7 +1,7 @@
 """The stage `train`: trains a model on a dataset, or on a mixture of several."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField
@@ -17,16 +17,16 @@ from tutti.contracts.scheduler.v1 import (
     MixedDataset,
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
+from tutti.model.chunks import Layout
 from tutti.model.spec import SpecError
 from tutti.model.training import Initial, Training, WeightedDataset
 from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext
 from tutti.pipeline.definitions.mixing import weighted
-from tutti.pipeline.definitions.pretraining import ANY, NUMBER_BYTES, STATE_NUMBERS, parameters, training
+from tutti.pipeline.definitions.pretraining import ANY, NUMBER_BYTES, STATE_NUMBERS, parameters, training, unworkable
 from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.sections import TrainPart
-from tutti.pipeline.recipes.sizes import SIZES
 from tutti.pipeline.recipes.values import Inputs, Measure, Result
 from tutti.pipeline.recipes.view import View
 from tutti.records.errors import CorpusError
@@ -66,7 +66,7 @@ class TrainStage(TrainingStage):
             try:
                 training(view, ANY)
             except SpecError as error:
-                yield view.refused("", seen=str(error), expected="a training that can work")
+                yield unworkable(view, error)
 
     def request(self, asked: StageContext) -> JobSpec:
         train, dataset, made = _part(asked.view), asked.one("dataset"), _training(asked)
@@ -116,21 +116,42 @@ class TrainStage(TrainingStage):
         return count * STATE_NUMBERS * NUMBER_BYTES * parameters(view)
 
     def memory(self, view: View) -> int:
-        """At least: each rank's parameters and gradient, a second gradient for audits, logits of a microbatch with
-        theirs, the gradient of the output matrix while it is added up, the state, its snapshots.
+        """At least: the numbers that each rank computes with, the state, its snapshots."""
+        ranks: int = _part(view).ranks
+        return NUMBER_BYTES * (ranks * _computing(view) + _kept(view))
+
+    def rank_memory(self, view: View) -> int:
+        """The numbers that a rank computes with, its share of the state and of the snapshots.
 
         Activations, and torch itself, come on top.
         """
-        train, model = _part(view), parameters(view)
-        vocabulary = view.tokens.vocabulary
-        logits, head = train.rows * view.tokens.context * vocabulary, vocabulary * SIZES[view.recipe.size].width
-        rank: int = (3 if train.audit_every else 2) * model + 2 * logits + head
-        ranks: int = train.ranks
-        return NUMBER_BYTES * (ranks * rank + (1 + SNAPSHOTS) * STATE_NUMBERS * model)
+        share: int = -(-_kept(view) // _part(view).ranks)
+        return NUMBER_BYTES * (_computing(view) + share)
 
 
 def _part(view: View) -> TrainPart:
     return view.section(TrainPart)
+
+
+def _computing(view: View) -> int:
+    """The numbers that a rank computes with: parameters and gradient, a second gradient for audits, logits of a
+    microbatch with theirs, the gradient of the output matrix while it is added up.
+
+    A rank that keeps its share of the parameters alone has one unit of the model beside it.
+    """
+    train, made, whole = _part(view), training(view, ANY).model, parameters(view)
+    logits, head = train.rows * made.context * made.vocabulary, made.vocabulary * made.width
+    own: int = whole
+    if train.sharded:
+        own = -(-whole // train.ranks) + max(unit.length for unit in Layout(made).units)
+    gradients = (2 if train.audit_every else 1) * whole
+    found: int = own + gradients + 2 * logits + head
+    return found
+
+
+def _kept(view: View) -> int:
+    """The numbers of the state, and of the snapshots that a node keeps of it."""
+    return (1 + SNAPSHOTS) * STATE_NUMBERS * parameters(view)
 
 
 def _training(asked: StageContext) -> Training:
@@ -169,18 +190,18 @@ def _check_initial(asked: StageContext, initial: Result, host: Host) -> None:
         began = CheckpointBody.decode(host.blobs.get(initial.manifest_key)).training
     except (BlobMissing, CorpusError) as error:
         raise asked.view.refused("from.initial", seen=name, expected=f"a checkpoint that is there: {error}") from error
-    model = _training(asked).model.to_dict()
-    differ = {key: value for key, value in began.model.to_dict().items() if model[key] != value}
+    own, theirs = _training(asked).model, began.model
+    differ = sorted(each.name for each in fields(own) if getattr(own, each.name) != getattr(theirs, each.name))
     if differ:
-        seen = ", ".join(f"{key} {model[key]}" for key in sorted(differ))
-        expected = ", ".join(f"{key} {value}" for key, value in sorted(differ.items()))
+        seen = ", ".join(f"{field} {getattr(own, field)}" for field in differ)
+        expected = ", ".join(f"{field} {getattr(theirs, field)}" for field in differ)
         raise asked.view.refused("from.initial", seen=seen, expected=f"the model of {name}: {expected}")
-    own, other = dataset_row(host, asked.one("dataset")), dataset_row(host, Result("", "", began.dataset))
-    if own is not None and other is not None and own.tokenizer != other.tokenizer:
+    dataset, other = dataset_row(host, asked.one("dataset")), dataset_row(host, Result("", "", began.dataset))
+    if dataset is not None and other is not None and dataset.tokenizer != other.tokenizer:
         raise asked.view.refused(
             "from.initial",
             seen=f"{name} over {other.tokenizer}",
-            expected=f"a checkpoint over {own.tokenizer}, or tokenizer.of: {other.tokenizer}",
+            expected=f"a checkpoint over {dataset.tokenizer}, or tokenizer.of: {other.tokenizer}",
         )
 
 

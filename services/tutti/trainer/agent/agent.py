@@ -186,6 +186,7 @@ class Agent:
             address=settings.address,
             kernel=settings.kernel,
             machine=settings.machine,
+            memory_bytes=settings.memory_bytes,
             folder=settings.folder,
         )
         self._background.send("node", lambda: self._scheduler.RegisterNode(request), self._registered)

@@ -1,4 +1,4 @@
-"""The machine of a node in words, for people who read figures of it."""
+"""The machine of a node: in words, for people who read figures of it, and the size of its memory."""
 
 import os
 import platform
@@ -10,8 +10,12 @@ CPUINFO = Path("/proc/cpuinfo")
 def machine() -> str:
     """Return processor, cores that this process may use, and memory, such as "2 cores of AMD EPYC 7B13, 8 GiB"."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{cores} {'core' if cores == 1 else 'cores'} of {_processor()}, {memory:.0f} GiB"
+    return f"{cores} {'core' if cores == 1 else 'cores'} of {_processor()}, {memory_bytes() / 2**30:.0f} GiB"
+
+
+def memory_bytes() -> int:
+    """Return the bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _processor() -> str:

@@ -178,6 +178,7 @@ class AgentSettings:
     address: str = "127.0.0.1"
     kernel: str = ""
     machine: str = ""
+    memory_bytes: int = 0
     silence: float = 20.0
     rendezvous: float = 60.0
     staging: float = 600.0

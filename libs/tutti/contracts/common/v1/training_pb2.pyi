@@ -257,6 +257,9 @@ class ModelSpec(_message.Message):
     SCALED_INIT_FIELD_NUMBER: _builtins.int
     SCALAR_HEAD_FIELD_NUMBER: _builtins.int
     VALUE_MODEL_FIELD_NUMBER: _builtins.int
+    HEAD_DIM_FIELD_NUMBER: _builtins.int
+    QKV_BIAS_FIELD_NUMBER: _builtins.int
+    ROPE_SCALING_FIELD_NUMBER: _builtins.int
     vocabulary: _builtins.int
     """vocabulary size."""
     width: _builtins.int
@@ -291,6 +294,14 @@ class ModelSpec(_message.Message):
     """scalar_head adds a head of `width` parameters that maps a hidden state to a scalar."""
     value_model: _builtins.bool
     """value_model adds a second model of the same shape with a scalar instead of logits at each position."""
+    head_dim: _builtins.int
+    """head_dim: elements of a head; the default is width / heads."""
+    qkv_bias: _builtins.bool
+    """qkv_bias adds a bias to queries, keys and values."""
+    @_builtins.property
+    def rope_scaling(self) -> Global___RopeScaling:
+        """rope_scaling of rotary positions; the default is none."""
+
     def __init__(
         self,
         *,
@@ -310,19 +321,26 @@ class ModelSpec(_message.Message):
         scaled_init: _builtins.bool | None = ...,
         scalar_head: _builtins.bool | None = ...,
         value_model: _builtins.bool | None = ...,
+        head_dim: _builtins.int | None = ...,
+        qkv_bias: _builtins.bool | None = ...,
+        rope_scaling: Global___RopeScaling | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "_value_model", b"_value_model", "document_mask", b"document_mask", "init_std", b"init_std", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "value_model", b"value_model"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_head_dim", b"_head_dim", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_qkv_bias", b"_qkv_bias", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "_value_model", b"_value_model", "document_mask", b"document_mask", "head_dim", b"head_dim", "init_std", b"init_std", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "qkv_bias", b"qkv_bias", "rope_base", b"rope_base", "rope_scaling", b"rope_scaling", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "value_model", b"value_model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "_value_model", b"_value_model", "context", b"context", "document_mask", b"document_mask", "heads", b"heads", "hidden", b"hidden", "init_std", b"init_std", "kv_heads", b"kv_heads", "layers", b"layers", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "rope_base", b"rope_base", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "value_model", b"value_model", "vocabulary", b"vocabulary", "width", b"width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask", "_head_dim", b"_head_dim", "_init_std", b"_init_std", "_norm_epsilon", b"_norm_epsilon", "_qk_norm", b"_qk_norm", "_qkv_bias", b"_qkv_bias", "_rope_base", b"_rope_base", "_scalar_head", b"_scalar_head", "_scaled_init", b"_scaled_init", "_tied", b"_tied", "_value_model", b"_value_model", "context", b"context", "document_mask", b"document_mask", "head_dim", b"head_dim", "heads", b"heads", "hidden", b"hidden", "init_std", b"init_std", "kv_heads", b"kv_heads", "layers", b"layers", "norm_epsilon", b"norm_epsilon", "qk_norm", b"qk_norm", "qkv_bias", b"qkv_bias", "rope_base", b"rope_base", "rope_scaling", b"rope_scaling", "scalar_head", b"scalar_head", "scaled_init", b"scaled_init", "tied", b"tied", "value_model", b"value_model", "vocabulary", b"vocabulary", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__document_mask: _TypeAlias = _typing.Literal["document_mask"]  # noqa: Y015
     _WhichOneofArgType__document_mask: _TypeAlias = _typing.Literal["_document_mask", b"_document_mask"]  # noqa: Y015
+    _WhichOneofReturnType__head_dim: _TypeAlias = _typing.Literal["head_dim"]  # noqa: Y015
+    _WhichOneofArgType__head_dim: _TypeAlias = _typing.Literal["_head_dim", b"_head_dim"]  # noqa: Y015
     _WhichOneofReturnType__init_std: _TypeAlias = _typing.Literal["init_std"]  # noqa: Y015
     _WhichOneofArgType__init_std: _TypeAlias = _typing.Literal["_init_std", b"_init_std"]  # noqa: Y015
     _WhichOneofReturnType__norm_epsilon: _TypeAlias = _typing.Literal["norm_epsilon"]  # noqa: Y015
     _WhichOneofArgType__norm_epsilon: _TypeAlias = _typing.Literal["_norm_epsilon", b"_norm_epsilon"]  # noqa: Y015
     _WhichOneofReturnType__qk_norm: _TypeAlias = _typing.Literal["qk_norm"]  # noqa: Y015
     _WhichOneofArgType__qk_norm: _TypeAlias = _typing.Literal["_qk_norm", b"_qk_norm"]  # noqa: Y015
+    _WhichOneofReturnType__qkv_bias: _TypeAlias = _typing.Literal["qkv_bias"]  # noqa: Y015
+    _WhichOneofArgType__qkv_bias: _TypeAlias = _typing.Literal["_qkv_bias", b"_qkv_bias"]  # noqa: Y015
     _WhichOneofReturnType__rope_base: _TypeAlias = _typing.Literal["rope_base"]  # noqa: Y015
     _WhichOneofArgType__rope_base: _TypeAlias = _typing.Literal["_rope_base", b"_rope_base"]  # noqa: Y015
     _WhichOneofReturnType__scalar_head: _TypeAlias = _typing.Literal["scalar_head"]  # noqa: Y015
@@ -336,11 +354,15 @@ class ModelSpec(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__document_mask) -> _WhichOneofReturnType__document_mask | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__head_dim) -> _WhichOneofReturnType__head_dim | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__init_std) -> _WhichOneofReturnType__init_std | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__norm_epsilon) -> _WhichOneofReturnType__norm_epsilon | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__qk_norm) -> _WhichOneofReturnType__qk_norm | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__qkv_bias) -> _WhichOneofReturnType__qkv_bias | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rope_base) -> _WhichOneofReturnType__rope_base | None: ...
     @_typing.overload
@@ -353,6 +375,55 @@ class ModelSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__value_model) -> _WhichOneofReturnType__value_model | None: ...
 
 Global___ModelSpec: _TypeAlias = ModelSpec  # noqa: Y015
+
+@_typing.final
+class RopeScaling(_message.Message):
+    """RopeScaling stretches rotary positions beyond the context that a model was first trained with."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    FACTOR_FIELD_NUMBER: _builtins.int
+    ORIGINAL_CONTEXT_FIELD_NUMBER: _builtins.int
+    FAST_FIELD_NUMBER: _builtins.int
+    SLOW_FIELD_NUMBER: _builtins.int
+    ATTENTION_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """kind of scaling: llama3 or yarn."""
+    factor: _builtins.float
+    """factor by which slow frequencies are divided."""
+    original_context: _builtins.int
+    """original_context: the context before scaling, in tokens."""
+    fast: _builtins.float
+    """fast: turns in the original context from which a frequency is kept."""
+    slow: _builtins.float
+    """slow: turns in the original context up to which a frequency is divided."""
+    attention: _builtins.float
+    """attention: factor of cosines and sines."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        factor: _builtins.float = ...,
+        original_context: _builtins.int = ...,
+        fast: _builtins.float = ...,
+        slow: _builtins.float | None = ...,
+        attention: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_attention", b"_attention", "_slow", b"_slow", "attention", b"attention", "slow", b"slow"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attention", b"_attention", "_slow", b"_slow", "attention", b"attention", "factor", b"factor", "fast", b"fast", "kind", b"kind", "original_context", b"original_context", "slow", b"slow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__attention: _TypeAlias = _typing.Literal["attention"]  # noqa: Y015
+    _WhichOneofArgType__attention: _TypeAlias = _typing.Literal["_attention", b"_attention"]  # noqa: Y015
+    _WhichOneofReturnType__slow: _TypeAlias = _typing.Literal["slow"]  # noqa: Y015
+    _WhichOneofArgType__slow: _TypeAlias = _typing.Literal["_slow", b"_slow"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__attention) -> _WhichOneofReturnType__attention | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__slow) -> _WhichOneofReturnType__slow | None: ...
+
+Global___RopeScaling: _TypeAlias = RopeScaling  # noqa: Y015
 
 @_typing.final
 class OptimizerSpec(_message.Message):

@@ -435,6 +435,7 @@ class Forecast(_message.Message):
     DISK_BYTES_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     BASIS_FIELD_NUMBER: _builtins.int
+    RANK_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """stage by name."""
     seconds: _builtins.float
@@ -445,6 +446,8 @@ class Forecast(_message.Message):
     """memory_bytes: a lower bound for a training or a sample, an estimate for other stages."""
     basis: _builtins.str
     """basis of the estimate as text: the run in which it was measured, or another source."""
+    rank_memory_bytes: _builtins.int
+    """rank_memory_bytes: a lower bound for each training process."""
     def __init__(
         self,
         *,
@@ -453,21 +456,26 @@ class Forecast(_message.Message):
         disk_bytes: _builtins.int | None = ...,
         memory_bytes: _builtins.int | None = ...,
         basis: _builtins.str = ...,
+        rank_memory_bytes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_seconds", b"_seconds", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "seconds", b"seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_rank_memory_bytes", b"_rank_memory_bytes", "_seconds", b"_seconds", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "rank_memory_bytes", b"rank_memory_bytes", "seconds", b"seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_seconds", b"_seconds", "basis", b"basis", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "seconds", b"seconds", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_rank_memory_bytes", b"_rank_memory_bytes", "_seconds", b"_seconds", "basis", b"basis", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "rank_memory_bytes", b"rank_memory_bytes", "seconds", b"seconds", "stage", b"stage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__disk_bytes: _TypeAlias = _typing.Literal["disk_bytes"]  # noqa: Y015
     _WhichOneofArgType__disk_bytes: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes"]  # noqa: Y015
     _WhichOneofReturnType__memory_bytes: _TypeAlias = _typing.Literal["memory_bytes"]  # noqa: Y015
     _WhichOneofArgType__memory_bytes: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__rank_memory_bytes: _TypeAlias = _typing.Literal["rank_memory_bytes"]  # noqa: Y015
+    _WhichOneofArgType__rank_memory_bytes: _TypeAlias = _typing.Literal["_rank_memory_bytes", b"_rank_memory_bytes"]  # noqa: Y015
     _WhichOneofReturnType__seconds: _TypeAlias = _typing.Literal["seconds"]  # noqa: Y015
     _WhichOneofArgType__seconds: _TypeAlias = _typing.Literal["_seconds", b"_seconds"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__disk_bytes) -> _WhichOneofReturnType__disk_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_bytes) -> _WhichOneofReturnType__memory_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rank_memory_bytes) -> _WhichOneofReturnType__rank_memory_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds) -> _WhichOneofReturnType__seconds | None: ...
 

@@ -794,6 +794,7 @@ class Node(_message.Message):
     KERNEL_FIELD_NUMBER: _builtins.int
     MACHINE_FIELD_NUMBER: _builtins.int
     CONVICTIONS_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -816,6 +817,8 @@ class Node(_message.Message):
     """convictions: how often a rank on this node was proven to compute wrong results. With one, the node is used only if
     a gang does not fit without it; with two, it is excluded until they are cleared.
     """
+    memory_bytes: _builtins.int
+    """memory_bytes of the machine, which its ranks share; 0 if unknown or if they compute on other devices than CPUs."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices, such as "cpu" or "cuda:0"."""
@@ -839,10 +842,11 @@ class Node(_message.Message):
         kernel: _builtins.str = ...,
         machine: _builtins.str = ...,
         convictions: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "assignments", b"assignments", "convictions", b"convictions", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "reason", b"reason", "revision", b"revision", "slots", b"slots", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "assignments", b"assignments", "convictions", b"convictions", "devices", b"devices", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "memory_bytes", b"memory_bytes", "name", b"name", "reason", b"reason", "revision", b"revision", "slots", b"slots", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

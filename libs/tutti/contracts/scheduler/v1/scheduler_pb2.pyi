@@ -364,6 +364,7 @@ class RegisterNodeRequest(_message.Message):
     KERNEL_FIELD_NUMBER: _builtins.int
     MACHINE_FIELD_NUMBER: _builtins.int
     FOLDER_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the node."""
     incarnation: _builtins.str
@@ -378,6 +379,8 @@ class RegisterNodeRequest(_message.Message):
     """machine as text: processor, cores, memory."""
     folder: _builtins.str
     """folder: random id of the agent's state folder. It distinguishes two agents that use the same node name."""
+    memory_bytes: _builtins.int
+    """memory_bytes of the machine, which its ranks share; 0 if they compute on other devices than CPUs."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """devices of the node."""
@@ -393,10 +396,11 @@ class RegisterNodeRequest(_message.Message):
         kernel: _builtins.str = ...,
         machine: _builtins.str = ...,
         folder: _builtins.str = ...,
+        memory_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "devices", b"devices", "folder", b"folder", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "name", b"name", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "devices", b"devices", "folder", b"folder", "incarnation", b"incarnation", "kernel", b"kernel", "machine", b"machine", "memory_bytes", b"memory_bytes", "name", b"name", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
