@@ -142,7 +142,7 @@ class BytePairTokenizer:
 
     def _by_library(self, texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         require_texts(texts)
-        found = self._encoder.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
+        found = self._text_encoder.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
         ids = [np.array(each.ids, np.uint32) for each in found]
         return np.concatenate([np.zeros(0, np.uint32), *ids]), np.array([len(each) for each in ids], np.int64)
 
@@ -163,12 +163,27 @@ class BytePairTokenizer:
             if split["pattern"] != {"Regex": bytepairs.LLAMA3_PATTERN} or parsed["normalizer"] is not None:
                 return None
             ids: dict[str, int] = model["vocab"]
+            if model.get("ignore_merges") and not self._merged(ids):
+                return None
             if [ids[character] for character in bytepairs.spelling()] != bytepairs.byte_ids().tolist():
                 return None
             rows = [(ids[left], ids[right], ids[left + right]) for left, right in model["merges"]]
         except (KeyError, TypeError, ValueError, IndexError):
             return None
         return np.array(rows, np.uint32).reshape(-1, 3)
+
+    def _merged(self, words: Iterable[str]) -> bool:
+        """True if merges make each entry of the vocabulary whole: taking whole words from it then changes nothing."""
+        parsed = json.loads(self.artefact)
+        model = Tokenizer.from_str(json.dumps({**parsed, "model": {**parsed["model"], "ignore_merges": False}})).model
+        return all(len(model.tokenize(word)) == 1 for word in words)
+
+    @cached_property
+    def _text_encoder(self) -> Tokenizer:
+        """The encoder of texts: without added tokens where some are not special, which the library finds in texts."""
+        if all(token.special for token in self._encoder.get_added_tokens_decoder().values()):
+            return self._encoder
+        return Tokenizer.from_str(json.dumps({**json.loads(self.artefact), "added_tokens": []}))
 
     @cached_property
     def _encoder(self) -> Tokenizer:
