@@ -496,6 +496,10 @@ model:
 `qk_norm: true` with `head_width: 128` gives the shape of Qwen3, `qkv_bias: true` that of Qwen2.5. `tutti recipes plan`
 shows how much memory a training process needs at least. It exits with code 2 if that is more than `--memory`, or more
 than the largest registered node has.
+
+`tutti checkpoints inspect FOLDER -o json` reads a Llama, Mistral, Qwen2.5 or Qwen3 model in a folder of Hugging Face,
+and prints the keys of `model` for its shape. It checks that the model would compute the same here as in transformers,
+and reads every weight; what it cannot read is named by file and key.
 """.splitlines()
 
 

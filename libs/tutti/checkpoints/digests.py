@@ -7,7 +7,7 @@ covers the parameters; `state_digest` the moments and scalars too. Epoch, topolo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tutti.model.chunks import Chunk, Kind, Layout
@@ -46,14 +46,19 @@ def model_digest(layout: Layout, leaves: Sequence[bytes]) -> str:
 
 def vector_digest(layout: Layout, vector: npt.NDArray[np.float32]) -> str:
     """The model digest of parameters at hand, float32 [layout.elements]: that of a checkpoint which holds them."""
-    data = np.ascontiguousarray(vector, DTYPE)
-    return _model(
+    return parameters_digest(
         layout,
-        [
-            leaf_digest(layout, chunk, Kind.PARAMETER, data[start : start + chunk.length].view(np.uint8).data)
-            for chunk, start in zip(layout.chunks, layout.offsets, strict=True)
-        ],
+        (vector[at : at + chunk.length] for chunk, at in zip(layout.chunks, layout.offsets, strict=True)),
     )
+
+
+def parameters_digest(layout: Layout, chunks: Iterable[npt.NDArray[np.float32]]) -> str:
+    """The model digest of the parameters of all chunks in order, each float32 [chunk.length]."""
+    leaves = [
+        leaf_digest(layout, chunk, Kind.PARAMETER, np.ascontiguousarray(values, DTYPE).view(np.uint8).data)
+        for chunk, values in zip(layout.chunks, chunks, strict=True)
+    ]
+    return _model(layout, leaves)
 
 
 def state_digest(layout: Layout, leaves: Sequence[bytes], scalars: JsonValue) -> str:

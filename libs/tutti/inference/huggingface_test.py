@@ -16,13 +16,15 @@ from jinja2.exceptions import TemplateError
 from tests.theirs import their_model, their_tokenizer
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from tutti.checkpoints.digests import vector_digest
 from tutti.corpus.conversations.conversations import Message, Role
 from tutti.corpus.conversations.template import CHAT_1
 from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer
 from tutti.inference.decoder import Decoder
 from tutti.inference.decoder_test import MODEL, SHAPES, parameters, read, tokens_of
+from tutti.inference.foreign.folder import opened
 from tutti.inference.generation import generate
-from tutti.inference.huggingface import WEIGHTS, Exported, NotExportable, write
+from tutti.inference.huggingface import WEIGHTS, Exported, NotExportable, tensors, write
 from tutti.inference.limits import Limits
 from tutti.inference.sampling import Sampling
 from tutti.model.spec import ModelSpec
@@ -165,6 +167,24 @@ def test_transformers_applies_the_chat_template_and_answers_with_the_same_greedy
     [ours] = generate(Decoder(layout, vector), [prompt], Sampling(temperature=0), limits)
     said = theirs.generate(torch.tensor([asked]), max_new_tokens=20)[0, len(asked) :].tolist()
     assert [token for token in said if token != CHATTING.eos] == list(ours.tokens)
+
+
+def test_weights_leave_as_the_nearest_numbers_of_bfloat16(tmp_path: Path) -> None:
+    layout, vector = parameters(MODEL)
+    write(Exported(layout, vector.numpy(), TOKENIZER, dtype="bfloat16"), tmp_path / "out")
+    theirs = their_model(tmp_path / "out", dtype="auto").state_dict()
+    for name, values in tensors(layout, vector.numpy()).items():
+        assert theirs[name].dtype == torch.bfloat16
+        assert torch.equal(theirs[name], torch.from_numpy(values).bfloat16()), name
+
+
+@pytest.mark.parametrize("model", SHAPES)
+def test_an_export_is_read_back_as_the_model_that_was_exported(model: ModelSpec, tmp_path: Path) -> None:
+    layout, vector = parameters(model)
+    write(Exported(layout, vector.numpy(), TOKENIZER), tmp_path / "out")
+    with opened(tmp_path / "out") as foreign:
+        assert foreign.layout.model == replace(model, document_mask=True)
+        assert foreign.weights.digest() == vector_digest(layout, vector.numpy())
 
 
 @pytest.mark.parametrize("spelled", ["<|assistant|>", EOS])

@@ -66,6 +66,13 @@ def parameters(record: type) -> dict[str, Parameter]:
     }
 
 
+def keys_of(record: Any) -> dict[str, Any]:
+    """Return the parameters of a record by their keys in a recipe, without those that have the record's default."""
+    defaults = {field.name: field.default for field in dataclasses.fields(record)}
+    found = {declared.key: name for name, declared in parameters(type(record)).items()}
+    return {key: getattr(record, name) for key, name in found.items() if getattr(record, name) != defaults[name]}
+
+
 def limited(record: Any) -> tuple[str, str]:
     """Return the first field of a record that is outside of its limits and what is expected; ("", "") for none."""
     for name, declared in parameters(type(record)).items():

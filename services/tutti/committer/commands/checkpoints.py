@@ -14,6 +14,7 @@ from tutti.client import READING_SECONDS, Client
 from tutti.client.plain import plain
 from tutti.client.resources import list_all
 from tutti.committer.commands.curves import show_curve
+from tutti.committer.commands.folders import inspect
 from tutti.contracts.committer.v1 import (
     GetCurveRequest,
     PinCheckpointRequest,
@@ -32,6 +33,7 @@ def every(client: Client) -> list[str]:
 
 def extend(group: click.Group) -> None:
     """Add the verbs of a checkpoint to the group `checkpoints`."""
+    group.add_command(inspect)
 
     @group.command(
         "verify",

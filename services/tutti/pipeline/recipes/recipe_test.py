@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
 from tutti.cli.recipes import recipe_for
+from tutti.model.parameter import keys_of
 from tutti.model.spec import ModelSpec, RopeScaling
 from tutti.model.training import Training
 from tutti.pipeline.definitions.pretraining import training
@@ -94,6 +95,13 @@ def test_the_keys_of_a_model_replace_those_of_its_size() -> None:
     assert modelled("model: {tied: true}").tied
     scaled = modelled("model: {rope_scaling: {kind: llama3, factor: 8, original_context: 64}}")
     assert scaled == replace(small, rope_scaling=RopeScaling.of("llama3", 8, 64))
+
+
+def test_the_keys_of_a_model_as_they_are_listed_describe_it() -> None:
+    scaling = RopeScaling.of("yarn", 4, 128)
+    mine = replace(modelled(""), head_dim=64, tied=True, rope_base=1e6, norm_epsilon=1e-6, rope_scaling=scaling)
+    listed = {"model": keys_of(mine) | {"rope_scaling": keys_of(scaling)}}
+    assert modelled(yaml.safe_dump(listed)) == mine
 
 
 def test_a_recipe_names_its_model_only_where_it_has_one_of_its_own() -> None:
