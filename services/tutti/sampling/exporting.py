@@ -12,7 +12,7 @@ from tutti.inference.parameters import parameters_of
 LOGIC_VERSION = "export-2"
 
 
-def export(folder: Path, tokenizer: BytePairTokenizer, to: Path) -> list[Path]:
+def export(folder: Path, tokenizer: BytePairTokenizer, to: Path, dtype: str) -> list[Path]:
     """Write the files of the Hugging Face format into the new folder `to`; their paths, by name.
 
     Raises WorkFailed when the checkpoint is damaged, or is a reward model.
@@ -23,7 +23,7 @@ def export(folder: Path, tokenizer: BytePairTokenizer, to: Path) -> list[Path]:
         staged = open_staged(folder)
         digest = staged.body.training.template
         template = of_digest(digest) if digest else None
-        write(Exported(staged.body.layout, parameters_of(staged), tokenizer, template), to)
+        write(Exported(staged.body.layout, parameters_of(staged), tokenizer, template, dtype), to)
     except (CheckpointError, TemplateError) as error:
         raise WorkFailed(str(error)) from error
     except NotExportable as error:

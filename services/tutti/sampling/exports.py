@@ -11,6 +11,7 @@ from tutti.chassis.work.work import Outcome, Work, publish, put_content
 from tutti.contracts.sampling.v1 import Export, ExportedFile
 from tutti.records.canonical import file_digest
 from tutti.sampling import exporting
+from tutti.sampling.dtypes import DTYPES
 from tutti.sampling.results import File, export_manifest
 from tutti.staging.checkpoints import Checkpoints
 
@@ -22,7 +23,8 @@ def work(host: Host) -> Work[Export]:
         with tempfile.TemporaryDirectory(prefix="tutti-sampling-") as scratch:
             fetched = checkpoints.fetch(export.spec.checkpoint, Path(scratch, "checkpoint"))
             context.check()
-            paths = context.pool(exporting.export, fetched.folder, fetched.tokenizer, Path(scratch, "exported"))
+            dtype = export.spec.dtype or DTYPES[0]
+            paths = context.pool(exporting.export, fetched.folder, fetched.tokenizer, Path(scratch, "exported"), dtype)
             files = []
             for path in paths:
                 context.check()

@@ -35,6 +35,7 @@ from tutti.inference.sampling import Sampling
 from tutti.records.canonical import is_digest
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind, Manifest
+from tutti.sampling.dtypes import DTYPES
 from tutti.sampling.prompts import Prompts
 from tutti.sampling.results import File, answer_lines, continuations
 from tutti.staging import fetching
@@ -147,6 +148,8 @@ class SamplingApi:
         check_checkpoint(request.spec.checkpoint)
         if request.spec.format != FORMAT_HUGGING_FACE:
             raise InvalidField("spec.format", seen=request.spec.format, expected="FORMAT_HUGGING_FACE")
+        if request.spec.dtype not in ("", *DTYPES):
+            raise InvalidField("spec.dtype", seen=request.spec.dtype, expected=f"one of {', '.join(DTYPES)}")
         return CreateExportResponse(export=self._exports.create(request))
 
     def ReadExport(self, request: ReadExportRequest, call: Call) -> ReadExportResponse:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from importlib import metadata
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import text
@@ -105,13 +105,18 @@ def test_what_cannot_be_sampled_is_refused_by_field(
 
 
 @pytest.mark.parametrize(
-    ("field", "checkpoint", "wanted"),
-    [("checkpoint", "nonsense", 1), ("format", CHECKPOINT, 0), ("format", CHECKPOINT, 9)],
+    ("field", "spec"),
+    [
+        ("checkpoint", ExportSpec(checkpoint="nonsense", format=Format.FORMAT_HUGGING_FACE)),
+        ("format", ExportSpec(checkpoint=CHECKPOINT)),
+        ("format", ExportSpec(checkpoint=CHECKPOINT, format=cast(Format.ValueType, 9))),
+        ("dtype", ExportSpec(checkpoint=CHECKPOINT, format=Format.FORMAT_HUGGING_FACE, dtype="int8")),
+    ],
 )
 def test_what_cannot_be_exported_is_refused_by_field(
-    world: Simulation, stub: SamplingServiceStub, field: str, checkpoint: str, wanted: Format.ValueType
+    world: Simulation, stub: SamplingServiceStub, field: str, spec: ExportSpec
 ) -> None:
-    request = CreateExportRequest(name="exports/a", spec=ExportSpec(checkpoint=checkpoint, format=wanted))
+    request = CreateExportRequest(name="exports/a", spec=spec)
     with pytest.raises(InvalidField, match=rf"^spec\.{field}: expected"):
         world.insist(lambda: stub.CreateExport(request))
 

@@ -31,6 +31,7 @@ from tutti.contracts.sampling.v1 import (
     SampleSpec,
 )
 from tutti.report import passages
+from tutti.sampling.dtypes import DTYPES
 
 FORMATS = {"hf": FORMAT_HUGGING_FACE}
 MOST = 2**31 - 1
@@ -159,10 +160,17 @@ def extend(group: click.Group) -> None:
     @group.command("export", short_help="Export model and tokenizer for Hugging Face's transformers.")
     @click.argument("name", default=LATEST)
     @click.option("--format", "wanted", type=click.Choice(list(FORMATS)), default="hf", show_default=True)
+    @click.option(
+        "--dtype",
+        type=click.Choice(DTYPES),
+        default=DTYPES[0],
+        show_default=True,
+        help="Type of the weights; float32 is what is trained, bfloat16 takes half the space.",
+    )
     @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="Folder to create.")
     @output_option
     @connection_options
-    def export(name: str, wanted: str, folder: Path, output: str, **where: Any) -> None:
+    def export(name: str, wanted: str, dtype: str, folder: Path, output: str, **where: Any) -> None:
         """Write model and tokenizer of checkpoint NAME into a new folder, for others to read.
 
         \b
@@ -177,7 +185,8 @@ def extend(group: click.Group) -> None:
             reached(**where) as platform,
         ):
             client = platform.client
-            spec = ExportSpec(checkpoint=resolved(client, "checkpoints", name), format=FORMATS[wanted])
+            checkpoint = resolved(client, "checkpoints", name)
+            spec = ExportSpec(checkpoint=checkpoint, format=FORMATS[wanted], dtype=dtype)
             client.committer.GetCheckpoint(GetRequest(name=spec.checkpoint))
             request_id = fresh_id()
             request = CreateExportRequest(request_id=request_id, name=f"exports/{request_id}", spec=spec)

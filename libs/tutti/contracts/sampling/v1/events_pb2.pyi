@@ -229,22 +229,26 @@ class ExportSpec(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    DTYPE_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """checkpoint whose parameters are exported, such as "checkpoints/x/0/20"."""
     format: Global___Format.ValueType
     """format of the files."""
     logic_version: _builtins.str
     """logic_version of the export to use; empty means the current one."""
+    dtype: _builtins.str
+    """dtype of the weights: bfloat16, or float32, which empty means, too."""
     def __init__(
         self,
         *,
         checkpoint: _builtins.str = ...,
         format: Global___Format.ValueType = ...,
         logic_version: _builtins.str = ...,
+        dtype: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "format", b"format", "logic_version", b"logic_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "dtype", b"dtype", "format", b"format", "logic_version", b"logic_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
