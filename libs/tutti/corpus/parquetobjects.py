@@ -15,6 +15,8 @@ from tutti.corpus.conversations.layouts import Reason, Unfit
 from tutti.native.arrays import pa, pq
 
 _ROWS = 16
+_DEEPEST = 200
+"""Lists and structures in one another; the recursion limits of versions of Python differ."""
 _OTHER_VALUE = 16
 """Bytes counted for a value that is no text."""
 
@@ -42,12 +44,19 @@ def _row(batch: pa.RecordBatch, at: int, most: int) -> dict[str, object] | Unfit
         return Unfit(Reason.TOO_LARGE, f"a row of more than {most:,} bytes")
     except UnicodeDecodeError:
         return Unfit(Reason.NOT_JSON, "a text that is not UTF-8; expected Unicode text")
-    except RecursionError:
-        return Unfit(Reason.NOT_JSON, "lists or structures that are nested too deep; expected an object as JSON has it")
+    except _Deep:
+        return Unfit(
+            Reason.NOT_JSON,
+            f"more than {_DEEPEST} lists or structures in one another; expected an object as JSON has it",
+        )
 
 
 class _Full(Exception):
     """A row is too large."""
+
+
+class _Deep(Exception):
+    """A row is nested too deep."""
 
 
 class _Room:
@@ -56,17 +65,19 @@ class _Room:
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def value(self, cell: Any) -> object:
-        """Raises _Full, UnicodeDecodeError."""
+    def value(self, cell: Any, depth: int = 0) -> object:
+        """Raises _Full, _Deep, UnicodeDecodeError."""
+        if depth > _DEEPEST:
+            raise _Deep
         if isinstance(cell, pa.DictionaryScalar):
             cell = cell.value
         self._take(_OTHER_VALUE)
         if not cell.is_valid:
             return None
         if isinstance(cell, pa.StructScalar):
-            return {cell.type.field(at).name: self.value(cell[at]) for at in range(cell.type.num_fields)}
+            return {cell.type.field(at).name: self.value(cell[at], depth + 1) for at in range(cell.type.num_fields)}
         if isinstance(cell, pa.ListScalar):
-            return [self.value(each) for each in cell.values]
+            return [self.value(each, depth + 1) for each in cell.values]
         if isinstance(cell, pa.StringScalar | pa.BinaryScalar):
             self._take(cell.as_buffer().size)
         found = cell.as_py()

@@ -30,7 +30,7 @@ def test_bytes_are_no_text_of_a_message_and_other_values_are_texts_as_they_are_s
 
 def test_a_row_that_is_nested_too_deep_is_refused_by_itself(tmp_path: Path) -> None:
     deep, kind = list[Any]([1]), pa.list_(pa.int64())
-    for _ in range(600):
+    for _ in range(300):
         deep, kind = [deep], pa.list_(kind)
     (row,) = rows(tmp_path, pa.table({"deep": pa.array([deep], kind)}))
     assert isinstance(row, Unfit)

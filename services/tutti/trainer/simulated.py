@@ -325,12 +325,12 @@ class SimulatedRank:
         audit = ring_audit(plan, step, every=training.audit_every, last=training.steps, epoch=start.epoch)
         if audit is not None:
             try:
-                check_audits(plan, audit, step, [self._record(start, plan, audit, rank, step) for rank in plan.ranks])
+                check_audits(plan, audit, step, [self._shared(start, plan, audit, rank, step) for rank in plan.ranks])
             except AuditFailed as failed:
                 return failed.finding
         return Finding()
 
-    def _record(self, start: Start, plan: Plan, audit: Audit, rank: int, step: int) -> list[int]:
+    def _shared(self, start: Start, plan: Plan, audit: Audit, rank: int, step: int) -> list[int]:
         """What a rank shares at an audit, with numbers in place of digests; a plant adds one of its own."""
         plant = self._gangs.of(start)[rank].plant
         wrong = rank + 1 if rank in self._wrong(start, step, not_finite=False) else 0

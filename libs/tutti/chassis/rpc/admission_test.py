@@ -80,7 +80,7 @@ def test_however_many_watch_the_health_of_a_server_few_streams_are_open() -> Non
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         async with connection_of_loop(f"127.0.0.1:{port}") as channel:
-            watch = health_pb2_grpc.HealthStub(channel).Watch
+            watch: Any = health_pb2_grpc.HealthStub(channel).Watch  # type: ignore[attr-defined]
             watching = [watch(HealthCheckRequest(service="")) for _ in range(admission.MOST_STREAMS + 20)]
             ends = {asyncio.ensure_future(end(each)) for each in watching}
             ended = set[asyncio.Future[grpc.StatusCode]]()
