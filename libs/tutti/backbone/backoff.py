@@ -16,7 +16,7 @@ class Backoff:
     most: float
 
     def longest(self, failures: int) -> float:
-        """The wait after so many failures in a row, without chance: `first` after none or one."""
+        """The wait after a number of failures in a row, without chance: `first` after none or one."""
         return min(self.first * 2.0 ** min(max(failures - 1, 0), MOST_DOUBLINGS), self.most)
 
     def drawn(self, failures: int, uniform: Uniform = random.uniform) -> float:

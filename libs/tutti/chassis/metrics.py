@@ -122,7 +122,7 @@ def is_local(host: str) -> bool:
 
 
 class _BoundedServer(ThreadingWSGIServer):
-    """A thread a connection, of which there are only so many, and none for long."""
+    """One thread for each connection; the number of connections and their time are limited."""
 
     daemon_threads = True
 

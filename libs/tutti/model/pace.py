@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 WINDOW, LONGEST_WINDOW = 20, 400
-"""Steps without an audit that a finding is about: so many, and more while they are short."""
+"""The least steps without an audit that a finding is about, and the most, while they are short."""
 WINDOW_SECONDS = 3.0
 """Busy seconds of the slowest rank in a window, unless it is the longest."""
 RATIO = 1.5

@@ -86,7 +86,7 @@ class BoundedProtocol(H11Protocol):
     between = True
     """Nothing of the next request came."""
     unread = False
-    """What was written is more than the client has read and the system holds."""
+    """More was written than the client has read and the system holds."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -331,7 +331,7 @@ class SimulatedRank:
         return Finding()
 
     def _shared(self, start: Start, plan: Plan, audit: Audit, rank: int, step: int) -> list[int]:
-        """What a rank shares at an audit, with numbers in place of digests; a plant adds one of its own."""
+        """The record that a rank shares at an audit, with numbers in place of digests; a plant adds one of its own."""
         plant = self._gangs.of(start)[rank].plant
         wrong = rank + 1 if rank in self._wrong(start, step, not_finite=False) else 0
         changed = wrong if plant is not None and plant.held else 0
