@@ -383,16 +383,25 @@ Parquet (`.parquet`). The first record of a file determines its layout:
 | layout | fields of a record |
 |---|---|
 | `messages` | `messages`, each with `role` and `content` (a string, or OpenAI's parts of type text) |
-| `prompt` | `prompt` and optionally `completion`: strings, or lists of messages |
+| `prompt` | `prompt` and optionally `completion`, `response`, `output` or `answer`: strings, or lists of messages |
 | `alpaca` | `instruction` and `output`, optionally `input` and `history` |
 | `sharegpt` | `conversations`, each with `from` and `value` |
 | `hh` | `chosen` (read) and `rejected`: transcripts (`Human:`, `Assistant:`), messages, or texts beside a `prompt` |
 
-A system message may also be in a field `system`, `system_prompt` or `system_message`. An answer whose `weight` is 0, or
-whose `train` or `loss` is false, is context of later answers, and no training stage learns it. A record with another
-field that changes its meaning, such as `tools`, `images` or `tool_calls`, a `label` of false, or a higher score of the
-rejected answer, is rejected (`unread_field`, `inverted_scores`). Other fields that were not read are listed once, by
-`tutti conversations show` and in the summary of the run.
+These fields are read in every layout, in any spelling of their names (`System`, `chosen-rating`, `chosenRating`):
+
+- `system`, `system_prompt`, `system_message` or `sys_prompt` is a system message.
+- If `weight`, `train`, `trainable`, `training` or `loss` of an answer is 0 or false, or `mask` is true, it is context of
+  later answers, and no training stage learns it.
+- A record is rejected (`unread_field`) if a field marks a bad answer or no example: `label`, `kto_tag`, `score`, `rating`,
+  `reward` or one of the fields above is 0, negative, false, or neither true nor a number.
+- A record is rejected (`unread_field`) if it has `tools`, `images`, `tool_calls` or the like, or a text that no message
+  contains in `instruction`, `input`, `question`, `context`, `answer` or the like.
+- `chosen` and `rejected` may have scores, ratings or rewards, as fields of the record or of the answers, or a `margin`.
+  The record is rejected if the rejected answer has the higher one (`inverted_scores`), or only one has one
+  (`unknown_score`).
+
+Other fields that were not read are listed once, by `tutti conversations show` and in the summary of the run.
 
 A conversation that ends with a message of the user is a prompt; one that ends with a message of the assistant is a
 demonstration. Equal conversations are removed, and so are [near-duplicates](near-duplicates.md#conversations) of long

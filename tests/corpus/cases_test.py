@@ -8,7 +8,8 @@ import pytest
 
 from tutti.corpus.conversations.conversations import Messages
 from tutti.corpus.conversations.labels import labelled
-from tutti.corpus.conversations.layouts import Layout, Unfit, conversation, layout_of, unread
+from tutti.corpus.conversations.layouts import Layout, conversation, layout_of, unread
+from tutti.corpus.conversations.unfit import Unfit
 from tutti.ingest.reading.containers import Record, RecordOptions, Text, reader_of
 
 CASES = Path(__file__).with_name("cases")
@@ -71,6 +72,49 @@ CONVERSATIONS = {
         "user: Name a tree. | assistant: An ash.",
         "other_prompt",
     ],
+    "own/messages-flags.jsonl": [
+        "user: Colour of blood? | assistant: Red.",
+        *["unread_field"] * 4,
+        *["user: Colour of coal? | assistant, not trained: Pink. | user: Sure? | assistant: No: black."] * 2,
+        "unread_field",
+        "user: Colour of grass? | assistant: Green.",
+        "unread_field",
+        "unread_field",
+    ],
+    "own/alpaca-kto.jsonl": [
+        "user: Colour of blood? | assistant: Red.",
+        "unread_field",
+        "user: Add them.\n\n1 and 2 | assistant: 3",
+        "unread_field",
+    ],
+    "own/sharegpt-masks.jsonl": [
+        "user: Capital of Peru? | assistant, not trained: Bogota. | user: Sure? | assistant: No: Lima.",
+        "unread_field",
+        "system: Answer in French. | user: Say good morning. | assistant: Bonjour.",
+        "system: Answer in French. | user: Say good night. | assistant: Bonne nuit.",
+        "unread_field",
+        "unread_field",
+    ],
+    "own/prompt-answers.jsonl": [
+        "user: Colour of blood? | assistant: Red.",
+        "user: Colour of coal? | assistant: Black.",
+        "unread_field",
+        "user: Colour of snow? | assistant: White.",
+        *["unread_field"] * 5,
+        "user: Name a colour.",
+    ],
+    "own/pair-scores.jsonl": [
+        "inverted_scores",
+        "user: Name a tree. | assistant: An ash.",
+        "inverted_scores",
+        "user: Name a tree. | assistant: An ash.",
+        "inverted_scores",
+        "inverted_scores",
+        *["user: Name a tree. | assistant: An ash."] * 4,
+        "unknown_score",
+        "unread_field",
+        "unread_field",
+    ],
     "own/tools.jsonl": ["unread_field", "unread_field", "unread_field", "role_order", "user: Why? | assistant: So."],
 }
 LABELS = {
@@ -99,8 +143,26 @@ LABELS = {
         "other_prompt",
     ],
     "own/llamafactory-ranking.jsonl": ["-1: A rook. / A stone.", "-1: 3 / 12"],
+    "own/pair-scores.jsonl": [
+        "inverted_scores",
+        "-1: An ash. / A stone.",
+        "inverted_scores",
+        "-1: An ash. / A stone.",
+        "inverted_scores",
+        "inverted_scores",
+        "-1: An ash. / A stone.",
+        "0: An ash. / An oak.",
+        "0: An ash. / An oak.",
+        "-1: An ash. / A stone.",
+        "unknown_score",
+        "unread_field",
+        "unread_field",
+    ],
     "own/transcript-prompt.jsonl": ["-1:  A bream. /  No.", "-1: An ash. / A stone.", "other_prompt"],
 }
+
+
+REFUSED = ("unread_field", "role_order", "inverted_scores", "unknown_score", "unknown_role", "other_prompt")
 
 
 def records(name: str) -> Iterator[dict[str, object]]:
@@ -151,13 +213,17 @@ def test_a_pair_is_read_with_its_whole_meaning_or_refused_by_name(name: str) -> 
         ("conversations/sharegpt-system-field.jsonl", set()),
         ("conversations/ultrafeedback.jsonl", set()),
         ("own/tools.jsonl", {"id", "messages[].name"}),
+        ("own/messages-flags.jsonl", {"score"}),
+        ("own/sharegpt-masks.jsonl", set()),
+        ("own/prompt-answers.jsonl", {"answers", "score"}),
+        ("own/pair-scores.jsonl", set()),
     ],
 )
 def test_fields_that_do_not_change_the_meaning_are_listed(name: str, fields: set[str]) -> None:
     every = list(records(name))
     layout = layout_of(every[0])
     assert layout is not None
-    readable = [each for each in every if read(layout, each) not in ("unread_field", "role_order")]
+    readable = [each for each in every if read(layout, each) not in REFUSED]
     assert set().union(*(unread(layout, each) for each in readable)) == fields
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tutti.corpus.conversations.layouts import Reason, Unfit
+from tutti.corpus.conversations.unfit import Reason, Unfit
 from tutti.native.arrays import pa, pq
 
 _ROWS = 16

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tutti.corpus.conversations.layouts import Layout, Reason, Unfit, conversation
+from tutti.corpus.conversations.layouts import Layout, conversation
+from tutti.corpus.conversations.unfit import Reason, Unfit
 from tutti.corpus.parquetobjects import objects, opened
 
 

@@ -229,7 +229,7 @@ def test_a_folder_without_a_conversation_fails_with_the_cause(world: World) -> N
         ({"split": [SplitShare(name="A", share=1)]}, "a name of a-z"),
         ({"split": [SplitShare(name="a", share=0), SplitShare(name="b", share=1)]}, "a share above 0"),
         ({"split": [SplitShare(name="a", share=0.5)] * 3}, "spec.split"),
-        ({"logic_version": "conversations-0"}, "conversations-2"),
+        ({"logic_version": "conversations-0"}, "conversations-3"),
         ({"near": 0.69}, "spec.near.*0 for none, or a similarity from 0.7 to 1"),
         ({"near": float("nan")}, "spec.near"),
         ({"licence": "two\nlines"}, "spec.licence.*such as cc-by-4.0"),

@@ -13,21 +13,10 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from tutti.corpus.conversations.conversations import Message, Messages, Role
+from tutti.corpus.conversations.fields import chosen_first
 from tutti.corpus.conversations.judgementset import BOTH_BAD
-from tutti.corpus.conversations.layouts import (
-    Layout,
-    Object,
-    Reason,
-    Unfit,
-    answered,
-    chosen_first,
-    field_name,
-    meaning,
-    sound,
-    turns,
-    unread,
-    with_system,
-)
+from tutti.corpus.conversations.layouts import Layout, answered, asked, meaning, sound, unread, whole, with_system
+from tutti.corpus.conversations.unfit import Object, Reason, Unfit, field_name
 from tutti.records.canonical import JsonValue
 
 SCORES = (-2, -1, 0, 1, 2)
@@ -68,13 +57,15 @@ def labelled(record: Object, axes: Sequence[str]) -> Labelled:
     if "chosen" in record and "rejected" in record:
         score = CHOSEN if chosen_first(record) else TIE
         prompt, answers = _chosen(record)
+        whole(Layout.HH, record, [*prompt, *(Message(Role.ASSISTANT, answer) for answer in answers)])
         return Labelled(prompt, answers, dict.fromkeys(axes, score), annotator)
     if "answers" not in record or "prompt" not in record:
         raise Unfit(Reason.UNKNOWN_LAYOUT, f"{_names(record) or 'nothing'}; expected {EXPECTED}")
     answers = record["answers"]
     if not isinstance(answers, list) or len(answers) != 2 or not all(isinstance(each, str) for each in answers):
         raise Unfit(Reason.NOT_A_STRING, "answers are not two strings; expected two")
-    prompt = sound(with_system(record, turns(record["prompt"], "prompt", Role.USER)))
+    prompt = sound(with_system(record, asked(record)))
+    whole(Layout.PROMPT, record, prompt)
     return Labelled(prompt, (_answer(answers[0]), _answer(answers[1])), _scores(record, axes), annotator)
 
 

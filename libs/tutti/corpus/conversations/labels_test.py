@@ -6,7 +6,7 @@ import pytest
 
 from tutti.corpus.conversations.conversations import Message, Role
 from tutti.corpus.conversations.labels import Labelled, labelled, unread_of
-from tutti.corpus.conversations.layouts import Reason, Unfit
+from tutti.corpus.conversations.unfit import Reason, Unfit
 
 ASKED = {"role": "user", "content": "Why?"}
 PROMPT = (Message(Role.USER, "Why?"),)
@@ -23,7 +23,7 @@ def said(text: str) -> dict[str, str]:
         {"prompt": [ASKED], "answers": ["So.", "No."], "scores": {"helpful": -1}},
         {"prompt": "Why?", "chosen": "So.", "rejected": "No."},
         {"prompt": [ASKED], "chosen": [said("So.")], "rejected": [said("No.")]},
-        {"prompt": "Why?", "chosen": [ASKED, said("So.")], "rejected": [ASKED, said("No.")], "score_chosen": 8.0},
+        {"prompt": "Why?", "chosen": [ASKED, said("So.")], "rejected": [ASKED, said("No.")], "margin": 8.0},
         {"chosen": [ASKED, said("So.")], "rejected": [ASKED, said("No.")]},
         {"chosen": "\n\nHuman: Why?\n\nAssistant: So.", "rejected": "\n\nHuman: Why?\n\nAssistant: No."},
     ],
@@ -80,7 +80,7 @@ def test_what_is_no_label_is_unfit(record: dict[str, Any], reason: Reason) -> No
 
 def test_a_field_that_is_null_is_none() -> None:
     record = {"prompt": "Why?", "answers": ["So.", "No."], "score": -1}
-    absent = dict.fromkeys(("annotator", "scores", "chosen", "rejected", "score_chosen", "system"))
+    absent = dict.fromkeys(("annotator", "scores", "chosen", "rejected", "score_chosen", "system", "label", "tie"))
     assert labelled(record | absent, ["helpful"]) == labelled(record, ["helpful"])
 
 

@@ -12,45 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
 from tutti.corpus.conversations.conversations import Message, Messages, Role
-
-
-class Reason(StrEnum):
-    """The reason why a record is not a conversation."""
-
-    OTHER_FILE = "other_file"  # no JSON lines and no JSON
-    UNREADABLE = "unreadable"  # a file that cannot be opened, or is a link out of the folder
-    DAMAGED = "damaged"  # cut short, or what cannot be decompressed
-    TOO_LARGE = "too_large"
-    NOT_JSON = "not_json"
-    NOT_AN_OBJECT = "not_an_object"
-    UNKNOWN_LAYOUT = "unknown_layout"
-    OTHER_LAYOUT = "other_layout"  # than the records before it in the file
-    NOT_A_STRING = "not_a_string"
-    NOT_A_TRANSCRIPT = "not_a_transcript"
-    NO_MESSAGE = "no_message"
-    EMPTY_MESSAGE = "empty_message"
-    UNKNOWN_ROLE = "unknown_role"
-    ROLE_ORDER = "role_order"  # a system message that is not the first, or is the only one
-    LONE_SURROGATE = "lone_surrogate"
-    NO_ANSWER = "no_answer"  # of an assistant, in a pair of answers
-    OTHER_PROMPT = "other_prompt"  # two answers of a pair to different prompts
-    UNREAD_FIELD = "unread_field"  # that changes the meaning of the record
-    INVERTED_SCORES = "inverted_scores"  # the rejected answer has the higher score
-    UNKNOWN_SCORE = "unknown_score"
-    TWICE = "twice"
-    OTHER_LICENCE = "other_licence"  # than those that are allowed
-    NO_LICENCE = "no_licence"  # that is known, where only some are allowed
-
-
-class Unfit(Exception):
-    """A record is no conversation: the reason, and in `detail` what was seen and what was expected."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason, self.detail = reason, detail
+from tutti.corpus.conversations.fields import Sense, chosen_first, is_flag, is_trained, require, sense_of
+from tutti.corpus.conversations.fields import unread as unread_field
+from tutti.corpus.conversations.unfit import Object, Reason, Unfit, field_name, kind_of, shown
 
 
 class Layout(StrEnum):
@@ -88,28 +54,21 @@ _ROLES = {
     "bot": Role.ASSISTANT,
     "model": Role.ASSISTANT,
 }
-SYSTEM = ("system", "system_prompt", "system_message")
-"""The fields of a record that hold a system message."""
-CHOSEN_SCORES = ("score_chosen", "chosen_score", "chosen_rating", "chosen-rating")
-REJECTED_SCORES = ("score_rejected", "rejected_score", "rejected_rating", "rejected-rating")
-_TRAINED = ("weight", "train", "loss")
-"""The fields of a message that are 0 or false if it is no example."""
-_OTHERS = ("tool_calls", "function_call", "refusal", "audio", "images", "train_detail")
-"""The fields of a message without which it means something else."""
-_BESIDE = ("tools", "functions", "image", "images", "video", "videos", "audio", "audios", "context")
-"""The fields of a record without which it means something else."""
-_READ: Mapping[Layout, frozenset[str]] = {
-    Layout.HH: frozenset(("chosen", "rejected", "prompt", "history", *CHOSEN_SCORES, *REJECTED_SCORES)),
-    Layout.SHAREGPT: frozenset(("conversations",)),
-    Layout.ALPACA: frozenset(("instruction", "input", "output", "history")),
-    Layout.MESSAGES: frozenset(("messages",)),
-    Layout.PROMPT: frozenset(("prompt", "history")),
+_READ: Mapping[Layout, tuple[str, ...]] = {
+    Layout.HH: ("chosen", "rejected"),
+    Layout.SHAREGPT: ("conversations",),
+    Layout.ALPACA: ("instruction", "input", "output", "history"),
+    Layout.MESSAGES: ("messages",),
+    Layout.PROMPT: ("prompt", "history"),
 }
-_ANSWERS = ("completion", "response")
+_ANSWERS = ("completion", "response", "output", "answer")
+"""The fields of an answer beside a prompt: the first that is there."""
+_IN_PAIRS = (Sense.BESIDE,)
+_OF_MESSAGES = (Sense.BESIDE, Sense.GOOD, Sense.SCORE)
+_OF_RECORDS = (Sense.TRAINED, Sense.MASKED)
+"""The senses of fields that are refused if they change the meaning of two answers, of one, and of a record besides."""
 _SPELLINGS = (("role", "content"), ("from", "value"))
 _TURN = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
-_SHOWN = 60
-Object = Mapping[str, Any]
 
 
 def layout_of(record: Object) -> Layout | None:
@@ -122,48 +81,78 @@ def conversation(layout: Layout, record: Object) -> Messages:
     if not all(key in record for key in KEYS[layout]):
         raise Unfit(Reason.OTHER_LAYOUT, f"no {', '.join(KEYS[layout])}, as the first record of its file has")
     meaning(record)
-    return sound(with_system(record, _READERS[layout](record)))
+    found = sound(with_system(record, _READERS[layout](record)))
+    whole(layout, record, found)
+    return found
 
 
 def meaning(record: Object) -> None:
-    """Raise Unfit if the record has a field that is not read and changes its meaning."""
-    for key in _BESIDE:
-        if record.get(key):
-            raise Unfit(Reason.UNREAD_FIELD, f"{key} is not read and changes the meaning; expected none")
-    label, weight = record.get("label"), record.get("weight")
-    if "prompt" in record and isinstance(label, bool | int | float) and not label:
-        raise Unfit(Reason.UNREAD_FIELD, f"label is {label}: a bad answer; expected good ones, or chosen and rejected")
-    if weight is not None and weight == 0:
-        raise Unfit(Reason.UNREAD_FIELD, "weight is 0: the record is no example; expected none of weight 0")
+    """Raise Unfit if a field says that the record is no example of a good answer, or is what its answer refers to.
+
+    The score beside two `answers` says which one is better.
+    """
+    require(
+        record, (*_OF_MESSAGES, *_OF_RECORDS) if "answers" not in record else (*_IN_PAIRS, Sense.GOOD, *_OF_RECORDS)
+    )
+
+
+def whole(layout: Layout, record: Object, messages: Sequence[Message]) -> None:
+    """Raise Unfit if a field holds a part of a prompt or an answer that is neither read nor in one of the messages."""
+    read = _read(layout, record)
+    for name, value in record.items():
+        if value and name not in read and sense_of(name) is Sense.TEXT and not _is_repeated(name, record, messages):
+            raise unread_field(name)
+
+
+def _read(layout: Layout, record: Object) -> tuple[str, ...]:
+    """The fields of a record that are read for their names in this layout."""
+    more: tuple[str, ...] = ()
+    if layout is Layout.HH:
+        more = next((keys for keys in _PROMPTS if keys[0] in record), ())
+    if layout is Layout.PROMPT:
+        more = tuple(key for key in _ANSWERS if record.get(key) is not None)[:1]
+    return *_READ[layout], *more
+
+
+def _is_repeated(name: str, record: Object, messages: Sequence[Message]) -> bool:
+    """True for a text that is in a message, and for Alpaca's prompt, a template with the instruction and the input."""
+    value = record[name]
+    if not isinstance(value, str):
+        return False
+    parts = [record.get(key) or "" for key in ("instruction", "input")] if name == "prompt" else [""]
+    filled = any(parts) and all(isinstance(part, str) and part in value for part in parts)
+    return filled or any(value.strip() in each.content for each in messages)
 
 
 def unread(layout: Layout, record: Object) -> frozenset[str]:
     """The fields of a record, and of its messages, that are not read and do not change its meaning."""
-    read = {*_READ[layout], *SYSTEM, *_BESIDE, "license", "licence"}
-    if layout is Layout.HH:
-        read.update(next((keys for keys in _PROMPTS if keys[0] in record), ()))
-    if layout is Layout.PROMPT:
-        read.update([next((key for key in _ANSWERS if record.get(key) is not None), "completion"), "label"])
-    found = {field_name(name) for name in record if name not in read}
+    read = {*_read(layout, record), "license", "licence"}
+    scores = (Sense.CHOSEN, Sense.REJECTED, Sense.MARGIN, Sense.TIE) if layout is Layout.HH else ()
+    used = (Sense.SYSTEM, Sense.TEXT, Sense.BESIDE, *scores)
+    found = {field_name(name) for name, value in record.items() if name not in read and not _is_used(name, value, used)}
     for key in ("messages", "conversations", "prompt", "chosen"):
         value = record.get(key) if key in read else None
-        for each in value if isinstance(value, list) else ():
+        used = (Sense.BESIDE, Sense.SCORE) if key == "chosen" else (Sense.BESIDE,)
+        for each in value if isinstance(value, list) else [value]:
             if isinstance(each, dict):
-                known = {*_spelling(each), *_TRAINED, *_OTHERS}
-                found.update(f"{key}[].{field_name(name)}" for name in each if name not in known)
+                names = [name for name in each if name not in _spelling(each)]
+                found.update(f"{key}[].{field_name(name)}" for name in names if not _is_used(name, each[name], used))
     return frozenset(found)
 
 
-def field_name(name: str) -> str:
-    """The name of a field as it is, or if it is empty, long or has characters that cannot be shown, a part of it in
-    quotation marks and escaped.
-    """
-    return name if name and len(name) <= _SHOWN and name.isprintable() else _shown(name)
+def _is_used(name: str, value: object, senses: Sequence[Sense]) -> bool:
+    """True for a field of one of these senses, and for a flag that says that a record or message is an example."""
+    sense = sense_of(name)
+    return sense in senses or (sense in (Sense.GOOD, Sense.TRAINED, Sense.MASKED) and (value is None or is_flag(value)))
 
 
 def with_system(record: Object, messages: Sequence[Message]) -> list[Message]:
     """The messages after the system message that a field of the record holds, if there is one. Raises Unfit."""
-    stated = [_string(record[key], key) for key in SYSTEM if record.get(key) not in (None, "")]
+    stated = [
+        _string(value, name)
+        for name, value in record.items()
+        if value not in (None, "") and sense_of(name) is Sense.SYSTEM
+    ]
     stated += [each.content for each in messages[:1] if each.role is Role.SYSTEM]
     if len(set(stated)) > 1:
         raise Unfit(Reason.ROLE_ORDER, f"{len(set(stated))} different system messages; expected one")
@@ -177,9 +166,9 @@ def _messages(record: Object) -> list[Message]:
 
 def _prompt(record: Object) -> list[Message]:
     """TRL's prompt and completion are strings or lists of messages."""
-    found = [*_history(record), *_asked(record["prompt"])]
-    completion = next((record[key] for key in _ANSWERS if record.get(key) is not None), None)
-    return found if completion is None else found + turns(completion, "completion", Role.ASSISTANT)
+    found = asked(record)
+    answer = next((key for key in _ANSWERS if record.get(key) is not None), None)
+    return found if answer is None else found + turns(record[answer], answer, Role.ASSISTANT)
 
 
 def _alpaca(record: Object) -> list[Message]:
@@ -227,26 +216,6 @@ _PROMPTS = (("prompt", "history"), ("instruction", "input", "history"), ("conver
 """The fields of a pair of answers that hold its prompt: the first that is there."""
 
 
-def chosen_first(record: Object) -> bool:
-    """True if the chosen answer is better by the scores of both, or has none beside it; False if these are equal.
-
-    Raises Unfit if the rejected answer has the higher score.
-    """
-    chosen, rejected = (
-        next((record[key] for key in keys if record.get(key) is not None), None)
-        for keys in (CHOSEN_SCORES, REJECTED_SCORES)
-    )
-    if chosen is None or rejected is None:
-        return True
-    if not isinstance(chosen, int | float) or not isinstance(rejected, int | float):
-        raise Unfit(Reason.UNKNOWN_SCORE, f"scores {chosen!r:.30} and {rejected!r:.30}; expected two numbers")
-    if not chosen >= rejected:
-        # A number of JSON may be too large to be formatted as a float.
-        seen = f"the chosen answer has the score {chosen!r:.30}, the rejected one {rejected!r:.30}"
-        raise Unfit(Reason.INVERTED_SCORES, f"{seen}; expected at least as much for the chosen one")
-    return chosen > rejected
-
-
 def answered(record: Object, key: str) -> list[Message]:
     """The conversation that ends with the answer `key` of a record. Raises Unfit."""
     value, before = record[key], _before(record)
@@ -267,7 +236,7 @@ def answered(record: Object, key: str) -> list[Message]:
 def _before(record: Object) -> list[Message]:
     """The prompt beside two answers; nothing if it is a part of both. Raises Unfit."""
     if "prompt" in record:
-        return [*_history(record), *_asked(record["prompt"])]
+        return asked(record)
     if "instruction" in record:
         return _instruction(record)
     key = next((key for key in ("conversations", "messages") if record.get(key)), "")
@@ -275,7 +244,12 @@ def _before(record: Object) -> list[Message]:
     return said if said and said[-1].role is not Role.ASSISTANT else []
 
 
-def _asked(value: object) -> list[Message]:
+def asked(record: Object) -> list[Message]:
+    """The prompt of a record, after the earlier turns of its history. Raises Unfit."""
+    return [*_history(record), *_question(record["prompt"])]
+
+
+def _question(value: object) -> list[Message]:
     """The messages of a prompt: a list, a transcript up to the answer, or a text. Raises Unfit."""
     if isinstance(value, str) and _TURN.match(value.strip()):
         said = transcript(value, "prompt")
@@ -286,11 +260,11 @@ def _asked(value: object) -> list[Message]:
 def transcript(value: object, key: str) -> list[Message]:
     """The messages of a list, or of a text with Human: and Assistant: in turn, as HH has them. Raises Unfit."""
     if isinstance(value, list):
-        return [_message(each) for each in value]
+        return [_message(each, _IN_PAIRS) for each in value]
     text = _string(value, key).strip()
     found = list(_TURN.finditer(text))
     if not found or found[0].start() != 0:
-        seen = _shown(text)
+        seen = shown(text)
         raise Unfit(Reason.NOT_A_TRANSCRIPT, f"{key} begins with {seen}; expected Human: and Assistant: in turn")
     ends = [turn.start() for turn in found[1:]] + [len(text)]
     return [
@@ -311,36 +285,26 @@ def _spelling(value: Object) -> tuple[str, str]:
     return next((keys for keys in _SPELLINGS if keys[0] in value), _SPELLINGS[0])
 
 
-def _message(value: object) -> Message:
+def _message(value: object, senses: Sequence[Sense] = _OF_MESSAGES) -> Message:
+    """A message, whose fields of these senses must not change its meaning. Raises Unfit."""
     if not isinstance(value, dict):
-        raise Unfit(Reason.NOT_AN_OBJECT, f"a message is {_kind(value)}; expected an object of role and content")
+        raise Unfit(Reason.NOT_AN_OBJECT, f"a message is {kind_of(value)}; expected an object of role and content")
     role, content = _spelling(value)
     named = _text(value, role)
     author = _ROLES.get(named.strip().lower())
     if author is None:
-        raise Unfit(Reason.UNKNOWN_ROLE, f"{role} {_shown(named)}; expected system, user or assistant")
-    for key in _OTHERS:
-        if value.get(key):
-            raise Unfit(Reason.UNREAD_FIELD, f"{key} of a message is not read and changes the meaning; expected none")
+        raise Unfit(Reason.UNKNOWN_ROLE, f"{role} {shown(named)}; expected system, user or assistant")
+    require(value, senses if author is Role.ASSISTANT else _IN_PAIRS, " of a message")
     parts = value.get(content)
     text = "".join(_part(each) for each in parts) if isinstance(parts, list) else _text(value, content)
-    return Message(author, text, trained=_is_trained(value) or author is not Role.ASSISTANT)
-
-
-def _is_trained(message: Object) -> bool:
-    """False if a message is no example, but a part of the prompt of later ones. Raises Unfit."""
-    stated = {key: message[key] for key in _TRAINED if message.get(key) is not None}
-    for key, value in stated.items():
-        if not isinstance(value, bool | int | float) or value not in (0, 1):
-            raise Unfit(Reason.UNREAD_FIELD, f"{key} of a message is {value!r:.30}; expected 0 or 1")
-    return all(stated.values())
+    return Message(author, text, trained=is_trained(value) or author is not Role.ASSISTANT)
 
 
 def _part(value: object) -> str:
     """A part of a message in OpenAI's layout, which has to be text."""
     if not isinstance(value, dict) or value.get("type") != "text":
         kind = value.get("type") if isinstance(value, dict) else value
-        raise Unfit(Reason.NOT_A_STRING, f"a part of a message is {_shown(str(kind))}; expected one of type text")
+        raise Unfit(Reason.NOT_A_STRING, f"a part of a message is {shown(str(kind))}; expected one of type text")
     return _text(value, "text")
 
 
@@ -370,7 +334,7 @@ def _is_text(text: str) -> bool:
 def _list(record: Object, key: str) -> list[object]:
     value = record[key]
     if not isinstance(value, list):
-        raise Unfit(Reason.NO_MESSAGE, f"{key} is {_kind(value)}; expected a list of messages")
+        raise Unfit(Reason.NO_MESSAGE, f"{key} is {kind_of(value)}; expected a list of messages")
     return value
 
 
@@ -380,14 +344,5 @@ def _text(record: Object, key: str) -> str:
 
 def _string(value: object, key: str) -> str:
     if not isinstance(value, str):
-        raise Unfit(Reason.NOT_A_STRING, f"{key} is {_kind(value)}; expected a string")
+        raise Unfit(Reason.NOT_A_STRING, f"{key} is {kind_of(value)}; expected a string")
     return value
-
-
-def _kind(value: object) -> str:
-    names = {"NoneType": "missing or null", "dict": "an object", "list": "a list", "str": "a string"}
-    return names.get(type(value).__name__, type(value).__name__)
-
-
-def _shown(text: str) -> str:
-    return ascii(text[:_SHOWN])

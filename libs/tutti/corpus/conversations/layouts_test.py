@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tutti.corpus.conversations.conversations import Message, Messages, Role
-from tutti.corpus.conversations.layouts import Layout, Reason, Unfit, conversation, layout_of
+from tutti.corpus.conversations.layouts import Layout, conversation, layout_of
+from tutti.corpus.conversations.unfit import Reason, Unfit
 
 ASKED = Message(Role.USER, "Why?")
 ANSWERED = Message(Role.ASSISTANT, "So.")

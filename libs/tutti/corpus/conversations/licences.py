@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tutti.corpus.conversations.layouts import Reason, Unfit
+from tutti.corpus.conversations.unfit import Reason, Unfit
 
 UNKNOWN = "unknown"
 OTHERS = "others"

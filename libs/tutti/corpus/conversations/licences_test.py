@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.corpus.conversations.layouts import Reason
 from tutti.corpus.conversations.licences import (
     EXPECTED,
     MOST_CHARACTERS,
@@ -19,6 +18,7 @@ from tutti.corpus.conversations.licences import (
     name_of,
     preferred,
 )
+from tutti.corpus.conversations.unfit import Reason
 
 NAMES = st.text(max_size=120)
 VALUES = st.none() | NAMES | st.integers() | st.lists(NAMES, max_size=2)

@@ -14,7 +14,7 @@ from tutti.cli.failures import MISUSE, Failure
 from tutti.corpus import parquetobjects
 from tutti.corpus.conversations.conversations import Messages
 from tutti.corpus.conversations.labels import Labelled, labelled, to_json, unread_of
-from tutti.corpus.conversations.layouts import Reason, Unfit
+from tutti.corpus.conversations.unfit import Reason, Unfit
 from tutti.native.arrays import pa
 from tutti.records.canonical import JsonValue, canonical_json
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from tutti.corpus.conversations.conversations import Conversation, from_lines, to_lines
 from tutti.corpus.conversations.conversationset import part_of
-from tutti.corpus.conversations.layouts import EXPECTED, Layout, Reason, Unfit, conversation, layout_of, unread
+from tutti.corpus.conversations.layouts import EXPECTED, Layout, conversation, layout_of, unread
 from tutti.corpus.conversations.licences import UNKNOWN, Licences, bounded, preferred
+from tutti.corpus.conversations.unfit import Reason, Unfit
 from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
 from tutti.ingest.reading.budgets import Spent
@@ -36,7 +37,7 @@ from tutti.ingest.reading.packed import damage
 from tutti.ingest.reading.readers import Container
 from tutti.records.canonical import bytes_digest
 
-GATHERING_VERSION = 2
+GATHERING_VERSION = 3
 MAX_LINE_BYTES = 1 << 20
 """Maximum size of a record; a longer one is rejected."""
 MOST_PAGE_BYTES = 32 << 20
