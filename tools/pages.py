@@ -391,10 +391,10 @@ Parquet (`.parquet`). The first record of a file determines its layout:
 These fields are read in every layout, in any spelling of their names (`System`, `chosen-rating`, `chosenRating`):
 
 - `system`, `system_prompt`, `system_message` or `sys_prompt` is a system message.
-- If `weight`, `train`, `trainable`, `training` or `loss` of an answer is 0 or false, or `mask` is true, it is context of
-  later answers, and no training stage learns it.
-- A record is rejected (`unread_field`) if a field marks a bad answer or no example: `label`, `kto_tag`, `score`, `rating`,
-  `reward` or one of the fields above is 0, negative, false, or neither true nor a number.
+- If `weight`, `train`, `trainable`, `training` or `loss` of an answer is 0 or false, or `mask` is true, it is context
+  of later answers, and no training stage learns it.
+- A record is rejected (`unread_field`) if a field marks a bad answer or no example: `label`, `kto_tag`, `score`,
+  `rating`, `reward` or one of the fields above is 0, negative, false, or neither true nor a number.
 - A record is rejected (`unread_field`) if it has `tools`, `images`, `tool_calls` or the like, or a text that no message
   contains in `instruction`, `input`, `question`, `context`, `answer` or the like.
 - `chosen` and `rejected` may have scores, ratings or rewards, as fields of the record or of the answers, or a `margin`.
