@@ -25,7 +25,7 @@ from tutti.ingest.reading.markup import rewritten
 from tutti.ingest.reading.markupkinds import MAX_DEPTH, Mode
 from tutti.ingest.reading.rejections import Reason, Rejection
 
-EXTRACTION_VERSION = 9
+EXTRACTION_VERSION = 10
 MOST_COST = 10**7
 """Maximum cost of a page whose main content is extracted: it takes half a second."""
 MOST_TAGS = 1_000_000

@@ -45,14 +45,39 @@ def test_a_class_of_the_whole_page_is_no_boilerplate() -> None:
     assert of(page) == TEXT
 
 
-def test_lists_code_and_tables_stay_at_the_end() -> None:
-    for last in (
+@pytest.mark.parametrize(
+    "last",
+    [
         "<ul><li>one<li>two</ul>",
         "<ol><li>one</ol>",
         "<table><tr><td>one<td>two</table>",
         "<pre>if x:\n  one</pre>",
-    ):
-        assert "one" in of(ARTICLE.replace("</article>", f"{last}</article>"))
+        "<p>Then run this:</p><pre><code>make one</code></pre>",
+        "<p>Then run this:</p><figure class=highlight><table><tr><td><pre>import one\none.run()</pre></table></figure>",
+        "<p>So we get</p><p><span class=katex><math><semantics><mi>E</mi><annotation encoding='application/x-tex'>"
+        "\\text{one}</annotation></semantics></math></span></p>",
+        "<p>So we get</p><p><math><mi>one</mi><mo>=</mo><mn>2</mn></math></p>",
+        "<dl><dt>Height</dt><dd>one metre</dd></dl>",
+        "<p>川の水位は四百十二センチであった one</p>",
+        "<p>Boil water</p><p>Add one</p><p>Serve</p>",
+        "<h2>Steps</h2><p>Boil one litre</p><p>Add salt</p><p>Serve</p>",
+    ],
+)
+def test_lists_code_formulas_definitions_and_steps_stay_at_the_end(last: str) -> None:
+    end = "<p>More on this</p>" if last.endswith("</ul>") else ""
+    assert "one" in of(ARTICLE.replace("</article>", f"{last}{end}</article>"))
+
+
+def test_a_sentence_without_a_full_stop_stays_in_scripts_whose_characters_are_words() -> None:
+    sentence = "川の水位は四百十二センチであった"
+    assert of(f"<article><p>{'水位は毎朝測られた。' * 20}</p><p>{sentence}</p></article>").endswith(sentence)
+
+
+@pytest.mark.parametrize("steps", ["Boil water|Add salt|Serve", "Boil|Salt|Stir|Serve|Eat"])
+def test_a_page_of_short_steps_keeps_them_all(steps: str) -> None:
+    lines = steps.split("|")
+    page = f"<article><h1>Soup</h1><p>Take a pot.</p>{''.join(f'<p>{line}</p>' for line in lines)}</article>"
+    assert of(page).split("\n\n") == ["Soup", "Take a pot.", *lines]
 
 
 def test_what_is_in_front_of_an_article_stays_where_it_has_prose_or_is_its_heading() -> None:
