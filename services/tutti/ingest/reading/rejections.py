@@ -78,6 +78,11 @@ class Dropped:
     first: Rejection
 
 
+def has_no_text(record: object) -> bool:
+    """True for the rejection of a record that does not have the field of texts, or cannot be read at all."""
+    return isinstance(record, Rejection) and record.reason in {Reason.NO_TEXT, *_OF_THE_FILE}
+
+
 class DroppedFiles:
     """Finds the files of records of which no record has the field of texts."""
 

@@ -5,13 +5,14 @@ Promises: a record is read, extracted and rejected exactly as an ingest does it;
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tutti.ingest.reading import shards
 from tutti.ingest.reading.batches import make
 from tutti.ingest.reading.containers import Record
 from tutti.ingest.reading.readers import Container
-from tutti.ingest.reading.rejections import Dropped, DroppedFiles, Reason, Rejection
+from tutti.ingest.reading.rejections import Dropped, DroppedFiles, Reason, Rejection, has_no_text
 
 OF_A_FILE, FILES, MANY = 100, 5, 25
 """Records of one file, at most, and files of many records at least in a sample of over MANY."""
@@ -36,10 +37,12 @@ class Sample:
 
 def sample(reading: shards.Reading, most: int) -> Sample:
     """Read the first records, at most `most`, and OF_A_FILE or `most` / FILES of each file; then OF_EACH of each of the
-    next MOST_FILES files of records, which many pages would hide. Raises InputRootError.
+    next MOST_FILES files of records, which many pages would hide. A file whose records have no text is read on to
+    OF_A_FILE; those records tell whether it is dropped, and are not part of the sample. Raises InputRootError.
     """
     of_a_file = min(OF_A_FILE, most // FILES) if most > MANY else OF_A_FILE
-    batch, complete, unread, further = list[tuple[str, Record]](), True, 0, MOST_FILES
+    batch, ahead = list[tuple[str, Record]](), list[tuple[str, Rejection | None]]()
+    complete, unread, further = True, 0, MOST_FILES
     for listed, file in enumerate(shards.files(reading)):
         room = min(of_a_file, most - len(batch))
         if room < OF_EACH and isinstance(file, Container) and further:
@@ -50,8 +53,13 @@ def sample(reading: shards.Reading, most: int) -> Sample:
                 break
             continue
         of_file = shards.records(file, reading)
-        batch += [(file.path, record) for record in itertools.islice(of_file, room)]
-        complete = complete and next(of_file, None) is None
+        first_records = list(itertools.islice(of_file, room))
+        batch += [(file.path, record) for record in first_records]
+        more = next(of_file, None)
+        complete = complete and more is None
+        if all(map(has_no_text, first_records)):
+            of_file = itertools.islice(of_file, max(0, OF_A_FILE - room - 1))
+            ahead += [(file.path, rejection) for rejection in _up_to_a_text(more, of_file)]
     documents, counts, first, dropped = 0, Counter[Reason](), dict[Reason, Rejection](), DroppedFiles()
     for path, item in make(batch, reading.mask).items:
         dropped.see(path, item if isinstance(item, Rejection) else None)
@@ -60,9 +68,19 @@ def sample(reading: shards.Reading, most: int) -> Sample:
             first.setdefault(item.reason, item)
         else:
             documents += 1
+    for path, rejection in ahead:
+        dropped.see(path, rejection)
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     rejected = tuple((count, first[reason]) for reason, count in ordered)
     return Sample(documents, rejected, complete, tuple(dropped.files()), unread)
+
+
+def _up_to_a_text(first: Record | None, more: Iterable[Record]) -> Iterator[Rejection | None]:
+    """The rejections of the next records of a file, up to the first record that has a text: None."""
+    for record in () if first is None else itertools.chain([first], more):
+        yield record if isinstance(record, Rejection) else None
+        if not has_no_text(record):
+            return
 
 
 def surveyed(reading: shards.Reading, files: int, most: int) -> tuple[shards.Survey, Sample | None]:

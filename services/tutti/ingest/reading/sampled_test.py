@@ -43,7 +43,7 @@ def test_a_small_sample_has_more_than_one_file_and_names_those_without_a_text(tm
     lines(tmp_path / "b.jsonl", 100, "body")
     (tmp_path / "c.json").write_text(json.dumps({"name": "a package, and no text"}))
     found = read(tmp_path, most=50)
-    assert [(each.path, each.records) for each in found.dropped] == [("b.jsonl", 10)]
+    assert [(each.path, each.records) for each in found.dropped] == [("b.jsonl", 100)]
     assert read(tmp_path, most=50, text_field="body").dropped[0].path == "a.jsonl"
 
 
@@ -60,9 +60,22 @@ def test_a_file_behind_many_pages_is_reached_and_what_was_not_read_is_counted(tm
     lines(tmp_path / "b.jsonl", 30, "body")
     lines(tmp_path / "c.jsonl", 1, "text")
     found = read(tmp_path, most=10)
-    assert [(each.path, each.records) for each in found.dropped] == [("b.jsonl", 2)]
+    assert [(each.path, each.records) for each in found.dropped] == [("b.jsonl", 30)]
     assert (found.documents, found.complete, found.unread) == (11, False, 10)
     assert read(tmp_path, most=60, text_field="body").unread == 0
+
+
+def test_a_file_whose_first_records_have_no_text_is_read_on_before_it_is_named(tmp_path: Path) -> None:
+    for name in ("a", "b", "c", "d", "e"):
+        lines(tmp_path / f"{name}.jsonl", 200, "text")
+    lines(tmp_path / "f.jsonl", 200, "text")
+    records = (tmp_path / "f.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "f.jsonl").write_text("".join(['{"id": 1}\n', '{"id": 2}\n', *records]))
+    lines(tmp_path / "g.jsonl", 200, "body")
+    found = read(tmp_path)
+    assert [(each.path, each.records) for each in found.dropped] == [("g.jsonl", OF_A_FILE)]
+    assert [(count, first.path) for count, first in found.rejections] == [(4, "f.jsonl:1")]
+    assert (found.documents, found.complete) == (500, False)
 
 
 def test_a_sample_has_at_most_so_many_records(tmp_path: Path) -> None:

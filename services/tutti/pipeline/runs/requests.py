@@ -71,7 +71,7 @@ class Asked:
         return origin(self._host.units.run(lambda unit: self._tables.runs.get(unit, request.again)))
 
     def problems(self, request: CheckRecipeRequest, call: Call) -> tuple[list[InvalidField], list[InputReport]]:
-        """Everything that is wrong with a recipe, and samples of its folders, of each of which one file is read."""
+        """Everything that is wrong with a recipe, and samples of its folders, whose content is not read whole."""
         required(request, "recipe")
         recipe, found = reading.examine(request.recipe, request.overrides)
         recipe = recipe or reading.remains(request.recipe, request.overrides)
@@ -167,7 +167,7 @@ def dropped(recipe: Recipe, sources: Sources) -> list[InvalidField]:
     return [
         InvalidField(
             node.view.key("text_field"),
-            seen=f"{node.folder.text_field!r}, which none of {each.records:,} records of {each.path} has",
+            seen=f"{node.folder.text_field!r}, which none of the first {each.records:,} records of {each.path} has",
             expected=f"a field with the texts: {each.detail}",
         )
         for node in graph.nodes(recipe)
