@@ -194,7 +194,7 @@ class CheckRecipeRequest(_message.Message):
     again: _builtins.str
     """again: an earlier run whose recipe is checked over the same pages, instead of a recipe."""
     all_problems: _builtins.bool
-    """all_problems: return all problems, and nothing else; only one file of a folder is read."""
+    """all_problems: return all problems, and nothing else; only a sample of a folder is read."""
     forecast: _builtins.bool
     """forecast: return the estimated needs of the stages that would run, as far as they are known."""
     @_builtins.property
