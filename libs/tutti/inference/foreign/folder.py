@@ -25,6 +25,7 @@ from tutti.records.canonical import bytes_digest, content_digest, named
 WEIGHTS = "model.safetensors"
 OTHER_WEIGHTS = ("consolidated.", "pytorch_model", "model-")
 """Beginnings of names of files of weights that are not read alone."""
+NEEDED = (CONFIG, TOKENIZER)
 BESIDE = (GENERATION, SETTINGS, TEMPLATE, "LICENSE", "README.md")
 """Files that are read where they are there."""
 MOST_TEXT_BYTES = 64 << 20
@@ -61,8 +62,10 @@ def opened(folder: Path, *, root: Path | None = None) -> Iterator[Foreign]:
             return stack.enter_context(_within(folder, name, inside).open("rb"))
 
         present = sorted(each.name for each in folder.iterdir())
-        texts = {name: _text(open_(name), name) for name in (CONFIG, TOKENIZER) if _needed(name, present)}
-        texts |= {name: _text(open_(name), name) for name in BESIDE if name in present}
+        for name in NEEDED:
+            if name not in present:
+                raise NotImportable(name, "", seen="no file", expected=f"a folder with {', '.join(NEEDED)}")
+        texts = {name: _text(open_(name), name) for name in (*NEEDED, *BESIDE) if name in present}
         model = model_of(json_object(texts[CONFIG], CONFIG))
         placed, shards = _shards(present, open_)
         if placed:
@@ -87,18 +90,12 @@ def root_of(folder: Path) -> Path:
     return folder
 
 
-def _needed(name: str, present: list[str]) -> bool:
-    if name not in present:
-        raise NotImportable(name, "", seen=", ".join(present[:20]), expected="a file of the folder")
-    return True
-
-
 def _within(folder: Path, name: str, root: Path) -> Path:
     path = folder / name
     if Path(name).name != name or not path.resolve().is_relative_to(root):
         raise NotImportable(name, "", seen="a link that leads elsewhere", expected=f"a file inside {root}")
     if not path.is_file():
-        raise NotImportable(name, "", seen="none", expected="a file of the folder")
+        raise NotImportable(name, "", seen="no plain file", expected="a file of the folder")
     return path
 
 

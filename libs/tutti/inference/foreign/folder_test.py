@@ -177,6 +177,7 @@ def stored(name: str, values: np.ndarray) -> Change:
         (without(WEIGHTS), WEIGHTS, ""),
         (put(CONFIG, b"{"), CONFIG, ""),
         (put(CONFIG, b"[]"), CONFIG, ""),
+        (lambda folder: os.truncate(folder / TOKENIZER, (64 << 20) + 1), TOKENIZER, ""),
         (put(CONFIG, b"[" * 100_000), CONFIG, ""),
         (put(WEIGHTS, (100_000).to_bytes(8, "little") + b"[" * 100_000), WEIGHTS, ""),
         (instead("pytorch_model.bin"), "pytorch_model.bin", ""),
