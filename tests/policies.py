@@ -5,6 +5,7 @@ from sqlalchemy import MetaData
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints import example_test as example
 from tutti.committer.records import EpochRow, Records
+from tutti.committer.service import build as build_committer
 from tutti.committer.tables import Tables
 from tutti.contracts.committer.v1 import OpenEpochRequest
 from tutti.contracts.sampling.v1 import ReportExperienceRequest
@@ -13,6 +14,8 @@ from tutti.model.plan import Shape
 from tutti.model.shapes import to_wire
 
 ITERATIONS = 200
+ADMITS = {"committer": build_committer}
+"""The service that admits reports, for a simulation."""
 
 
 def epoch_of(job: str, epoch: int, *nodes: str) -> OpenEpochRequest:

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.policies import epoch_of, report_of
+from tests.policies import ADMITS, epoch_of, report_of
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import AlreadyExists, InvalidField, Refused
 from tutti.chassis.identity.auth import Role
-from tutti.committer.service import build as build_committer
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.sampling.v1 import (
@@ -57,7 +56,7 @@ def experience(iteration: int) -> Experience:
     return Experience(iteration, 2 * iteration, f"blake3:{'a' * 64}", prompts, rollouts)
 
 
-BUILDS = {"committer": build_committer, "sampling": build}
+BUILDS = {**ADMITS, "sampling": build}
 NODE = "nodes/a"
 
 
