@@ -1,6 +1,7 @@
 """Principals: on whose behalf a call is made, from the first service to the last, and what the audit trail says."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,26 @@ def test_work_that_goes_on_keeps_its_user_across_a_restart(tmp_path: Path) -> No
             found = units.run(lambda unit, name=name: origins.find(unit, name))
             assert (found and (found.user, found.tenant)) == (expected and (expected.user, expected.tenant))
             assert found is None or found.roles == frozenset()
+
+
+def test_work_that_goes_on_is_the_owners_if_a_token_of_the_file_asked_for_it(served: Hosted) -> None:
+    running = served.running("access")
+    users, units = running.service.resources[0], running.host.units
+    owner = Principal.of_role(Role.OPERATOR)
+    asked = {"owners": owner, "personals": replace(owner, is_owner=False), "adas": replace(ADA, is_owner=True)}
+    for name, principal in asked.items():
+        with caused_by(Cause(principal=principal, action="a test")):
+            units.run(lambda unit, name=name: users.create(unit, User(name=f"users/{name}")))
+
+    def is_owner(name: str) -> bool:
+        found = units.run(lambda unit: origins.find(unit, f"users/{name}"))
+        assert found is not None
+        return bool(found.is_owner)
+
+    assert {name: is_owner(name) for name in asked} == {"owners": True, "personals": False, "adas": False}
+    table = units.tables.origins
+    units.run(lambda unit: unit.tx.execute(table.update().values(owner=None)).close())  # as version 0.2.0 wrote them
+    assert {name: is_owner(name) for name in asked} == {"owners": True, "personals": True, "adas": False}
 
 
 def test_an_event_carries_the_opaque_id_and_nothing_else(served: Hosted) -> None:

@@ -15,7 +15,8 @@ ON_BEHALF_OF = "on-behalf-of"
 DEFAULT_TENANT = "tenants/default"
 MACHINES = frozenset({Role.AGENT, Role.SERVICE, Role.JOINER, Role.SIMULATOR})
 _OWNERS = frozenset(f"users/{role.value}" for role in (*PEOPLE, Role.SERVICE))
-_FORM = re.compile(r"(users/[a-z0-9][a-z0-9.-]{0,99}) (tenants/[a-z0-9][a-z0-9.-]{0,99})")
+_PERSONAL = " personal"
+_FORM = re.compile(r"(users/[a-z0-9][a-z0-9.-]{0,99}) (tenants/[a-z0-9][a-z0-9.-]{0,99})(" + _PERSONAL + ")?")
 
 
 class Method(Enum):
@@ -31,6 +32,9 @@ class Principal:
     """`user` is a resource name, such as `users/u4k2m7qx9c`, or `nodes/a` where it is the agent of that node alone.
 
     `credential` is the digest of the token that was presented; empty for tokens of roles, sessions and delegation.
+    `is_owner` is true for the holder of a token of the platform's own file `tokens`, and in work that was asked for
+    with one: it reads what the platform can read. A session or a personal token of the same user does not. Agents share
+    their token with no person, and a service acts for itself only in work that was admitted.
     """
 
     user: str
@@ -38,11 +42,13 @@ class Principal:
     tenant: str
     method: Method
     credential: str = field(default="", compare=False, repr=False)
+    is_owner: bool = False
 
     @classmethod
     def of_role(cls, role: Role) -> "Principal":
         """Whoever has the token of a role: `users/operator` and so on."""
-        return cls(f"users/{role.value}", frozenset({role}), DEFAULT_TENANT, Method.TOKEN)
+        user = f"users/{role.value}"
+        return cls(user, frozenset({role}), DEFAULT_TENANT, Method.TOKEN, is_owner=user in _OWNERS)
 
     @classmethod
     def of_node(cls, node: str, role: Role = Role.AGENT) -> "Principal":
@@ -59,14 +65,6 @@ class Principal:
         """True if there is no person behind it: an agent, a simulator, or a service that acts for itself."""
         return self.method is Method.TOKEN and self.roles <= MACHINES
 
-    @property
-    def is_owner(self) -> bool:
-        """True if it holds a token of the platform's own file `tokens`, for which it reads what the platform can read.
-
-        Agents share theirs with no person, and a service acts for itself only in work that was admitted.
-        """
-        return self.user in _OWNERS
-
     def sees(self, tenant: str) -> bool:
         """Return whether what belongs to a tenant exists for the principal: its own, and for machines all."""
         return self.is_machine or self.tenant == tenant
@@ -79,9 +77,13 @@ class Principal:
 def delegation(principal: Principal | None) -> str:
     """The value of the metadata `on-behalf-of` that a service sends; empty where it acts for itself.
 
-    It acts for users alone: not for the agent `nodes/a`, whose report was the cause of an event.
+    It acts for users alone: not for the agent `nodes/a`, whose report was the cause of an event. Services of earlier
+    versions know no owner but the user's name, so a user with such a name is marked where it is none.
     """
-    value = "" if principal is None or principal.is_machine else f"{principal.user} {principal.tenant}"
+    if principal is None or principal.is_machine:
+        return ""
+    mark = _PERSONAL if principal.user in _OWNERS and not principal.is_owner else ""
+    value = f"{principal.user} {principal.tenant}{mark}"
     return value if _FORM.fullmatch(value) else ""
 
 
@@ -90,9 +92,13 @@ def delegated(value: str, caller: Role) -> Principal | None:
     found = _FORM.fullmatch(value)
     if found is None or caller is not Role.SERVICE:
         return None
-    return Principal(found[1], frozenset({caller}), found[2], Method.DELEGATED)
+    owner = found[1] in _OWNERS and not found[3]
+    return Principal(found[1], frozenset({caller}), found[2], Method.DELEGATED, is_owner=owner)
 
 
-def attributed(user: str, tenant: str = "") -> Principal | None:
-    """Somebody who asked for work that goes on; None for nobody."""
-    return Principal(user, frozenset(), tenant or DEFAULT_TENANT, Method.DELEGATED) if user else None
+def attributed(user: str, tenant: str = "", *, owner: bool = False) -> Principal | None:
+    """Somebody who asked for work that goes on, as the `owner` if a token of the file `tokens` did; None for nobody."""
+    if not user:
+        return None
+    is_owner = owner and user in _OWNERS
+    return Principal(user, frozenset(), tenant or DEFAULT_TENANT, Method.DELEGATED, is_owner=is_owner)

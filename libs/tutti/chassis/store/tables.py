@@ -221,13 +221,17 @@ def _audit_seals(metadata: MetaData) -> Table:
 
 
 def _origins(metadata: MetaData) -> Table:
-    """On whose behalf a resource was created, or a task enqueued (as `tasks/ID`)."""
+    """On whose behalf a resource was created, or a task enqueued (as `tasks/ID`).
+
+    `owner` is 1 if a token of the file `tokens` asked for it, 0 if not, NULL in rows of version 0.2.0.
+    """
     return Table(
         "origins",
         metadata,
         Column("name", NAME, primary_key=True),
         Column("user", NAME, nullable=False),
         Column("tenant", NAME, nullable=False),
+        Column("owner", BigInteger),
     )
 
 
