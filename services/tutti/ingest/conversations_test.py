@@ -25,7 +25,7 @@ from tutti.contracts.ingest.v1 import (
 )
 from tutti.corpus.conversations.conversations import Conversation, from_lines
 from tutti.corpus.conversations.conversationset import ConversationsBody, Licensed, in_part
-from tutti.ingest.reading import budgets
+from tutti.corpus.files import budgets
 from tutti.ingest.reading.gathering import MAX_LINE_BYTES
 from tutti.ingest.service import build
 from tutti.records.manifest import Kind, Manifest

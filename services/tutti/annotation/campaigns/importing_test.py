@@ -119,8 +119,9 @@ def test_lines_that_are_no_judgement_are_counted_and_the_first_quoted(tmp_path: 
     assert [each.split(":")[0] for each in found.quoted[:3]] == ["line 2", "line 3", "line 4"]
     assert found.quoted[-1].endswith("left out: 5")
     path.write_bytes(b"\xff\xfe")
+    assert "not JSON" in labels_in(path, ["helpful"]).quoted[0]
     with pytest.raises(Failure, match="cannot be read"):
-        labels_in(path, ["helpful"])
+        labels_in(tmp_path / "missing.jsonl", ["helpful"])
 
 
 def test_a_list_in_json_and_rows_of_parquet_are_read_like_lines(tmp_path: Path) -> None:

@@ -1,26 +1,23 @@
 """Files of judged pairs, as `tutti campaigns import` reads them, in parts that fit into a campaign each.
 
-A file has JSON lines, one list in JSON (`.json`), either packed with `.gz`, or rows of Parquet (`.parquet`).
+A file has JSON lines, one list in JSON (`.json`), either packed with `.gz` or `.zst`, or rows of Parquet (`.parquet`).
+A record is read up to the size of a campaign; a file that is cut, or has more than it may, imports nothing.
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutti.cli.failures import MISUSE, Failure
-from tutti.corpus import parquetobjects
+from tutti.corpus import objectfiles
 from tutti.corpus.conversations.conversations import Messages
 from tutti.corpus.conversations.labels import Labelled, labelled, to_json, unread_of
 from tutti.corpus.conversations.unfit import Reason, Unfit
-from tutti.native.arrays import pa
 from tutti.records.canonical import JsonValue, canonical_json
 
-UTF_8 = "utf-8-sig"
-"""With a byte order mark or without."""
 MOST_BYTES = 3 << 20
+LIMITS = objectfiles.Limits(MOST_BYTES)
 QUOTED = 3
 
 
@@ -73,34 +70,10 @@ def labels_in(path: Path, axes: Sequence[str]) -> Labels:
 
 def _records(path: Path) -> Iterator[tuple[str, object]]:
     """The records of a file, each with its place; an Unfit for one that cannot be read. Raises Failure."""
-    name = path.name.lower()
-    try:
-        if name.endswith(".parquet"):
-            with parquetobjects.opened(path) as file:
-                for number, row in enumerate(parquetobjects.objects(file, MOST_BYTES), 1):
-                    yield f"row {number}", row
-            return
-        with gzip.open(path, "rt", encoding=UTF_8) if name.endswith(".gz") else path.open(encoding=UTF_8) as text:
-            first = next((line for line in text if line.strip()), "")
-            if name.removesuffix(".gz").endswith(".json") and not isinstance(_decoded(first), dict):
-                read = _decoded(first + text.read())
-                items = read if isinstance(read, list) else [read]
-                yield from ((f"record {number}", each) for number, each in enumerate(items, 1))
-                return
-            text.seek(0)
-            for number, line in enumerate(text, 1):
-                if line.strip():
-                    yield f"line {number}", _decoded(line)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, pa.ArrowException) as error:
-        raise Failure(f"{path} cannot be read: {error}", MISUSE) from error
-
-
-def _decoded(text: str) -> object:
-    """The value of JSON text, or an Unfit."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return Unfit(Reason.NOT_JSON, f"no JSON: {error}; expected an object on each line, or a list in a .json")
+    for each in objectfiles.values(path, LIMITS, decoder=json.JSONDecoder()):
+        if isinstance(each.value, Unfit) and each.number == 0:
+            raise Failure(f"{path} cannot be read: {each.value.detail}", MISUSE)
+        yield f"{each.unit} {each.number}", each.value
 
 
 def _parts(pairs: dict[tuple[Messages, tuple[str, str]], dict[str, Labelled]]) -> Iterator[LabelPart]:

@@ -62,11 +62,6 @@ def source_of(url: object, place: str) -> str:
     return named if 0 < len(named) <= MAX_URL and named.isprintable() else place
 
 
-def why(error: BaseException) -> str:
-    """The error of a file without its path, which belongs to this machine."""
-    return (error.strerror or "") if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]
-
-
 def reader_of(path: str) -> Reader | None:
     """The reader of a file by its name; None for a file that is a page itself."""
     # Slow to import, and needed by few.

@@ -14,10 +14,10 @@ import pytest
 from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tutti.corpus.documents.documents import Document
+from tutti.corpus.files.parquetpages import pages
 from tutti.ingest.reading import containers, shards, warcrecords
 from tutti.ingest.reading.containers import Record, RecordOptions, Text, patiently
 from tutti.ingest.reading.extraction import extract
-from tutti.ingest.reading.parquetpages import pages
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.reading.rejections import Reason, Rejection, RejectionFile
 

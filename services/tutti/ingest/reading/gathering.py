@@ -6,42 +6,28 @@ conversation, a duplicate or a rejection with its reason. Memory is that of the 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tutti.corpus import objectfiles
 from tutti.corpus.conversations.conversations import Conversation, from_lines, to_lines
 from tutti.corpus.conversations.conversationset import part_of
 from tutti.corpus.conversations.layouts import EXPECTED, Layout, conversation, layout_of, unread
 from tutti.corpus.conversations.licences import UNKNOWN, Licences, bounded, preferred
 from tutti.corpus.conversations.unfit import Reason, Unfit
+from tutti.corpus.files.jsonvalues import QUOTED
 from tutti.ingest.quality.dialogues import Sieve
 from tutti.ingest.reading import rejections, shards
-from tutti.ingest.reading.budgets import Spent
-from tutti.ingest.reading.containers import why
 from tutti.ingest.reading.filenames import LINES, unpacked
-from tutti.ingest.reading.jsonlines import (
-    DECODER,
-    MARK,
-    MOST_VALUES,
-    QUOTED,
-    has_many_values,
-    lines,
-    lines_or_whole,
-    opened,
-    too_long_list,
-)
-from tutti.ingest.reading.packed import damage
 from tutti.ingest.reading.readers import Container
 from tutti.records.canonical import bytes_digest
 
 GATHERING_VERSION = 3
 MAX_LINE_BYTES = 1 << 20
 """Maximum size of a record; a longer one is rejected."""
-MOST_PAGE_BYTES = 32 << 20
-"""Maximum size of a page of Parquet, which is unpacked whole."""
+LIMITS = objectfiles.Limits(MAX_LINE_BYTES, whole=shards.MAX_FILE_BYTES)
 QUOTES = 3
 """Rejections of one reason that are quoted."""
 NAMED_FILES = 100
@@ -233,73 +219,11 @@ def _records(file: shards.File, tally: Tally) -> Iterator[tuple[str, dict[str, o
 
 def _read(file: Container) -> Iterator[tuple[str, object]]:
     """The values of a file, each with its place, and an Unfit for what cannot be read."""
-    name = unpacked(file.path)
-    if file.path.lower().endswith(".parquet"):
-        return _of_rows(file)
-    if name.endswith((*LINES, ".json")):
-        return _of_json(file, whole=name.endswith(".json"))
-    return iter([(file.path, _other_file())])
-
-
-def _of_json(file: Container, *, whole: bool) -> Iterator[tuple[str, object]]:
-    """The values of JSON lines, or of one list where the file is a `whole` and its first line is no object."""
-    number = 0
-    try:
-        with opened(file.file) as stream:
-            of_lines, texts = True, lines(stream, MAX_LINE_BYTES)
-            if whole:
-                of_lines, texts = lines_or_whole(stream, MAX_LINE_BYTES, shards.MAX_FILE_BYTES)
-            for number, text in enumerate(texts, 1):
-                place = f"{file.path}:{number}" if of_lines else file.path
-                if text is None:
-                    most = f"a line of more than {MAX_LINE_BYTES:,} bytes"
-                    yield place, Unfit(Reason.TOO_LARGE, most if of_lines else too_long_list(shards.MAX_FILE_BYTES))
-                elif stripped := text.removeprefix(MARK if number == 1 else b"").strip():
-                    yield from [(place, _decoded(stripped))] if of_lines else _items(file.path, stripped)
-    except Spent as spent:
-        yield file.path, Unfit(Reason.TOO_LARGE, f"{spent}; after line {number} nothing was read")
-    except damage() as error:
-        yield file.path, Unfit(Reason.DAMAGED, f"after line {number} the file cannot be read ({why(error)})")
-
-
-def _items(path: str, text: bytes) -> Iterator[tuple[str, object]]:
-    read = _decoded(text)
-    for number, each in enumerate(read if isinstance(read, list) else [read], 1):
-        yield f"{path}:{number}", each
-
-
-def _of_rows(file: Container) -> Iterator[tuple[str, object]]:
-    """The rows of Parquet as objects."""
-    # Slow to import, and needed by few.
-    from tutti.corpus import parquetobjects
-    from tutti.ingest.reading.parquetrows import FooterTooLarge, require_room, whole_footer
-
-    number = 0
-    unreadable: tuple[type[Exception], ...] = (*damage(), ValueError)
-    try:
-        with whole_footer(file.file, MAX_LINE_BYTES) as footer, parquetobjects.opened(file.file) as rows:
-            require_room(file.file, footer, rows.metadata, MOST_PAGE_BYTES)
-            for number, row in enumerate(parquetobjects.objects(rows, MAX_LINE_BYTES), 1):
-                yield f"{file.path}:{number}", row
-    except (Spent, FooterTooLarge) as error:
-        yield file.path, Unfit(Reason.TOO_LARGE, f"{error}; after row {number} nothing was read")
-    except unreadable as error:
-        yield file.path, Unfit(Reason.DAMAGED, f"after row {number} the file cannot be read ({why(error)})")
-
-
-def _decoded(data: bytes) -> object:
-    """The value of JSON text; an Unfit for what cannot be read."""
-    try:
-        text = data.decode(json.detect_encoding(data), "surrogatepass")
-        if has_many_values(text):
-            detail = f"more than {MOST_VALUES:,} values; put each record into a line of its own (.jsonl)"
-            return Unfit(Reason.TOO_LARGE, detail)
-        found: object = DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
-        begin = data[:QUOTED].decode("utf-8", "backslashreplace")
-        return Unfit(Reason.NOT_JSON, f"{what}; begins with {begin!a}")
-    return found
+    if not (file.path.lower().endswith(".parquet") or unpacked(file.path).endswith((*LINES, ".json"))):
+        yield file.path, _other_file()
+        return
+    for each in objectfiles.values(file.file, LIMITS):
+        yield f"{file.path}:{each.number}" if each.number else file.path, each.value
 
 
 def _other_file() -> Unfit:

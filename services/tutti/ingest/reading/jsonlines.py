@@ -7,26 +7,25 @@ values, which would take 27 times the memory that the line takes. A field in an 
 
 from __future__ import annotations
 
-import io
-import itertools
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tutti.ingest.reading.budgets import Spent, over_budget
-from tutti.ingest.reading.containers import Record, RecordOptions, Text, source_of, why
-from tutti.ingest.reading.packed import damage, unpacked
-from tutti.ingest.reading.rejections import Reason, Rejection
-
-MOST_VALUES = 1_000_000
-"""Maximum number of lists, objects, and commas in them, in a line."""
-QUOTED = 60
-_PIECE = 1 << 20
-MARK = b"\xef\xbb\xbf"
-_VALUE = "[{,"
-_STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
-DECODER = json.JSONDecoder(parse_int=float)  # integers may be of any length
+from tutti.corpus.files.budgets import Spent
+from tutti.corpus.files.jsonvalues import (
+    DECODER,
+    MARK,
+    MOST_VALUES,
+    QUOTED,
+    has_many_values,
+    lines,
+    lines_or_whole,
+    opened,
+    too_long_list,
+)
+from tutti.corpus.files.packed import damage, why
+from tutti.ingest.reading.containers import Record, RecordOptions, Text, source_of
+from tutti.ingest.reading.rejections import Reason, Rejection, over_budget
 
 
 def read_json_lines(path: Path, source: str, wanted: RecordOptions) -> Iterator[Record]:
@@ -61,55 +60,9 @@ def read_json(path: Path, source: str, wanted: RecordOptions) -> Iterator[Record
         yield _damaged(source, number, error)
 
 
-def too_long_list(most: int) -> str:
-    """The reason why a list in JSON is not read."""
-    return f"a list of more than {most:,} bytes in JSON; put each record into a line of its own (.jsonl)"
-
-
-def lines_or_whole(file: io.BufferedIOBase, limit: int, most: int) -> tuple[bool, Iterator[bytes | None]]:
-    """True and the lines of a file whose first one is an object; else False and the whole of at most `most` bytes.
-
-    A line of more than `limit` bytes, or a longer whole, is None.
-    """
-    first, empty = file.readline(most + 1).removeprefix(MARK), 0
-    while first and not first.strip():
-        first, empty = file.readline(most + 1), empty + 1
-    if _is_object(first):
-        head = [b""] * empty + [first if len(first) <= limit + 1 else None]
-        return True, itertools.chain(head, lines(file, limit))
-    whole = first + file.read(max(0, most + 1 - len(first)))
-    return False, iter([whole if len(whole) <= most else None])
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        text = line.decode(json.detect_encoding(line), "surrogatepass")
-        return not has_many_values(text) and isinstance(DECODER.decode(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _damaged(source: str, number: int, error: BaseException) -> Rejection:
     detail = f"after line {number} the file cannot be read ({why(error)}): it is cut or damaged"
     return Rejection(source, Reason.DAMAGED, detail)
-
-
-def opened(path: Path) -> io.BufferedIOBase:
-    """A file of lines, unpacked where its name says that it is packed."""
-    if path.name.lower().endswith((".gz", ".zst")):
-        return unpacked(path)
-    return io.BufferedReader(io.FileIO(path), _PIECE)
-
-
-def lines(file: io.BufferedIOBase, limit: int) -> Iterator[bytes | None]:
-    """The lines of a file; None for one that is longer than `limit`, of which no more than that is held."""
-    while line := file.readline(limit + 1):
-        if len(line) <= limit or line.endswith(b"\n"):
-            yield line
-            continue
-        while (rest := file.readline(_PIECE)) and not rest.endswith(b"\n"):
-            pass
-        yield None
 
 
 def _records(line: bytes | None, number: int, source: str, wanted: RecordOptions) -> Iterator[Record]:
@@ -176,20 +129,3 @@ def _texts(record: Mapping[str, object], within: str = "") -> list[str]:
             text for name, value in record.items() if isinstance(value, dict) for text in _texts(value, f"{name}.")
         ]
     return names[:10]
-
-
-def has_many_values(line: str) -> bool:
-    """True if it has too many values to decode; strings that only look like values do not count."""
-    if len(line) <= MOST_VALUES or _values(line, 0, len(line)) <= MOST_VALUES:
-        return False
-    number = at = 0
-    for string in _STRING.finditer(line):
-        number += _values(line, at, string.start())
-        if number > MOST_VALUES:
-            return True
-        at = string.end()
-    return number + _values(line, at, len(line)) > MOST_VALUES
-
-
-def _values(line: str, begin: int, end: int) -> int:
-    return sum(line.count(each, begin, end) for each in _VALUE)

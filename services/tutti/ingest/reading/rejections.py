@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 
+from tutti.corpus.files.budgets import Spent
 from tutti.ingest.reading.filenames import RECORDS, unpacked
 from tutti.records.canonical import canonical_json
 
@@ -157,3 +158,8 @@ class RejectionFile:
             if (rest := count - NAMED_REJECTIONS) > 0:
                 self._more.append(Rejection(self._of, reason, f"{rest:,} more of this file, which are not named"))
         self._of_file.clear()
+
+
+def over_budget(source: str, place: str, spent: Spent) -> Rejection:
+    """The rejection of the rest of a file."""
+    return Rejection(source, Reason.TOO_LARGE, f"{spent}; behind {place} nothing was read: split or repair the file")

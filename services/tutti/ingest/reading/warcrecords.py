@@ -16,12 +16,12 @@ from typing import Literal
 
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
+from tutti.corpus.files.budgets import Budget, Spent
 from tutti.ingest.encoding.sniffing import TEXTS, is_pdf, shown_type
 from tutti.ingest.failures import Failure, FetchFailed
-from tutti.ingest.reading.budgets import Budget, Spent, over_budget
 from tutti.ingest.reading.containers import Page, Record, RecordOptions, Text, source_of
 from tutti.ingest.reading.encodings import known, undone
-from tutti.ingest.reading.rejections import Reason, Rejection
+from tutti.ingest.reading.rejections import Reason, Rejection, over_budget
 from tutti.ingest.reading.warcends import is_cut
 
 _KINDS = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit

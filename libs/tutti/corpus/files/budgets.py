@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tutti.ingest.reading.rejections import Reason, Rejection
-
 LEAST_BYTES, MOST_RATIO = 256 << 20, 200
 
 
@@ -28,8 +26,3 @@ class Budget:
         self._left -= size
         if self._left < 0:
             raise Spent(f"more than {self.bytes} bytes unpacked, over {MOST_RATIO} times the file")
-
-
-def over_budget(source: str, place: str, spent: Spent) -> Rejection:
-    """The rejection of the rest of a file."""
-    return Rejection(source, Reason.TOO_LARGE, f"{spent}; behind {place} nothing was read: split or repair the file")

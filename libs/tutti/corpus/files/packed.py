@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
-from tutti.ingest.reading.budgets import Budget
+from tutti.corpus.files.budgets import Budget
 from tutti.native.arrays import pa
 
 
@@ -22,6 +22,11 @@ from tutti.native.arrays import pa
 def damage() -> tuple[type[Exception], ...]:
     """Return the errors that reading raises if a file is cut or damaged."""
     return OSError, EOFError, zlib.error, pa.ArrowException
+
+
+def why(error: BaseException) -> str:
+    """The error of a file without its path, which belongs to this machine."""
+    return (error.strerror or "") if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]
 
 
 _PIECE = 1 << 13

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-import pyarrow.parquet as pq
+from tutti.native.arrays import pq
 
 _UNPACKED, _PACKED, _DATA, _DATA_V2 = 2, 3, 5, 8
 """Fields of a header; of the last two, the first field is how many values a page has."""

@@ -1,0 +1,1 @@
+"""Files of records from outside: read within limits, whatever they promise."""
