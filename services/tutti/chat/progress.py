@@ -3,7 +3,7 @@
 Promises: its tokens are numbered without a gap, each once; so what a replica says late or twice changes nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tutti.chat.tokens import Event
@@ -34,12 +34,11 @@ class Progress:
         """The number of tokens so far."""
         return len(self._tokens)
 
-    def take(self, events: Iterable[Event]) -> list[Event]:
-        """Add the events of a replica; those that are new. Raises Gap."""
-        new = list[Event]()
+    def take(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Add the events of a replica and yield those that are new. Raises Gap after those before it."""
         for event in events:
             if self.ended:
-                break
+                return
             if isinstance(event, Chosen):
                 if event.at > len(self._tokens):
                     raise Gap(f"token {event.at} came after {len(self._tokens)} tokens")
@@ -48,8 +47,7 @@ class Progress:
                 self._tokens.append(event.token)
             else:
                 self.ended = True
-            new.append(event)
-        return new
+            yield event
 
     def onward(self) -> Join:
         """The request that another replica continues from here."""
