@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.corpus.conversations.layouts import Reason, Unfit
+from tutti.corpus.conversations.unfit import Reason, Unfit
 from tutti.corpus.files.budgets import Spent
 from tutti.corpus.files.jsonvalues import (
     DECODER,
