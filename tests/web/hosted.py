@@ -24,6 +24,7 @@ from tutti.chassis.config.datadir import DataDir, pages_in
 from tutti.chassis.config.settings import load
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Build
+from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.curve import Recorder
 from tutti.client import Client, connect
 from tutti.committer.service import build as build_committer
@@ -90,10 +91,19 @@ class Hosted:
         return next(each for each in self.host.services if each.service.name == service)
 
     def plant(self, service: str, message: Any) -> None:
-        """Create a resource at its owner, with its event."""
+        """Create a resource at its owner, with its event; one that exists gets the fields of the message."""
         running = self.running(service)
         resource = next(each for each in running.service.resources if each.message is type(message))
-        running.host.units.run(lambda unit: resource.create(unit, message))
+
+        def write(unit: Unit) -> None:
+            if resource.find(unit, message.name) is None:
+                resource.create(unit, message)
+                return
+            known = resource.lock(unit, message.name)
+            known.MergeFrom(message)
+            resource.put(unit, known)
+
+        running.host.units.run(write)
 
     @contextlib.contextmanager
     def damaged(self, service: str, name: str) -> Iterator[None]:
