@@ -42,6 +42,8 @@ PAGES = {
     "ownpages/line_numbers": ([LIGHT, 'def sight(book):\n    return book["sight"]', "of that time"], ["771", "772"]),
     "ownpages/buttons": (["Who?", "moved inland", "May I climb the tower?", "second Sunday"], ["SHARE"]),
     "ownpages/asides_and_times": (["The fog of 3 May 1911 lasted", "NOTEWORDS", LIGHT], ["SIDEWORDS"]),
+    "ownpages/thread": (["FIRSTPOST", "SECONDPOST", "THIRDPOST"], ["Home", "COOKIE"]),
+    "ownpages/unseen_words": ([LIGHT, "Read the rest of the book"], ["DIALOGWORDS", "SRWORDS", "HIDDENWORDS"]),
     "ownpages/table_and_breaks": (["The light", LIGHT, "off by some degrees"], ["Home", "Charts"]),
 }
 

@@ -199,12 +199,14 @@ static void settle(Page *p, Open *e) {
 // The block to look at next, when those inside of one are not looked at.
 static int64_t before(const Page *p, int64_t k, int is_whole) { return is_whole ? p->block[k].inner - 1 : k - 1; }
 
-// Mark as OUT what is no main content by its name, and all inside of it, but nothing with most of the prose.
-static int64_t mark_out(Page *p) {
+// Mark as OUT what is no main content by its name, and all inside of it, but nothing with most of the prose; in a thread
+// nothing with prose, unless it is hidden.
+static int64_t mark_out(Page *p, int is_thread) {
     int64_t out = 0;
+    for (int64_t k = 0; k < p->blocks; k++) p->block[k].sort &= ~OUT, p->block[k].out = 0;
     for (int64_t k = p->blocks - 1, is_out; k >= 0; k = before(p, k, is_out)) {
         const Block *b = p->block + k;
-        is_out = b->sort & (GONE | BOX) && 2 * b->prose <= p->in.prose;
+        is_out = b->sort & (is_thread && b->prose ? GONE : GONE | BOX) && 2 * b->prose <= p->in.prose;
         for (int64_t m = b->inner; is_out && m <= k; m++) p->block[m].sort |= OUT;
         if (is_out) p->block[k].out = b->prose;
     }
@@ -235,7 +237,8 @@ static int64_t prose_of_teasers(const Page *p, const Block *in) {
 
 // Leave out what is no main content, by its name and by where it is.
 static void leave_out(Page *p) {
-    const int64_t prose = p->in.prose - mark_out(p);
+    int64_t prose = p->in.prose - mark_out(p, 0);
+    if (prose < ARTICLE && 5 * prose < p->in.prose) prose = p->in.prose - mark_out(p, 1);
     const Block in = article(p, prose);
     const int dropped = LINKED | (2 * prose_of_teasers(p, &in) <= prose ? TEASER : 0);
     int64_t from = 0, spans = p->blocks;

@@ -8,7 +8,7 @@ where the page has it; a superscript begins with ^, unless it is a word (19th) o
 
 For main content, what remains is the block that has nearly all of the prose, and the prose and headings in front of it.
 Left out are elements whose class, id or role has a word of boilerplate (WORDS in markupkinds.py), lists of links, and
-teasers; but no element with most of the page's prose.
+teasers; but no element with most of the page's prose, nor those with prose if all of it is in them (a thread of posts).
 
 The kernel (markup.c) writes what Python writes.
 """

@@ -30,7 +30,7 @@ PIECES = st.sampled_from(
         *("<script type=math/tex>", "<span class=MathJax>", "<span style='display: none'>", "<nobr aria-hidden=true>"),
         *("<button>", "<aside id=mySidebar>", "<h2><a href=#x>", "<p class=no-footer>", f"<p>{'x y ' * 16}", "<h1>"),
         *("<div class=footer>", "<li class=related>", "<label class=x>", "<h1>", "<img src=x>", "<frame src=y>"),
-        *("x", "\u00e9", "\U0001f600", "<", "&lt;", "&", "\0", "\n", "<q id=1 id=2>", LONG),
+        *("<div class=comment><p>", "x", "\u00e9", "\U0001f600", "<", "&lt;", "&", "\0", "\n", "<q id=1 id=2>", LONG),
     ]
 )  # fmt: skip
 PAGES = st.lists(PIECES, max_size=60).map("".join)

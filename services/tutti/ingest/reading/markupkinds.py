@@ -71,7 +71,7 @@ class Kind(enum.IntFlag):
 NO_KIND = Kind(0)
 _ELEMENTS = {
     Kind.HARD: "annotation-xml applet noscript object select svg template audio video canvas datalist",
-    Kind.BESIDE: "nav footer",
+    Kind.BESIDE: "nav footer dialog",
     Kind.SIDE: "aside",
     Kind.RAW: "script style textarea title iframe noembed noframes",
     Kind.VOID: "br hr",
@@ -144,7 +144,7 @@ class Sort(enum.IntFlag):
 
 
 _WORDS = {
-    Sort.GONE: "gutter headerlink lineno linenos linenumber linenumbers",
+    Sort.GONE: "gutter headerlink lineno linenos linenumber linenumbers sr visually",
     Sort.BOX: "bio breadcrumb breadcrumbs comentarios comment commentaires commentlist comments consent contentinfo "
     "cookie cookies copyright dialog disclaimer disclosure disqus footer gdpr kommentar kommentare login modal nav "
     "navbar navigation newsletter outbrain pager pagination paywall popup promo recommend recommendations recommended "

@@ -341,7 +341,9 @@ class _Rewriting:
 
     def _leave_out(self) -> None:
         """Leave out what is no main content, by its name and by where it is."""
-        prose = self._sums.prose - self._mark_out()
+        prose = self._sums.prose - self._mark_out(is_thread=False)
+        if prose < ARTICLE and 5 * prose < self._sums.prose:
+            prose = self._sums.prose - self._mark_out(is_thread=True)
         article = self._article(prose)
         teasers = self._outermost(lambda each: is_teaser(each, article))
         teased = sum(self._blocks[at].prose for at in teasers)
@@ -370,10 +372,18 @@ class _Rewriting:
                 yield at
             at = inner - 1 if is_chosen else at - 1
 
-    def _mark_out(self) -> int:
-        """Mark what is no main content by its name, but nothing with most of the prose. Return the prose in it."""
-        named = Sort.GONE | Sort.BOX
-        for at in self._outermost(lambda each: bool(each.sort & named) and 2 * each.prose <= self._sums.prose):
+    def _mark_out(self, *, is_thread: bool) -> int:
+        """Mark what is no main content by its name, but nothing with most of the prose; in a thread nothing with prose,
+        unless it is hidden. Return the prose in it.
+        """
+
+        def is_out(each: Block) -> bool:
+            named = Sort.GONE if is_thread and each.prose else Sort.GONE | Sort.BOX
+            return bool(each.sort & named) and 2 * each.prose <= self._sums.prose
+
+        for each in self._blocks:
+            each.sort, each.out = each.sort & ~Sort.OUT, 0
+        for at in self._outermost(is_out):
             self._blocks[at].out = self._blocks[at].prose
             for inner in self._blocks[self._blocks[at].inner : at + 1]:
                 inner.sort |= Sort.OUT

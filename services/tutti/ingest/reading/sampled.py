@@ -38,7 +38,7 @@ class Sample:
 def sample(reading: shards.Reading, most: int) -> Sample:
     """Read the first records, at most `most`, and OF_A_FILE or `most` / FILES of each file; then OF_EACH of each of the
     next MOST_FILES files of records, which many pages would hide. A file whose records have no text is read on to
-    OF_A_FILE; those records say whether it is dropped, and are not part of the sample. Raises InputRootError.
+    OF_A_FILE; those records decide whether it is dropped, and are not part of the sample. Raises InputRootError.
     """
     of_a_file = min(OF_A_FILE, most // FILES) if most > MANY else OF_A_FILE
     batch, ahead = list[tuple[str, Record]](), list[tuple[str, Rejection | None]]()
