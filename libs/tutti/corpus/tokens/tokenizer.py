@@ -132,6 +132,16 @@ class BytePairTokenizer:
             lengths[number] = len(token)  # it is written in an alphabet that has one character for each byte
         return lengths
 
+    @cached_property
+    def spelled(self) -> tuple[bytes, ...]:
+        """The bytes of UTF-8 of each id, of which one may be part of a character; special tokens have none."""
+        found, byte_of = [b""] * self.vocabulary, {each: byte for byte, each in enumerate(bytepairs.spelling())}
+        special = {*self.reserved.values(), self.eos}
+        for token, number in self._encoder.get_vocab(with_added_tokens=True).items():
+            if number not in special:
+                found[number] = bytes(byte_of[each] for each in token)
+        return tuple(found)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; `eos` reads `<|endoftext|>`, and bytes that are no UTF-8 read U+FFFD."""
         return str(self._encoder.decode([int(token) for token in ids], skip_special_tokens=False))
