@@ -1,0 +1,120 @@
+"""The record of an answer: all that it follows from, and digests of what it came to, without any text.
+
+Promises: an answer whose request is still there is computed again from its record, and compared part by part; two
+answers with equal records had equal bytes.
+"""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from tutti.chat.answering import Record, Served, joined, pieces
+from tutti.chat.progress import Move
+from tutti.chat.requests import ChatRequest
+from tutti.chat.routing import Router
+from tutti.model.spec import Recorded
+from tutti.records.canonical import bytes_digest, content_digest
+
+PARTS = ("prompt_digest", "ids_digest", "text_digest", "finished", "completion_tokens")
+"""What a recomputed answer is compared in."""
+
+
+@dataclass(frozen=True)
+class AnswerRecord(Recorded):
+    """`request_digest` is that of the request as it was read; `seed` is the one that was used.
+
+    `signature` is that of the engine; `exact`: it promises equal bits. `moves` are [token number, reason] each.
+    """
+
+    model: str
+    tokenizer: str
+    template: str
+    signature: str
+    exact: bool
+    request_digest: str
+    seed: int
+    prompt_digest: str
+    ids_digest: str
+    text_digest: str
+    finished: str
+    moves: list[list[Any]]
+    prompt_tokens: int
+    completion_tokens: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`differs` names the parts in which the recomputed answer is another; `bytes` is the length of its text."""
+
+    differs: tuple[str, ...]
+    bytes: int
+
+    @property
+    def equal(self) -> bool:
+        return not self.differs
+
+
+def digest_of_request(request: ChatRequest) -> str:
+    """The digest of all that decides an answer in a request."""
+    shaping = request.shaping
+    return content_digest(
+        {
+            "messages": [[str(each.role), each.content] for each in request.messages],
+            "stops": list(request.stops),
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "tokens": request.tokens,
+            "bias": [[token, value] for token, value in shaping.bias],
+            "presence": shaping.presence,
+            "frequency": shaping.frequency,
+        },
+        kind="chat request",
+    )
+
+
+def record_of(
+    served: Served,
+    request: ChatRequest,
+    record: Record,
+    finished: str,
+    *,
+    signature: str,
+    exact: bool,
+    moves: list[Move],
+) -> AnswerRecord:
+    """The record of an answer that has ended."""
+    text = record.text.encode()
+    return AnswerRecord(
+        model=served.model,
+        tokenizer=served.tokenizer.version,
+        template=served.renderer.template.digest,
+        signature=signature,
+        exact=exact,
+        request_digest=digest_of_request(request),
+        seed=record.request.sampling.seed,
+        prompt_digest=_digest_of_ids(record.request.prompt),
+        ids_digest=_digest_of_ids(record.ids),
+        text_digest=bytes_digest(text),
+        finished=finished,
+        moves=[[each.at, each.reason] for each in moves],
+        prompt_tokens=len(record.request.prompt),
+        completion_tokens=len(record.ids),
+        bytes=len(text),
+    )
+
+
+async def verify(served: Served, request: ChatRequest, router: Router, kept: AnswerRecord, *, id: str) -> Verdict:
+    """Compute an answer again from its request and compare. Raises what `pieces` raises."""
+    record, finished = Record(joined(served, request, id=id, seed=kept.seed, salt="")), ""
+    async with aclosing(pieces(served, request, router, record)) as found:
+        async for piece in found:
+            finished = piece.finished or finished
+    again = record_of(served, request, record, finished, signature=kept.signature, exact=kept.exact, moves=[])
+    parts = ("model", "tokenizer", "template", "request_digest", *PARTS)
+    return Verdict(tuple(part for part in parts if getattr(again, part) != getattr(kept, part)), again.bytes)
+
+
+def _digest_of_ids(ids: Sequence[int]) -> str:
+    return content_digest({"ids": list(ids)}, kind="token ids")

@@ -1,0 +1,196 @@
+"""Chat completions over HTTP from real replicas: streamed, whole, stopped, left, and moved."""
+
+import http.client
+import itertools
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import talks
+from tests.chat.replicas import START_SECONDS, await_that, child, engine, serving, staged, undisturbed
+from tests.web.apis_test import Program, events
+from tests.web.hosted import Hosted, hosted
+from tests.web.tokens_test import issue, user
+from tutti.chassis.config.datadir import DataDir
+from tutti.chassis.connections import connection_of_loop
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc import eventloop
+from tutti.chassis.service import Host, Service
+from tutti.chat.answering import Record, Served, joined, pieces
+from tutti.chat.completions import Completions, Model
+from tutti.chat.records import AnswerRecord, Verdict, record_of, verify
+from tutti.chat.requests import read
+from tutti.chat.routing import Router
+from tutti.corpus.conversations.template import CHAT_1
+from tutti.inference.engine import Chosen
+from tutti.web.pages import Site
+
+HELLO = [{"role": "user", "content": "a b c"}]
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        checkpoint = staged(folder)
+        self.data_dir = DataDir(folder / "replicas")
+        self.children = [child(self.data_dir, name, checkpoint) for name in "ab"]
+        self.truth = engine(checkpoint)
+        opened = self.truth.opened
+        self.served = Served(opened.model, opened.length, talks.TOKENIZER, CHAT_1.bind(talks.TOKENIZER))
+        token = self.data_dir.tokens().of(Role.SERVICE)
+        addresses = serving(self.children)
+
+        async def made() -> Router:
+            router = Router(connection_of_loop, token, spare_seconds=START_SECONDS)
+            await router.use(addresses)
+            return router
+
+        self.router = eventloop.run(made(), 60)
+        await_that(lambda: all(each.opened for each in self.router.replicas), "replicas to be followed")
+        ids = itertools.count()
+        self.completions = Completions(
+            lambda: {"toy": Model("toy", 0, self.served, self.router, opened.signature)},
+            name=lambda: f"{next(ids)}",
+            seed=lambda: 7,
+            now=lambda: 0,
+        )
+
+    def text(self, body: dict[str, Any]) -> tuple[str, int]:
+        """The text of an undisturbed engine without stop strings, and the number of its tokens."""
+        join = joined(self.served, read(body), id="truth", seed=7, salt="")
+        ids = [each.token for each in undisturbed(self.truth, [join])["truth"] if isinstance(each, Chosen)]
+        return b"".join(talks.TOKENIZER.spelled[each] for each in ids).decode(errors="replace"), len(ids)
+
+    def close(self) -> None:
+        eventloop.run(self.router.close(), 60)
+        for each in self.children:
+            each.end(10)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("chat"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Hosted]:
+    def build(host: Host) -> Service:
+        return Service(name="toy", resources=[], pages=Site("toy", "tests.web", world.completions.routes()))
+
+    with hosted(tmp_path_factory.mktemp("platform"), builds={"toy": build}) as found:
+        yield found
+
+
+@pytest.fixture
+def program(served: Hosted) -> Program:
+    with served.client() as operator:
+        return Program(served, issue(operator, user(operator, "Program"))[0])
+
+
+def body(**more: Any) -> dict[str, Any]:
+    return {"model": "toy", "messages": HELLO, "seed": 5, **more}
+
+
+def post(program: Program, **more: Any) -> tuple[int, Any, http.client.HTTPResponse]:
+    return program.send("POST", "/v1/chat/completions", json.dumps(body(**more)).encode())
+
+
+def chunks(found: list[str]) -> list[Any]:
+    assert found[-1] == "[DONE]"
+    return [json.loads(each) for each in found[:-1]]
+
+
+def text_of(found: list[Any]) -> str:
+    return "".join(each["choices"][0]["delta"].get("content", "") for each in found if each["choices"])
+
+
+def test_models_are_listed(program: Program) -> None:
+    assert [each["id"] for each in program.send("GET", "/v1/models")[1]["data"]] == ["toy"]
+
+
+def test_an_answer_is_the_engines_whole_and_streamed(program: Program, world: World) -> None:
+    truth, count = world.text(body())
+    status, said, response = post(program)
+    assert (status, said["choices"][0]["message"]["content"]) == (200, truth)
+    assert said["choices"][0]["finish_reason"] in ("stop", "length")
+    assert said["usage"]["completion_tokens"] == count
+    assert response.headers["x-tutti-answer"].startswith("answers/")
+    sent = json.dumps(body(stream=True, stream_options={"include_usage": True})).encode()
+    found = chunks(events(program.open("POST", "/v1/chat/completions", sent)))
+    assert text_of(found) == truth
+    assert (found[-1]["choices"], found[-1]["usage"]) == ([], said["usage"])
+    assert found[-2]["choices"][0]["finish_reason"] == said["choices"][0]["finish_reason"]
+
+
+def test_an_answer_ends_before_a_stop_string(program: Program, world: World) -> None:
+    truth, _ = world.text(body())
+    stop = truth[20:22]
+    _, said, _ = post(program, stop=stop)
+    assert said["choices"][0]["message"]["content"] == truth[: truth.index(stop)]
+    assert said["choices"][0]["finish_reason"] == "stop"
+
+
+def test_a_request_that_cannot_be_answered_is_refused_by_its_parameter(program: Program) -> None:
+    for more, status, param in (
+        ({"model": "other"}, 404, None),
+        ({"n": 2}, 400, "n"),
+        ({"messages": [{"role": "user", "content": "a " * 300}]}, 400, "messages"),
+    ):
+        seen, said, _ = post(program, **more)
+        assert (seen, said["error"]["param"]) == (status, param)
+
+
+def test_a_replica_that_is_killed_in_mid_sentence_leaves_no_trace(program: Program, world: World) -> None:
+    sent = body(stream=True, seed=11, max_tokens=200, logit_bias={str(talks.TOKENIZER.eos): -100})
+    truth, count = world.text(sent)
+    killed = list[str]()
+
+    def kill() -> None:
+        """Kill the replica that answers, as soon as it has the request."""
+        while not (busy := [each.address for each in world.router.replicas if each.in_hand]):
+            time.sleep(0.0005)
+        next(each for each in world.children if each.address == busy[0]).id.send(signal.SIGKILL)
+        killed.extend(busy)
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    found = chunks(events(program.open("POST", "/v1/chat/completions", json.dumps(sent).encode())))
+    killing.join()
+    assert killed
+    assert text_of(found) == truth
+    assert count == 200
+
+
+def test_an_answer_is_computed_again_from_its_record_and_a_changed_one_differs_by_name(world: World) -> None:
+    request = read(body(seed=13, stop="zz"))
+
+    async def answered() -> tuple[AnswerRecord, Verdict, Verdict]:
+        record, finished = Record(joined(world.served, request, id="kept", seed=7, salt="")), ""
+        async with aclosing(pieces(world.served, request, world.router, record)) as found:
+            async for piece in found:
+                finished = piece.finished or finished
+        opened = world.truth.opened
+        kept = record_of(
+            world.served, request, record, finished, signature=opened.signature, exact=opened.exact, moves=[]
+        )
+        changed = replace(kept, text_digest=kept.model)
+        return (
+            kept,
+            await verify(world.served, request, world.router, kept, id="again"),
+            await verify(world.served, request, world.router, changed, id="once more"),
+        )
+
+    kept, equal, other = eventloop.run(answered(), 300)
+    assert AnswerRecord.from_dict(kept.to_dict()) == kept
+    assert "a b c" not in str(kept.to_dict())
+    assert (equal.equal, equal.bytes) == (True, kept.bytes)
+    assert other.differs == ("text_digest",)
