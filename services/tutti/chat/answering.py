@@ -21,7 +21,7 @@ FINISHED = {Stop.END: "stop", Stop.TOKENS: "length", Stop.CONTEXT: "length"}
 
 @dataclass(frozen=True)
 class Served:
-    """What answers: `model` is the digest of the parameters, `length` the context in tokens."""
+    """The model that answers: `model` is the digest of the parameters, `length` the context in tokens."""
 
     model: str
     length: int
@@ -40,7 +40,7 @@ class Piece:
 
 @dataclass
 class Record:
-    """What is known of an answer so far, of which its record is made at its end."""
+    """The state of an answer in progress, of which its record is made at its end."""
 
     request: Join
     ids: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The record of an answer: all that it follows from, and digests of what it came to, without any text.
+"""The record of an answer: its inputs and digests of its results, without any text.
 
 Promises: an answer whose request is still there is computed again from its record, and compared part by part; two
 answers with equal records had equal bytes.
@@ -17,7 +17,7 @@ from tutti.model.spec import Recorded
 from tutti.records.canonical import bytes_digest, content_digest
 
 PARTS = ("prompt_digest", "ids_digest", "text_digest", "finished", "completion_tokens")
-"""What a recomputed answer is compared in."""
+"""The parts in which a recomputed answer is compared."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Use(Enum):
     IGNORED = "ignored"
     """It does not change an answer."""
     REFUSED = "refused"
-    """Refused, unless it asks for what is done anyway."""
+    """Refused, unless it asks for the default."""
 
 
 @dataclass(frozen=True)

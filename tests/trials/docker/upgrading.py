@@ -17,8 +17,11 @@ SERVICE = "dedup"
 UNDO = r"""
 \set ON_ERROR_STOP 1
 DROP TABLE dedup.chassis_version;
+ALTER TABLE dedup.origins DROP COLUMN owner;
 """
-"""SQL that makes the chassis tables of the service as old as those from before they had a history of their own."""
+"""SQL that makes the chassis tables of the service as old as those from before they had a history of their own: it undoes
+each of their revisions.
+"""
 WAIT = "TUTTI_DATABASE__MIGRATE"
 WAITING_SECONDS = 120.0
 
