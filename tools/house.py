@@ -40,7 +40,10 @@ INSIDE = {
     "corpus": ["counts : documents : spans", "tokens : conversations", "files", "arrays : rows : texts : threads"],
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
-    "chat": ["replica", "routing", "children : links", "progress", "tokens", "names : reasons"],
+    "chat": [
+        *["replica : completions", "records : bodies", "answering", "requests : visible"],
+        *["routing", "children : links", "progress", "tokens", "names : reasons"],
+    ],
     "trainer": [
         *["simulated : agent", "rank", "programs", "policies", "batches", "io", "lifeline"],
         "autopsy : failures : framing : metrics",

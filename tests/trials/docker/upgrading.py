@@ -19,9 +19,7 @@ UNDO = r"""
 DROP TABLE dedup.chassis_version;
 ALTER TABLE dedup.origins DROP COLUMN owner;
 """
-"""SQL that makes the chassis tables of the service as old as those from before they had a history of their own: it undoes
-each of their revisions.
-"""
+"""SQL that undoes each revision of the chassis tables of the service, to those from before they had a history."""
 WAIT = "TUTTI_DATABASE__MIGRATE"
 WAITING_SECONDS = 120.0
 
