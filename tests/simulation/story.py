@@ -4,6 +4,7 @@ Promises: whatever was injected, what a script leaves is the same but for the ca
 distance; so the canonical state of any seed can be compared with that of a calm one of the same script.
 """
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -418,14 +419,15 @@ class Story:
                 name = ShardName(body.job, body.line, body.step, epoch, 0)
                 if any(True for _ in blobs.list(f"trainer/reports/{body.job}.{body.line}.{body.step}.{epoch}.")):
                     continue
-                self._report_other(name, body)
-                self.diverged = 1
-                return
+                node = self.simulation.peek("committer", functools.partial(self._holder, name=name))
+                if node is not None:
+                    self._report_other(name, node, body)
+                    self.diverged = 1
+                    return
 
-    def _report_other(self, name: ShardName, body: CheckpointBody) -> None:
+    def _report_other(self, name: ShardName, node: str, body: CheckpointBody) -> None:
         shape = Shape(dp=1)
         data = bytearray(plan_of(body.training, shape).snapshot_size(0))
-        node = self.simulation.peek("committer", lambda unit: self._holder(unit, name))
         snapshot = Snapshot(name, node, shape, body.training, body.kernel, body.scalars, body.loss)
         report = describe(memoryview(data), snapshot)
         stored = store(self.simulation.world.blobs, report, memoryview(data))
@@ -448,11 +450,12 @@ class Story:
             return
         raise SimulationFailed(f"seed {self.seed}: a report of sealed epoch {name.epoch} was taken")
 
-    def _holder(self, unit: Unit, name: ShardName) -> str:
-        """A node that held a rank of a sealed epoch."""
+    def _holder(self, unit: Unit, name: ShardName) -> str | None:
+        """A node that held a rank of a sealed epoch; None if the epoch never opened."""
         records = Records(Tables(MetaData()))
         open_ = records.locked_epoch(unit, name.job)
-        return next(node for node in ("nodes/a", "nodes/b") if records.held(unit, open_, name.epoch, node))
+        held = (node for node in ("nodes/a", "nodes/b") if records.held(unit, open_, name.epoch, node))
+        return next(held, None)
 
     def damage(self) -> None:
         """A bit of an old checkpoint flips; whoever verifies it sees that, and it is quarantined."""
