@@ -3,9 +3,12 @@
 A crew runs one function on every rank and returns what each returned, or raises what any of them raised.
 """
 
+import faulthandler
 import multiprocessing
 import tempfile
+import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -29,6 +32,7 @@ from tutti.model.results import Outcome, Scalars, StepResult
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.step import RankStep
 
+ANSWER_SECONDS = 120.0
 Result = TypeVar("Result")
 Group = dist.ProcessGroup | None
 Tensors = dict[tuple[int, str], bytes]
@@ -197,36 +201,54 @@ def train(recipe: Recipe, dp: int, *, until: int, since: Checkpoint | None = Non
 
 
 def on_ranks(dp: int, work: Callable[[int, Group], Result]) -> list[Result]:
-    """Run `work(rank, group)` in dp forked processes; with one rank there is no group. Results by rank."""
+    """Run `work(rank, group)` in dp forked processes; with one rank there is no group. Results by rank.
+
+    A fork of a process with threads can inherit a lock that one of them held. If no rank answers they are started once
+    more, and a warning has the places where they hung.
+    """
+    answers, hung = _answers(dp, work)
+    if not any(answers):
+        warnings.warn(f"no rank answered; they hung here:\n{hung}", stacklevel=2)
+        answers, hung = _answers(dp, work)
+    failures = [f"rank {rank}: {answer}" for rank, answer in enumerate(answers) if isinstance(answer, str)]
+    silent = [rank for rank, answer in enumerate(answers) if answer is None]
+    if failures or silent:
+        raise AssertionError("\n".join([*failures, f"no answer of ranks {silent}:\n{hung}" if silent else ""]))
+    return [answer[0] for answer in answers if isinstance(answer, tuple)]
+
+
+def _answers(dp: int, work: Callable[[int, Group], Result]) -> tuple[list[tuple[Result] | str | None], str]:
+    """The answer of each rank, None for one that is silent for too long; and where the ranks were before that."""
     fork = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         pipes = [fork.Pipe(duplex=False) for _ in range(dp)]
         processes = [
-            fork.Process(target=_rank, args=(rank, dp, Path(folder) / "meeting", work, pipes[rank][1]), daemon=True)
-            for rank in range(dp)
+            fork.Process(target=_rank, args=(rank, dp, folder, work, pipes[rank][1]), daemon=True) for rank in range(dp)
         ]
         for process in processes:
             process.start()
+        deadline = time.monotonic() + ANSWER_SECONDS
         try:
-            answers: list[tuple[Result] | str] = [
-                receive.recv() if receive.poll(120) else "no answer within 120 s" for receive, _ in pipes
+            answers: list[tuple[Result] | str | None] = [
+                receive.recv() if receive.poll(max(1.0, deadline - time.monotonic())) else None for receive, _ in pipes
             ]
         finally:
             for process in processes:
                 process.join(10)
                 process.kill()
-    failures = [f"rank {rank}: {answer}" for rank, answer in enumerate(answers) if isinstance(answer, str)]
-    if failures:
-        raise AssertionError("\n".join(failures))
-    return [answer[0] for answer in answers if not isinstance(answer, str)]
+        return answers, "\n".join(path.read_text() for path in sorted(folder.glob("hung-*")))
 
 
-def _rank(rank: int, dp: int, meeting: Path, work: Callable[..., Any], answer: Any) -> None:
+def _rank(rank: int, dp: int, folder: Path, work: Callable[..., Any], answer: Any) -> None:
+    hung = (folder / f"hung-{rank}").open("w")
+    faulthandler.dump_traceback_later(ANSWER_SECONDS - 20, file=hung)
     torch.set_num_threads(1)
     try:
         group: Group = None
         if dp > 1:
             limit = timedelta(seconds=60)
+            meeting = folder / "meeting"
             dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=dp, timeout=limit)
             group = dist.group.WORLD
         answer.send((work(rank, group),))
