@@ -267,7 +267,8 @@ def cases(pages: Path, gone: Path) -> list[Impossible]:
 
 
 def ask(world: Simulation, case: Impossible) -> None:
-    stub = case.stub(world.channel(case.service, Role.SERVICE))
+    role = Role.AGENT if isinstance(case.request, RegisterNodeRequest) else Role.SERVICE
+    stub = case.stub(world.channel(case.service, role))
     call = type(case.request).__name__.removesuffix("Request")
     world.insist(lambda: getattr(stub, call)(case.request))
 

@@ -81,6 +81,7 @@ def test_each_service_with_commands_adds_them_by_an_entry_point() -> None:
 
 ALONE = {
     "version",
+    "checkpoints inspect",
     "up",
     "down",
     "events catalog",
