@@ -7,7 +7,6 @@ why; a pause of this process is no silence of a replica. For the event loop of g
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ import grpc
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
+from tutti.backbone.backoff import Backoff
 from tutti.chassis.errors import Problem, from_status
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME
 from tutti.chat.tokens import Event, admission, events_of
@@ -23,8 +23,7 @@ from tutti.contracts.chat.v1.stubs import ReplicaServiceStub
 from tutti.inference.engine import Join
 from tutti.platform.heartbeattimeout import HeartbeatTimeout
 
-FIRST_BACKOFF_SECONDS = 0.05
-LAST_BACKOFF_SECONDS = 2.0
+BACKOFF = Backoff(0.05, 2.0)
 CALL_SECONDS = 10.0
 """A replica that answers heartbeats answers calls within this time, or its session is given up."""
 _GONE = frozenset({"STREAM_ENDED"})
@@ -147,11 +146,10 @@ class Link:
         return task
 
     async def _run(self) -> None:
-        backoff = FIRST_BACKOFF_SECONDS
+        failures = 0
         while True:
             # Each try has a channel of its own: one that failed waits ever longer before it connects again.
             channel = self._connect(self.address)
-            followed = False
             try:
                 await self._follow(ReplicaServiceStub(channel))
             except LinkLost as lost:
@@ -162,10 +160,9 @@ class Link:
                 log.exception("the link to the replica at %s failed", self.address)
                 self.reason = f"could not be followed: {type(error).__name__}: {error}"
             finally:
-                followed = self._lose()
+                failures = 0 if self._lose() else failures + 1
                 await channel.close()
-            backoff = FIRST_BACKOFF_SECONDS if followed else min(2 * backoff, LAST_BACKOFF_SECONDS)
-            await asyncio.sleep(random.uniform(0.5, 1) * backoff)
+            await asyncio.sleep(BACKOFF.drawn(failures + 1))
 
     def _lose(self) -> bool:
         """End the session; True if there was one."""
