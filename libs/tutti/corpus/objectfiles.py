@@ -18,7 +18,8 @@ from tutti.corpus.files.jsonvalues import (
     MARK,
     MOST_VALUES,
     QUOTED,
-    has_many_values,
+    ManyValues,
+    decode,
     lines,
     lines_or_whole,
     opened,
@@ -105,13 +106,11 @@ def _end(reason: Reason, detail: str) -> Value:
 def decoded(data: bytes, decoder: json.JSONDecoder = DECODER) -> object:
     """The value of JSON text; an Unfit for what cannot be read."""
     try:
-        text = data.decode(json.detect_encoding(data), "surrogatepass")
-        if has_many_values(text):
-            detail = f"more than {MOST_VALUES:,} values; put each record into a line of its own (.jsonl)"
-            return Unfit(Reason.TOO_LARGE, detail)
-        found: object = decoder.decode(text)
+        return decode(data, decoder)
+    except ManyValues:
+        detail = f"more than {MOST_VALUES:,} values; put each record into a line of its own (.jsonl)"
+        return Unfit(Reason.TOO_LARGE, detail)
     except (ValueError, RecursionError) as error:
         what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
         begin = data[:QUOTED].decode("utf-8", "backslashreplace")
         return Unfit(Reason.NOT_JSON, f"{what}; begins with {begin!a}")
-    return found

@@ -45,10 +45,22 @@ def lines_or_whole(file: io.BufferedIOBase, limit: int, most: int) -> tuple[bool
     return False, iter([whole if len(whole) <= most else None])
 
 
+class ManyValues(ValueError):
+    """A text has too many values to decode."""
+
+
+def decode(data: bytes, decoder: json.JSONDecoder = DECODER) -> object:
+    """The value of JSON text in any of its encodings. Raises ManyValues, ValueError, RecursionError."""
+    text = data.decode(json.detect_encoding(data), "surrogatepass")
+    if has_many_values(text):
+        raise ManyValues
+    found: object = decoder.decode(text)
+    return found
+
+
 def _is_object(line: bytes) -> bool:
     try:
-        text = line.decode(json.detect_encoding(line), "surrogatepass")
-        return not has_many_values(text) and isinstance(DECODER.decode(text), dict)
+        return isinstance(decode(line), dict)
     except (ValueError, RecursionError):
         return False
 

@@ -7,17 +7,16 @@ values, which would take 27 times the memory that the line takes. A field in an 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tutti.corpus.files.budgets import Spent
 from tutti.corpus.files.jsonvalues import (
-    DECODER,
     MARK,
     MOST_VALUES,
     QUOTED,
-    has_many_values,
+    ManyValues,
+    decode,
     lines,
     lines_or_whole,
     opened,
@@ -88,11 +87,10 @@ def _items(text: bytes, source: str, wanted: RecordOptions) -> Iterator[Record]:
 def _decoded(text: bytes, place: str) -> object:
     """The value of JSON text, or a Rejection."""
     try:
-        read = text.decode(json.detect_encoding(text), "surrogatepass")
-        if has_many_values(read):
-            detail = f"more than {MOST_VALUES:,} values in a line: leave out fields that are no text"
-            return Rejection(place, Reason.TOO_LARGE, detail)
-        return DECODER.decode(read)
+        return decode(text)
+    except ManyValues:
+        detail = f"more than {MOST_VALUES:,} values in a line: leave out fields that are no text"
+        return Rejection(place, Reason.TOO_LARGE, detail)
     except (ValueError, RecursionError) as error:
         begin = text[:QUOTED].decode("utf-8", "backslashreplace")
         what = "nested too deep" if isinstance(error, RecursionError) else "not JSON in UTF-8"
