@@ -905,6 +905,27 @@ def test_pairs_of_a_retracted_guideline_are_shown_again_on_the_open_page(
     expect(ada.page.locator("#progress")).to_have_text("3 of 3")
 
 
+def test_a_changed_guideline_can_be_confirmed_while_the_page_looks_again(
+    server: CampaignServer, annotate: Callable[..., Annotator]
+) -> None:
+    """The page shows it as no pair is left; then the last judgement is refused, and the page asks where it stands."""
+    server.campaign("confirmed", "ada", pairs=pair_lines(1))
+    ada = annotate("ada", "confirmed")
+    ada.begin()
+    retract_guideline(server, "campaigns/confirmed")
+    held: list[Route] = []
+    ada.page.route("**/annotation/api/judgements", lambda route: held.append(route))
+    ada.page.keyboard.press("1")
+    expect(ada.page.get_by_role("heading", name="The guideline has changed")).to_be_visible(timeout=30_000)
+    asked: list[Route] = []
+    ada.page.route("**/annotation/confirmed/state.json", lambda route: asked.append(route))
+    with ada.page.expect_request("**/annotation/confirmed/state.json"):
+        held[0].fulfill(response=held[0].fetch())
+    ada.page.unroute("**/annotation/confirmed/state.json")
+    ada.page.keyboard.press("Enter")
+    ada.shown()
+
+
 def test_an_overview_is_for_owners_alone(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:
     server.campaign("private", "ada", pairs=pair_lines(2))
     ada = annotate("ada", "private")

@@ -230,7 +230,7 @@ class Desk {
     const reasons = new Set(receipt.refused.map((each) => each.reason));
     const explained = (receipt.explained ?? []).find((each) => each.pair === this.waitsFor?.id);
     if (explained) this.explain(explained);
-    else if (["OLD_GUIDELINE", "CLOSED", "SUSPENDED", "RETRACTED"].some((each) => reasons.has(each))) this.again();
+    else if (["OLD_GUIDELINE", "CLOSED", "SUSPENDED", "RETRACTED"].some((each) => reasons.has(each))) this.again({ keepsPanel: this.asksToRead });
     else if (this.waitsFor && batch.some((each) => each.pair === this.waitsFor.id)) this.again();
     else if (!this.pair && !this.queue.length && !this.outbox.size && !this.asksToRead) this.look();
     this.line();
@@ -251,9 +251,9 @@ class Desk {
     if (this.pair) this.notice(`${say("reached", { done: target })} ${say("code", { code })}`);
   }
 
-  // Forgets the pairs that were fetched ahead and looks anew.
-  again() {
-    $("panel-go").hidden = true;
+  // Forgets the pairs that were fetched ahead and looks anew. `keepsPanel`: what the annotator reads can still be confirmed.
+  again({ keepsPanel = false } = {}) {
+    if (!keepsPanel) $("panel-go").hidden = true;
     this.queue = this.undone;
     this.pair = null;
     this.waitsFor = null;
