@@ -2,7 +2,10 @@
 2 and 4 workers, by kernels and by their twins, embedded and on two nodes of Ray.
 """
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import product
@@ -165,6 +168,29 @@ def test_two_nodes_of_ray_make_the_documents_and_measures_that_one_process_makes
         assert there == written(pages, tmp_path / "here", 1, "", models)
         with pytest.raises(UnfitNode, match="expected an earlier one: install on it"):
             pool.run(refused, address)
+
+
+JOINS = """
+import json, sys
+from tutti.platform import cluster
+cluster.join(sys.argv[1], "dedup.ray")
+import ray
+@ray.remote
+def imported():
+    import colorsys
+    return [colorsys.__file__, *sys.path]
+print(json.dumps(ray.get(imported.remote())))
+"""
+
+
+def test_workers_of_ray_import_nothing_from_the_folder_where_a_service_was_started(
+    tmp_path: Path, address: str
+) -> None:
+    (tmp_path / "colorsys.py").write_text("")
+    command = [sys.executable, "-P", "-c", JOINS, address]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300)
+    places = json.loads(done.stdout)
+    assert not [each for each in places if Path(each).is_relative_to(tmp_path)]
 
 
 def refused(address: str) -> None:

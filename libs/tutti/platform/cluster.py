@@ -45,11 +45,20 @@ def join(address: str, setting: str) -> int:
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before it is imported
     import ray
+    from ray.job_config import JobConfig
+
+    imports_no_folder = JobConfig(_client_job=True)  # of others, workers import from this process's working directory
 
     parts = urlsplit(f"//{address}")
     try:
         socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS).close()
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, ignore_reinit_error=True)
+        ray.init(
+            address,
+            job_config=imports_no_folder,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            ignore_reinit_error=True,
+        )
     except (OSError, ConnectionError) as error:
         raise ClusterUnreachable(
             f"the Ray cluster at {address} cannot be joined: {error}; start it, or set {setting} to where it is"
