@@ -60,8 +60,10 @@ RUN_SECONDS = 600.0  # with the faults meanwhile, on a machine that is busy with
 REACH_SECONDS = 60.0
 NOT_REACHABLE = 3  # the exit code of the command
 DOCTOR_SECONDS = 15.0
-COLD_SECONDS, REST_MIB, CONTROL_MB = 40.0, 1.4 * 1024, 450.0
-"""Goals: from nothing to healthy, all containers at rest, and the image `control` over its base."""
+COLD_PROCESSOR_SECONDS, REST_MIB, CONTROL_MB = 60.0, 1.4 * 1024, 450.0
+"""Goals: from nothing to healthy, all containers at rest, and the image `control` over its base. The first is of
+CPU time, as the time of a cold start depends on what else the machine does.
+"""
 
 
 def trial(given: argparse.Namespace) -> int:
@@ -390,7 +392,8 @@ class Figures:
     def cold(self, seconds: float, containers: int, processor: float | None) -> None:
         used = f", and {processor:.0f} s of CPU time in containers" if processor is not None else ""
         self._say(f"From nothing to {containers} healthy containers, images present: {seconds:.1f} s{used}.")
-        self._compare("from nothing to healthy", seconds, COLD_SECONDS, "s")
+        if processor is not None:
+            self._compare("from nothing to healthy", processor, COLD_PROCESSOR_SECONDS, "s of CPU time")
 
     def memory(self, found: dict[str, float]) -> None:
         ordered = sorted(found.items(), key=lambda each: -each[1])
