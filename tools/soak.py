@@ -139,7 +139,7 @@ ROWS = {
 }
 
 
-DUE = frozenset({14, 18, 23, 24, 25})
+DUE = frozenset({14, 18, 23, 25})
 """Rows without a record, or with one of other commands; a row that is recorded leaves the list."""
 
 
