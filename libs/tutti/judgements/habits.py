@@ -1,4 +1,5 @@
-"""Habits that make judgements worth less: the same key over and over, attention that fades, and haste. Pure.
+"""Habits that make judgements worth less: the same key over and over, attention that fades, haste, and a speed at which
+nobody reads. Pure.
 
 Promises: for the first two, an annotator who judges independently from pair to pair is named in fewer than one case of
 a hundred. Habits are shown to the owner of a campaign; they change no weight by themselves.
@@ -7,6 +8,7 @@ a hundred. Habits are shown to the owner of a campaign; they change no weight by
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import sqrt
 from statistics import median
 
@@ -18,6 +20,9 @@ FAR = 3.0
 """Standard errors between two halves that are no chance."""
 LEAST_TIMED = 20
 """Judgements of an annotator, below which their times say nothing."""
+READING = 60.0
+"""Characters a second, above which nobody reads: 700 words a minute."""
+MICROSECONDS = 1e6
 HASTE = 0.25
 """The share of the others' time that is too little to read as they do."""
 
@@ -100,3 +105,26 @@ def hasty(times: Mapping[str, Sequence[int]]) -> dict[str, Haste]:
         if others and mine <= HASTE * median(others):
             found[key] = Haste(mine, float(median(others)))
     return found
+
+
+def reading_speed(arrived: Sequence[tuple[int, int]]) -> float | None:
+    """Return the median of the characters a second that were read for a judgement, None if too few say anything.
+
+    `arrived` has, in order, for each judgement its time of arrival in microseconds and the characters of what was
+    judged; 0 for one that only took time, such as a skipped pair. Judgements that arrive together, as after a while
+    without a network, share the time since those before them; the first to arrive have none, and say nothing.
+    """
+    speeds, before = list[float](), None
+    for at, together in groupby(arrived, key=lambda each: each[0]):
+        read = [characters for _, characters in together if characters]
+        if before is not None:
+            speeds += [sum(read) * MICROSECONDS / (at - before)] * len(read)
+        before = at
+    return float(median(speeds)) if len(speeds) >= LEAST_TIMED else None
+
+
+def unread(speed: float | None) -> str:
+    """A reading speed that nobody has, as a sentence without its subject; "" for others, and for None."""
+    if speed is None or speed <= READING:
+        return ""
+    return f"judges {speed:.0f} characters a second, and nobody reads more than {READING:.0f}: no completion code"

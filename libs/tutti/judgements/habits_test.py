@@ -6,7 +6,7 @@ from collections.abc import Hashable
 import numpy as np
 import pytest
 
-from tutti.judgements.habits import Drift, Haste, Run, drift, hasty, straight
+from tutti.judgements.habits import LEAST_TIMED, Drift, Haste, Run, drift, hasty, reading_speed, straight, unread
 
 CROWD: Counter[Hashable] = Counter({-2: 200, -1: 250, 0: 100, 1: 250, 2: 200})
 
@@ -58,3 +58,23 @@ def test_who_takes_a_quarter_of_the_time_of_the_others_is_told() -> None:
 def test_few_times_and_times_without_others_tell_nothing() -> None:
     assert hasty({"eve": [1] * 100}) == {}
     assert hasty({"ada": [8000] * 20, "eve": [1] * 19}) == {}
+
+
+def test_the_speed_of_reading_is_the_median_by_the_times_of_arrival() -> None:
+    each = [(second * 1_000_000, 40) for second in range(LEAST_TIMED + 1)]
+    assert reading_speed(each) == 40
+    assert reading_speed(each[:-1]) is None  # the first to arrive says nothing
+    assert reading_speed([*each, (100_000_000_000, 40)]) == 40  # a pause
+    assert reading_speed([(at // 2, characters) for at, characters in each]) == 80
+    assert reading_speed([(at, characters if at % 2_000_000 == 0 else 0) for at, characters in each]) is None  # skipped
+
+
+def test_judgements_that_arrive_together_share_the_time_since_those_before() -> None:
+    offline = [(0, 40), *[(600_000_000, 300)] * LEAST_TIMED]
+    assert reading_speed(offline) == 300 * LEAST_TIMED / 600
+    assert unread(reading_speed(offline)) == ""
+    assert reading_speed([(0, 40)] * 100) is None
+
+
+def test_a_speed_at_which_nobody_reads_is_named() -> None:
+    assert [bool(unread(speed)) for speed in (None, 0.0, 60.0, 61.0, 500.0)] == [False, False, False, True, True]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tutti.annotation.campaigns.collecting import ASSIGNING, UNDER_WAY
 from tutti.annotation.judging import demonstrations, drawing, guidelines, messages, qualification
+from tutti.annotation.judging.habits import speed
 from tutti.annotation.judging.judgements import (
     Judgement,
     JudgementKind,
@@ -48,6 +49,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.corpus.conversations.conversations import END, Messages
 from tutti.corpus.conversations.judgementset import BOTH_BAD
+from tutti.judgements import habits
 
 MOST_LEASED = 8
 AGGREGATE, BLOCK = 5, 20
@@ -112,7 +114,8 @@ class Standing:
 
     `code` shows others that the annotator is done; it is drawn when there is nothing left to do. `retracted` counts the
     versions of the guideline whose judgements do not count. `weight` is that of the judgements in fits, and why; `fast`
-    of them do not count, because they came sooner than anybody reads.
+    of them do not count, because they came sooner than anybody reads. `unread` is a speed in characters a second at
+    which nobody reads, and for which there is no code; else 0.
     """
 
     state: str
@@ -131,6 +134,7 @@ class Standing:
     messages: Sequence[Message] = ()
     weight: tuple[float, str] = (1.0, "")
     fast: int = 0
+    unread: float = 0.0
 
 
 class Desk:
@@ -144,6 +148,7 @@ class Desk:
         judged = [each for each in kept if each.kind != Kind.QUALIFYING]
         first = self.rows.kept(unit, campaign.name, annotator=annotator.key, first=True)
         done = len(judged)
+        code, unread = self._code(unit, campaign, annotator, state, judged)
         told: dict[str, int] = {}
         if state == QUALIFYING:
             rule = campaign.spec.qualification
@@ -161,21 +166,29 @@ class Desk:
             agreement=agreement([each for each in first if each.kind != Kind.QUALIFYING], _axis(campaign)),
             qualification=told,
             warning=campaign.spec.warning,
-            code=self._code(unit, campaign, annotator, state, done),
+            code=code,
+            unread=unread,
             retracted=len(guidelines.retracted(self.rows.tables, unit, campaign.name)),
             messages=messages.sent(self.rows.tables, unit, campaign.name, annotator=annotator.key),
             weight=(annotator.weight, annotator.weight_reason),
             fast=sum(each.said == JudgementKind.JUDGED and is_fast(each.shown_ms) for each in judged),
         )
 
-    def _code(self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, done: int) -> str:
-        """The completion code of an annotator who has done what was expected, or of what a campaign took."""
-        if annotator.code or not done or not (done >= target(campaign) or state == "closed"):
-            return annotator.code
+    def _code(
+        self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, judged: Sequence[StoredJudgement]
+    ) -> tuple[str, float]:
+        """The completion code of an annotator who has done what was expected, or of what a campaign took; "" and the
+        speed for one who judges faster than anybody reads.
+        """
+        if annotator.code or not judged or not (len(judged) >= target(campaign) or state == "closed"):
+            return annotator.code, 0.0
+        read = speed(judged, self.rows.lengths(unit, campaign.name))
+        if read is not None and habits.unread(read):
+            return "", read
         bits = self._randomness.bits(5 * CODE_LETTERS)
         code = "".join(LETTERS[bits >> 5 * place & 31] for place in range(CODE_LETTERS))
         self.rows.change_annotator(unit, annotator, code=code)
-        return code
+        return code, 0.0
 
     def accept_guideline(self, unit: Unit, campaign: Campaign, annotator: Annotator, version: str) -> bool:
         """The annotator has read this version; False unless it is the one in force."""

@@ -1,8 +1,9 @@
 """The annotators of a campaign, with what is known of their judgements."""
 
 from collections import Counter
+from itertools import groupby
 
-from tutti.annotation.judging.habits import habits
+from tutti.annotation.judging.habits import habits, speed
 from tutti.annotation.judging.judgements import JudgementKind, is_fast
 from tutti.annotation.judging.pairs import Kind
 from tutti.annotation.judging.records import RETRACTED, Annotator
@@ -43,6 +44,8 @@ def listed(rows: Rows, unit: Unit, campaign: Campaign) -> list[WireAnnotator]:
             mine["fast"] += is_fast(each.shown_ms)
             mine["restyled"] += each.kind == Kind.FORMATTED
     counting = {each.key for each in annotators if each.state != RETRACTED}
+    by_annotator = {key: list(each) for key, each in groupby(kept, key=lambda each: each.annotator)}
+    lengths = rows.lengths(unit, campaign.name)
     told = habits((each for each in kept if each.annotator in counting), campaign.spec.axes[0].name)
     found = []
     for annotator in annotators:
@@ -53,5 +56,8 @@ def listed(rows: Rows, unit: Unit, campaign: Campaign) -> list[WireAnnotator]:
         proposed = weighing.proposal(made.judged + made.controls, made.fast, run)
         if annotator.key in counting and proposed is not None:
             made.proposed_weight, made.proposal = proposed.value, proposed.reason
+        read = speed(by_annotator.get(annotator.key, []), lengths) if annotator.user else None
+        if read is not None:
+            made.characters_a_second = read
         found.append(made)
     return found

@@ -26,6 +26,7 @@ from tutti.contracts.annotation.v1 import (
     WeighAnnotatorRequest,
 )
 from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
+from tutti.judgements.habits import unread
 
 BIASES = {
     "position": ("controls", LEAST_CONTROLS),
@@ -56,6 +57,9 @@ def ls(campaign: str, output: str, **where: Any) -> None:
 
     A weight is proposed where a tenth of the judgements or more were too fast, or where a run of one score is longer
     than chance explains: the share of the other judgements. `tutti annotators weight` sets it; nothing else does.
+
+    Who judges more characters of answers a second than anybody reads (60, the median over 20 judgements or more, by the
+    times at which they arrived) gets no completion code, and is named here. The judgements are kept.
     """
     with served(**where) as client:
         request = ListAnnotatorsRequest(campaign=resolved(client, "campaigns", campaign))
@@ -79,7 +83,8 @@ def _brief(row: Plain) -> Plain:
             shown[name] += " (few controls)"
     weight, proposed = _set_weight(row), row.get("proposed_weight")
     is_proposed = proposed is not None and proposed < weight
-    reasons = (row.get("reason"), row.get("weight_reason"), row.get("proposal") if is_proposed else "")
+    proposal, fast = row.get("proposal") if is_proposed else "", unread(row.get("characters_a_second"))
+    reasons = (row.get("reason"), row.get("weight_reason"), proposal, fast)
     shown["weight"] = f"{weight:g} ({proposed:g} proposed)" if is_proposed else f"{weight:g}"
     return {**row, **shown, "reason": "; ".join(each for each in reasons if each)}
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.annotation.judging.judgements import canonical, in_words
+from tutti.annotation.judging.judgements import JudgementKind, canonical, in_words
 from tutti.annotation.judging.pairs import Kind
 from tutti.annotation.judging.records import StoredJudgement
-from tutti.judgements.habits import Drift, Haste, Run, drift, hasty, straight
+from tutti.judgements.habits import Drift, Haste, Run, drift, hasty, reading_speed, straight
 from tutti.judgements.intervals import Proportion
 
 
@@ -51,6 +51,19 @@ def habits(kept: Iterable[StoredJudgement], axis: str) -> Mapping[str, Habits]:
         straightened, faded = straight(scores, every - Counter(scores)), drift(_agreed(mine, axis, sums))
         found[key] = Habits(straightened, faded, hurried.get(key))
     return found
+
+
+def speed(kept: Iterable[StoredJudgement], lengths: Mapping[str, int]) -> float | None:
+    """The characters of answers a second that an annotator read, by the times of arrival; None if too few are known.
+
+    `kept` are judgements of one annotator in order of arrival, `lengths` the characters of the answers of each pair.
+    Controls and pairs that were skipped only take time: two equal answers are read at once.
+    """
+
+    def read(each: StoredJudgement) -> int:
+        return lengths[each.pair] if each.kind == Kind.ORDINARY and each.said == JudgementKind.JUDGED else 0
+
+    return reading_speed([(each.received_at, read(each)) for each in kept])
 
 
 def _agreed(mine: Sequence[StoredJudgement], axis: str, sums: Mapping[str, int]) -> list[bool]:

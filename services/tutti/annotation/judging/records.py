@@ -59,3 +59,4 @@ class StoredJudgement:
     said: str
     guideline: str
     shown_ms: int
+    received_at: int = 0

@@ -4,7 +4,7 @@ Promises: counters of a pair are changed in the transaction of the assignment th
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -324,7 +324,15 @@ class Rows:
                 row.said,
                 row.guideline,
                 row.shown_ms,
+                row.received_at,
             )
+
+    def lengths(self, unit: Unit, campaign: str) -> Mapping[str, int]:
+        """The characters of the two answers of each pair, by its id."""
+        table = self.tables.pairs
+        both = func.length(table.c.first) + func.length(table.c.second)
+        rows = unit.tx.execute(select(table.c.id, both).where(table.c.campaign == campaign)).all()
+        return {id: int(characters) for id, characters in rows}
 
     def first_pairs(self, unit: Unit, campaign: str, most: int) -> list[Pair]:
         """The first ordinary pairs, by their places."""

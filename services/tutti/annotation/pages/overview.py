@@ -26,6 +26,7 @@ from tutti.contracts.annotation.v1 import (
 )
 from tutti.judgements import LEAST_CONTROLS, LEAST_RESTYLED
 from tutti.judgements.agreement import alpha, bounds
+from tutti.judgements.habits import unread
 
 ALPHA_NEEDS = 10
 """Pairs with at least two judgements, below which an agreement says nothing."""
@@ -212,10 +213,15 @@ def overview(known: Overview) -> OverviewView:
         ],
         fit=_fit(known.fit) if known.fit else None,
         annotators=[
-            _row(each, times.get(each.key, []), found[each.key].words if each.key in found else [])
+            _row(each, times.get(each.key, []), [*(found[each.key].words if each.key in found else []), *_unread(each)])
             for each in known.annotators
         ],
     )
+
+
+def _unread(annotator: Annotator) -> list[str]:
+    words = unread(annotator.characters_a_second if annotator.HasField("characters_a_second") else None)
+    return [words] if words else []
 
 
 def _fit(source: FitSource) -> FitNote:

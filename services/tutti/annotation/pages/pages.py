@@ -25,6 +25,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.limits import Limit
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import CROWD_SIMULATED, Campaign, CampaignState
+from tutti.judgements.habits import READING
 from tutti.web.pages import Call, Entry, Get, Page, Site, Visit
 
 T = TypeVar("T")
@@ -314,6 +315,8 @@ def _standing(standing: Standing, before: str) -> dict[str, object]:
     weight, why = standing.weight
     if weight < WHOLE:
         found["weight"] = {"weight": weight, "why": why}
+    if standing.unread:
+        found["unread"] = {"speed": round(standing.unread), "most": round(READING)}
     if standing.fast:
         found["fast"] = standing.fast
     if standing.agreement is not None:

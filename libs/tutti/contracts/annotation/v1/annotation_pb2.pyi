@@ -717,6 +717,7 @@ class Annotator(_message.Message):
     PROPOSAL_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
     RESTYLED_FIELD_NUMBER: _builtins.int
+    CHARACTERS_A_SECOND_FIELD_NUMBER: _builtins.int
     campaign: _builtins.str
     """campaign that the user judges in."""
     key: _builtins.str
@@ -749,6 +750,10 @@ class Annotator(_message.Message):
     """proposal: why a weight is proposed, as text."""
     restyled: _builtins.int
     """restyled: the number of judged control pairs that show an answer in two formats; they are among controls."""
+    characters_a_second: _builtins.float
+    """characters_a_second of answers that were read for a judgement, by the times of arrival: the median; only after 20
+    judgements. Above 60 there is no completion code.
+    """
     @_builtins.property
     def sharpness(self) -> Global___Estimate:
         """sharpness: the reliability of choosing the better answer; only after a fit, live or published."""
@@ -788,11 +793,14 @@ class Annotator(_message.Message):
         proposal: _builtins.str = ...,
         format: Global___Estimate | None = ...,
         restyled: _builtins.int = ...,
+        characters_a_second: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "format", b"format", "length", b"length", "position", b"position", "proposed_weight", b"proposed_weight", "set_weight", b"set_weight", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second", "_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "characters_a_second", b"characters_a_second", "format", b"format", "length", b"length", "position", b"position", "proposed_weight", b"proposed_weight", "set_weight", b"set_weight", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "format", b"format", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "proposal", b"proposal", "proposed_weight", b"proposed_weight", "reason", b"reason", "restyled", b"restyled", "set_weight", b"set_weight", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight", "weight_reason", b"weight_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second", "_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "characters_a_second", b"characters_a_second", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "format", b"format", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "proposal", b"proposal", "proposed_weight", b"proposed_weight", "reason", b"reason", "restyled", b"restyled", "set_weight", b"set_weight", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight", "weight_reason", b"weight_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__characters_a_second: _TypeAlias = _typing.Literal["characters_a_second"]  # noqa: Y015
+    _WhichOneofArgType__characters_a_second: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second"]  # noqa: Y015
     _WhichOneofReturnType__format: _TypeAlias = _typing.Literal["format"]  # noqa: Y015
     _WhichOneofArgType__format: _TypeAlias = _typing.Literal["_format", b"_format"]  # noqa: Y015
     _WhichOneofReturnType__length: _TypeAlias = _typing.Literal["length"]  # noqa: Y015
@@ -807,6 +815,8 @@ class Annotator(_message.Message):
     _WhichOneofArgType__sharpness: _TypeAlias = _typing.Literal["_sharpness", b"_sharpness"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__characters_a_second) -> _WhichOneofReturnType__characters_a_second | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__format) -> _WhichOneofReturnType__format | None: ...
     @_typing.overload

@@ -57,7 +57,7 @@ export function conversation(messages) {
 
 // Why there is no pair, and when there may be one; `undo` is called by a button while there is something to undo, and
 // `askOwner` by another one.
-export function waiting({ state, reason, done, agreement, code, weight, fast }, undo = null, askOwner = null) {
+export function waiting({ state, reason, done, agreement, code, weight, fast, unread }, undo = null, askOwner = null) {
   const body = element("div");
   const add = (text) => text && body.append(paragraph(text));
   if (state === "no_pairs" && code) add(say("closedWords", { done }));
@@ -68,6 +68,7 @@ export function waiting({ state, reason, done, agreement, code, weight, fast }, 
   if (agreement) add(say("agreement", agreement));
   if (weight) add(say("weighed", weight));
   if (fast) add(say("fast", { count: fast }));
+  if (unread) add(say("unread", unread));
   if (code) body.append(element("p", { dir: "auto" }, element("strong", {}, say("code", { code }))));
   if (undo && state === "no_pairs") {
     const button = element("button", { type: "button" }, say("undoLast"));
@@ -83,12 +84,13 @@ export function waiting({ state, reason, done, agreement, code, weight, fast }, 
 }
 
 // What is stored of the annotator; `take` and `leave` are called by their buttons.
-export function ownData(campaign, { code, weight, fast }, take, leave) {
+export function ownData(campaign, { code, weight, fast, unread }, take, leave) {
   const data = element("a", { href: `/annotation/${encodeURIComponent(campaign)}/own.json`, download: "own.json" }, say("ownData"));
   const body = element("div", {}, paragraph(say("ownWords")), element("p", {}, data));
   if (code) body.append(paragraph(say("code", { code })));
   if (weight) body.append(paragraph(say("weighed", weight)));
   if (fast) body.append(paragraph(say("fast", { count: fast })));
+  if (unread) body.append(paragraph(say("unread", unread)));
   for (const [word, then] of [["take", take], ["withdraw", leave]]) {
     const button = element("button", { type: "button" }, say(word));
     button.addEventListener("click", then);
