@@ -8,7 +8,7 @@ a hundred. Habits are shown to the owner of a campaign; they change no weight by
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import sqrt
 from statistics import median
 
@@ -23,6 +23,8 @@ LEAST_TIMED = 20
 READING = 60.0
 """Characters a second, above which nobody reads: 700 words a minute."""
 MICROSECONDS = 1e6
+REST_SECONDS = 300.0
+"""Of one judgement; who needs longer is somewhere else."""
 HASTE = 0.25
 """The share of the others' time that is too little to read as they do."""
 
@@ -128,3 +130,11 @@ def unread(speed: float | None) -> str:
     if speed is None or speed <= READING:
         return ""
     return f"judges {speed:.0f} characters a second, and nobody reads more than {READING:.0f}: no completion code"
+
+
+def worked_seconds(arrived: Sequence[int]) -> float:
+    """Return the time between judgements: at most REST_SECONDS for each, and nothing for the first one.
+
+    `arrived` are the times at which they arrived, in order and in microseconds.
+    """
+    return sum(min((after - at) / MICROSECONDS, REST_SECONDS) for at, after in pairwise(arrived))

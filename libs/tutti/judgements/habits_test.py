@@ -6,7 +6,18 @@ from collections.abc import Hashable
 import numpy as np
 import pytest
 
-from tutti.judgements.habits import LEAST_TIMED, Drift, Haste, Run, drift, hasty, reading_speed, straight, unread
+from tutti.judgements.habits import (
+    LEAST_TIMED,
+    Drift,
+    Haste,
+    Run,
+    drift,
+    hasty,
+    reading_speed,
+    straight,
+    unread,
+    worked_seconds,
+)
 
 CROWD: Counter[Hashable] = Counter({-2: 200, -1: 250, 0: 100, 1: 250, 2: 200})
 
@@ -78,3 +89,9 @@ def test_judgements_that_arrive_together_share_the_time_since_those_before() -> 
 
 def test_a_speed_at_which_nobody_reads_is_named() -> None:
     assert [bool(unread(speed)) for speed in (None, 0.0, 60.0, 61.0, 500.0)] == [False, False, False, True, True]
+
+
+def test_hours_are_between_judgements_without_what_was_no_work() -> None:
+    assert worked_seconds([]) == worked_seconds([5_000_000]) == 0
+    assert worked_seconds([0, 10_000_000, 10_000_000, 40_000_000]) == 40
+    assert worked_seconds([0, 3_600_000_000, 3_610_000_000]) == 310

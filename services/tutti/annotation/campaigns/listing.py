@@ -12,6 +12,7 @@ from tutti.annotation.publishing import weighing
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.annotation.v1 import Annotator as WireAnnotator
 from tutti.contracts.annotation.v1 import AnnotatorState, Campaign
+from tutti.judgements.habits import worked_seconds
 
 
 def wire(annotator: Annotator) -> WireAnnotator:
@@ -56,8 +57,10 @@ def listed(rows: Rows, unit: Unit, campaign: Campaign) -> list[WireAnnotator]:
         proposed = weighing.proposal(made.judged + made.controls, made.fast, run)
         if annotator.key in counting and proposed is not None:
             made.proposed_weight, made.proposal = proposed.value, proposed.reason
-        read = speed(by_annotator.get(annotator.key, []), lengths) if annotator.user else None
-        if read is not None:
-            made.characters_a_second = read
+        if annotator.user:
+            said = by_annotator.get(annotator.key, [])
+            made.hours = worked_seconds([each.received_at for each in said]) / 3600
+            if (read := speed(said, lengths)) is not None:
+                made.characters_a_second = read
         found.append(made)
     return found

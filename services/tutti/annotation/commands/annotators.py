@@ -35,7 +35,7 @@ BIASES = {
 }
 """Each bias, with the field of the controls that identify it, and how many are enough."""
 ESTIMATES = ("sharpness", *BIASES)
-COLUMNS = ("key", "user", "state", "judged", "controls", "fast", "skipped", *ESTIMATES, "weight", "reason")
+COLUMNS = ("key", "user", "state", "judged", "controls", "fast", "skipped", "hours", *ESTIMATES, "weight", "reason")
 
 
 @click.group(cls=SuggestingGroup, help="Annotators of a campaign: counts, reliability, biases.")
@@ -86,6 +86,7 @@ def _brief(row: Plain) -> Plain:
     proposal, fast = row.get("proposal") if is_proposed else "", unread(row.get("characters_a_second"))
     reasons = (row.get("reason"), row.get("weight_reason"), proposal, fast)
     shown["weight"] = f"{weight:g} ({proposed:g} proposed)" if is_proposed else f"{weight:g}"
+    shown["hours"] = f"{row['hours']:.2f}" if row.get("hours") is not None else ""
     return {**row, **shown, "reason": "; ".join(each for each in reasons if each)}
 
 

@@ -48,6 +48,11 @@ def remarks(tables: Tables, unit: Unit, campaign: str, most: int, *, undecided: 
     ]
 
 
+def moment(at: int) -> str:
+    """A time in microseconds as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(at / 1e6, UTC).isoformat()
+
+
 def count(tables: Tables, unit: Unit, campaign: str) -> int:
     """Return the number of judgements that arrived in a campaign, of every kind: it grows with each remark."""
     table = tables.judgements
@@ -76,7 +81,7 @@ def own(tables: Tables, unit: Unit, annotator: Annotator) -> list[dict[str, obje
             "demonstration": json.loads(row.written) if row.written else "",
             "guideline": row.guideline,
             "shown_ms": row.shown_ms,
-            "received_at": datetime.fromtimestamp(row.received_at / 1e6, UTC).isoformat(),
+            "received_at": moment(row.received_at),
             "supersedes": row.supersedes,
         }
         for row in unit.tx.execute(statement).all()

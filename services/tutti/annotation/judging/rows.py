@@ -330,9 +330,9 @@ class Rows:
     def lengths(self, unit: Unit, campaign: str) -> Mapping[str, int]:
         """The characters of the two answers of each pair, by its id."""
         table = self.tables.pairs
-        both = func.length(table.c.first) + func.length(table.c.second)
-        rows = unit.tx.execute(select(table.c.id, both).where(table.c.campaign == campaign)).all()
-        return {id: int(characters) for id, characters in rows}
+        statement = select(table.c.id, table.c.first, table.c.second).where(table.c.campaign == campaign)
+        rows = unit.tx.execute(statement).all()
+        return {row.id: len(json.loads(row.first)) + len(json.loads(row.second)) for row in rows}
 
     def first_pairs(self, unit: Unit, campaign: str, most: int) -> list[Pair]:
         """The first ordinary pairs, by their places."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tutti.annotation import erasing
 from tutti.annotation.campaigns.listing import listed, wire
-from tutti.annotation.judging import messages
+from tutti.annotation.judging import messages, raw
 from tutti.annotation.judging.checks import check_reason
 from tutti.annotation.judging.records import INVITED, SUSPENDED, Annotator
 from tutti.annotation.publishing import weighing
@@ -28,6 +28,8 @@ from tutti.contracts.annotation.v1 import (
     ListMessagesRequest,
     ListMessagesResponse,
     Message,
+    ReadJudgementsRequest,
+    ReadJudgementsResponse,
     RequalifyAnnotatorRequest,
     RetractAnnotatorRequest,
     WeighAnnotatorRequest,
@@ -70,6 +72,15 @@ class AnnotatorCalls(Calls):
         )
         fit = self._estimates.add_to(found, name)
         return ListAnnotatorsResponse(annotators=found, fit=fit)
+
+    def ReadJudgements(self, request: ReadJudgementsRequest, call: Call) -> ReadJudgementsResponse:
+        name = check_name("campaigns", request.campaign, field="campaign")
+
+        def look(unit: Unit) -> ReadJudgementsResponse:
+            self._tables.campaigns.get_for(unit, name, call.principal)
+            return raw.page(self._tables, unit, name, request.page_token)
+
+        return self._units.run(look)
 
     def RetractAnnotator(self, request: RetractAnnotatorRequest, call: Call) -> WireAnnotator:
         required(request, "campaign", "key", "reason")

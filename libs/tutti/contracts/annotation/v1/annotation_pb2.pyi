@@ -718,6 +718,7 @@ class Annotator(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     RESTYLED_FIELD_NUMBER: _builtins.int
     CHARACTERS_A_SECOND_FIELD_NUMBER: _builtins.int
+    HOURS_FIELD_NUMBER: _builtins.int
     campaign: _builtins.str
     """campaign that the user judges in."""
     key: _builtins.str
@@ -754,6 +755,8 @@ class Annotator(_message.Message):
     """characters_a_second of answers that were read for a judgement, by the times of arrival: the median; only after 20
     judgements. Above 60 there is no completion code.
     """
+    hours: _builtins.float
+    """hours of work, by the times of arrival: at most five minutes for a judgement; only of people."""
     @_builtins.property
     def sharpness(self) -> Global___Estimate:
         """sharpness: the reliability of choosing the better answer; only after a fit, live or published."""
@@ -794,15 +797,18 @@ class Annotator(_message.Message):
         format: Global___Estimate | None = ...,
         restyled: _builtins.int = ...,
         characters_a_second: _builtins.float | None = ...,
+        hours: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second", "_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "characters_a_second", b"characters_a_second", "format", b"format", "length", b"length", "position", b"position", "proposed_weight", b"proposed_weight", "set_weight", b"set_weight", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second", "_format", b"_format", "_hours", b"_hours", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "characters_a_second", b"characters_a_second", "format", b"format", "hours", b"hours", "length", b"length", "position", b"position", "proposed_weight", b"proposed_weight", "set_weight", b"set_weight", "sharpness", b"sharpness", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second", "_format", b"_format", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "characters_a_second", b"characters_a_second", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "format", b"format", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "proposal", b"proposal", "proposed_weight", b"proposed_weight", "reason", b"reason", "restyled", b"restyled", "set_weight", b"set_weight", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight", "weight_reason", b"weight_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second", "_format", b"_format", "_hours", b"_hours", "_length", b"_length", "_position", b"_position", "_proposed_weight", b"_proposed_weight", "_set_weight", b"_set_weight", "_sharpness", b"_sharpness", "_weight", b"_weight", "campaign", b"campaign", "characters_a_second", b"characters_a_second", "completion_code", b"completion_code", "controls", b"controls", "fast", b"fast", "format", b"format", "hours", b"hours", "judged", b"judged", "key", b"key", "length", b"length", "position", b"position", "proposal", b"proposal", "proposed_weight", b"proposed_weight", "reason", b"reason", "restyled", b"restyled", "set_weight", b"set_weight", "sharpness", b"sharpness", "skipped", b"skipped", "state", b"state", "user", b"user", "weight", b"weight", "weight_reason", b"weight_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__characters_a_second: _TypeAlias = _typing.Literal["characters_a_second"]  # noqa: Y015
     _WhichOneofArgType__characters_a_second: _TypeAlias = _typing.Literal["_characters_a_second", b"_characters_a_second"]  # noqa: Y015
     _WhichOneofReturnType__format: _TypeAlias = _typing.Literal["format"]  # noqa: Y015
     _WhichOneofArgType__format: _TypeAlias = _typing.Literal["_format", b"_format"]  # noqa: Y015
+    _WhichOneofReturnType__hours: _TypeAlias = _typing.Literal["hours"]  # noqa: Y015
+    _WhichOneofArgType__hours: _TypeAlias = _typing.Literal["_hours", b"_hours"]  # noqa: Y015
     _WhichOneofReturnType__length: _TypeAlias = _typing.Literal["length"]  # noqa: Y015
     _WhichOneofArgType__length: _TypeAlias = _typing.Literal["_length", b"_length"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
@@ -819,6 +825,8 @@ class Annotator(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__characters_a_second) -> _WhichOneofReturnType__characters_a_second | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__format) -> _WhichOneofReturnType__format | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__hours) -> _WhichOneofReturnType__hours | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__length) -> _WhichOneofReturnType__length | None: ...
     @_typing.overload
@@ -1163,6 +1171,60 @@ class Message(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Message: _TypeAlias = Message  # noqa: Y015
+
+@_typing.final
+class ReadJudgementsRequest(_message.Message):
+    """ReadJudgementsRequest selects part of the judgements."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAMPAIGN_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    campaign: _builtins.str
+    """campaign that they were made in."""
+    page_token: _builtins.str
+    """page_token from an earlier answer."""
+    def __init__(
+        self,
+        *,
+        campaign: _builtins.str = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["campaign", b"campaign", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadJudgementsRequest: _TypeAlias = ReadJudgementsRequest  # noqa: Y015
+
+@_typing.final
+class ReadJudgementsResponse(_message.Message):
+    """ReadJudgementsResponse contains the part."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token, empty at the end."""
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """lines, each a JSON object: a judgement with its pair, also those that were undone, but not those of a retracted annotator."""
+
+    def __init__(
+        self,
+        *,
+        lines: _abc.Iterable[_builtins.str] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lines", b"lines", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadJudgementsResponse: _TypeAlias = ReadJudgementsResponse  # noqa: Y015
 
 @_typing.final
 class ListMessagesRequest(_message.Message):

@@ -117,6 +117,11 @@ class AnnotationServiceStub:
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListAnnotatorsRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListAnnotatorsResponse.FromString,
                 _registered_method=True)
+        self.ReadJudgements = channel.unary_unary(
+                '/tutti.annotation.v1.AnnotationService/ReadJudgements',
+                request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadJudgementsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadJudgementsResponse.FromString,
+                _registered_method=True)
         self.RetractAnnotator = channel.unary_unary(
                 '/tutti.annotation.v1.AnnotationService/RetractAnnotator',
                 request_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.RetractAnnotatorRequest.SerializeToString,
@@ -328,6 +333,13 @@ class AnnotationServiceServicer:
 
     def ListAnnotators(self, request, context):
         """ListAnnotators returns the annotators of a campaign with statistics about their judgements.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadJudgements(self, request, context):
+        """ReadJudgements returns judgements of a campaign as JSON lines, in order of arrival.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -551,6 +563,11 @@ def add_AnnotationServiceServicer_to_server(servicer, server):
                     servicer.ListAnnotators,
                     request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListAnnotatorsRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListAnnotatorsResponse.SerializeToString,
+            ),
+            'ReadJudgements': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadJudgements,
+                    request_deserializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadJudgementsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadJudgementsResponse.SerializeToString,
             ),
             'RetractAnnotator': grpc.unary_unary_rpc_method_handler(
                     servicer.RetractAnnotator,
@@ -1081,6 +1098,33 @@ class AnnotationService:
             '/tutti.annotation.v1.AnnotationService/ListAnnotators',
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListAnnotatorsRequest.SerializeToString,
             tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ListAnnotatorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadJudgements(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.annotation.v1.AnnotationService/ReadJudgements',
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadJudgementsRequest.SerializeToString,
+            tutti_dot_contracts_dot_annotation_dot_v1_dot_annotation__pb2.ReadJudgementsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -73,6 +73,8 @@ class AnnotationServiceStub:
     """InviteAnnotator allows a user to judge."""
     ListAnnotators: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ListAnnotatorsRequest, _annotation_pb2.ListAnnotatorsResponse]
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
+    ReadJudgements: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.ReadJudgementsRequest, _annotation_pb2.ReadJudgementsResponse]
+    """ReadJudgements returns judgements of a campaign as JSON lines, in order of arrival."""
     RetractAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
     WeighAnnotator: _grpc.UnaryUnaryMultiCallable[_annotation_pb2.WeighAnnotatorRequest, _annotation_pb2.Annotator]
@@ -161,6 +163,8 @@ class AnnotationServiceAsyncStub(AnnotationServiceStub):
     """InviteAnnotator allows a user to judge."""
     ListAnnotators: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ListAnnotatorsRequest, _annotation_pb2.ListAnnotatorsResponse]  # type: ignore[assignment]
     """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
+    ReadJudgements: _aio.UnaryUnaryMultiCallable[_annotation_pb2.ReadJudgementsRequest, _annotation_pb2.ReadJudgementsResponse]  # type: ignore[assignment]
+    """ReadJudgements returns judgements of a campaign as JSON lines, in order of arrival."""
     RetractAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.RetractAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
     """RetractAnnotator removes the judgements of an annotator from the campaign. A published campaign is published again."""
     WeighAnnotator: _aio.UnaryUnaryMultiCallable[_annotation_pb2.WeighAnnotatorRequest, _annotation_pb2.Annotator]  # type: ignore[assignment]
@@ -342,6 +346,14 @@ class AnnotationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_annotation_pb2.ListAnnotatorsResponse, _abc.Awaitable[_annotation_pb2.ListAnnotatorsResponse]]:
         """ListAnnotators returns the annotators of a campaign with statistics about their judgements."""
+
+    @_abc_1.abstractmethod
+    def ReadJudgements(
+        self,
+        request: _annotation_pb2.ReadJudgementsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_annotation_pb2.ReadJudgementsResponse, _abc.Awaitable[_annotation_pb2.ReadJudgementsResponse]]:
+        """ReadJudgements returns judgements of a campaign as JSON lines, in order of arrival."""
 
     @_abc_1.abstractmethod
     def RetractAnnotator(
