@@ -1,5 +1,5 @@
-"""Habits that make judgements worth less: the same key over and over, attention that fades, haste, and a speed at which
-nobody reads. Pure.
+"""Habits that make judgements worth less: the same key over and over, attention that fades, haste, and judging without
+reading. Pure.
 
 Promises: for the first two, an annotator who judges independently from pair to pair is named in fewer than one case of
 a hundred. Habits are shown to the owner of a campaign; they change no weight by themselves.
@@ -21,10 +21,10 @@ FAR = 3.0
 LEAST_TIMED = 20
 """Judgements of an annotator, below which their times say nothing."""
 READING = 60.0
-"""Characters a second, above which nobody reads: 700 words a minute."""
+"""The fastest reading, in characters a second: 700 words a minute."""
 MICROSECONDS = 1e6
 REST_SECONDS = 300.0
-"""Of one judgement; who needs longer is somewhere else."""
+"""The longest time that counts as work on one judgement."""
 HASTE = 0.25
 """The share of the others' time that is too little to read as they do."""
 
@@ -126,7 +126,7 @@ def reading_speed(arrived: Sequence[tuple[int, int]]) -> float | None:
 
 
 def unread(speed: float | None) -> str:
-    """A reading speed that nobody has, as a sentence without its subject; "" for others, and for None."""
+    """A speed above READING, as a sentence without its subject; "" for slower ones, and for None."""
     if speed is None or speed <= READING:
         return ""
     return f"judges {speed:.0f} characters a second, and nobody reads more than {READING:.0f}: no completion code"

@@ -1,4 +1,4 @@
-"""A completion code is for those who have read what they judged."""
+"""A completion code is for annotators that have read the answers."""
 
 from tutti.annotation.conftest import Desks, spec
 from tutti.contracts.annotation.v1 import Annotator, ListAnnotatorsRequest, Overlap

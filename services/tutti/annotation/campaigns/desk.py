@@ -114,8 +114,8 @@ class Standing:
 
     `code` shows others that the annotator is done; it is drawn when there is nothing left to do. `retracted` counts the
     versions of the guideline whose judgements do not count. `weight` is that of the judgements in fits, and why; `fast`
-    of them do not count, because they came sooner than anybody reads. `unread` is a speed in characters a second at
-    which nobody reads, and for which there is no code; else 0.
+    of them do not count, because they came sooner than anybody reads. `unread` is the speed in characters a second of
+    an annotator that is too fast for a code; else 0.
     """
 
     state: str
@@ -178,7 +178,7 @@ class Desk:
         self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, judged: Sequence[StoredJudgement]
     ) -> tuple[str, float]:
         """The completion code of an annotator who has done what was expected, or of what a campaign took; "" and the
-        speed for one who judges faster than anybody reads.
+        speed if that was faster than reading.
         """
         if annotator.code or not judged or not (len(judged) >= target(campaign) or state == "closed"):
             return annotator.code, 0.0

@@ -58,8 +58,8 @@ def ls(campaign: str, output: str, **where: Any) -> None:
     A weight is proposed where a tenth of the judgements or more were too fast, or where a run of one score is longer
     than chance explains: the share of the other judgements. `tutti annotators weight` sets it; nothing else does.
 
-    Who judges more characters of answers a second than anybody reads (60, the median over 20 judgements or more, by the
-    times at which they arrived) gets no completion code, and is named here. The judgements are kept.
+    Annotators that judge more than 60 characters of answers a second (the median over 20 judgements or more, by their
+    times of arrival) get no completion code, and the last column says so. Their judgements are kept.
     """
     with served(**where) as client:
         request = ListAnnotatorsRequest(campaign=resolved(client, "campaigns", campaign))

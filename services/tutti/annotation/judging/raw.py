@@ -16,7 +16,7 @@ from tutti.contracts.annotation.v1 import ReadJudgementsResponse
 
 ROWS = 200
 PAGE_CHARACTERS = 500_000
-"""Of the lines of a page, unless one line has more: a message is limited in bytes."""
+"""The length of all lines of a page, unless one line has more: a message is limited in bytes."""
 
 
 def page(tables: Tables, unit: Unit, campaign: str, token: str) -> ReadJudgementsResponse:
