@@ -112,8 +112,8 @@ def hasty(times: Mapping[str, Sequence[int]]) -> dict[str, Haste]:
 def reading_speed(arrived: Sequence[tuple[int, int]]) -> float | None:
     """Return the median of the characters a second that were read for a judgement, None if too few say anything.
 
-    `arrived` has, in order, for each judgement its time of arrival in microseconds and the characters of what was
-    judged; 0 for one that only took time, such as a skipped pair. Judgements that arrive together, as after a while
+    `arrived` has, in order, for each judgement its time of arrival in microseconds and the characters of its two
+    answers; 0 for one that only took time, such as a skipped pair. Judgements that arrive together, as after a while
     without a network, share the time since those before them; the first to arrive have none, and say nothing.
     """
     speeds, before = list[float](), None
