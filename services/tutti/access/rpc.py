@@ -76,11 +76,9 @@ class AccessApi(TokenCalls):
     def __init__(self, host: Host, tables: Tables, settings: AccessSettings) -> None:
         super().__init__(host.units, tables, settings.agent_blobs)
         self._settings = settings
-        self._terms = Terms(
-            timedelta(hours=settings.idle_hours),
-            timedelta(days=settings.session_days),
-            timedelta(minutes=settings.rotate_minutes),
-        )
+        longest, rotation = timedelta(days=settings.session_days), timedelta(minutes=settings.rotate_minutes)
+        self._terms = Terms(timedelta(hours=settings.idle_hours), longest, rotation)
+        self._annotator_terms = Terms(timedelta(days=settings.annotator_idle_days), longest, rotation)
         self._failures = Limit(settings.failed_logins, settings.failed_logins_per_minute / 60)
 
     def CreateUser(self, request: CreateUserRequest, call: Call) -> CreateUserResponse:
@@ -200,8 +198,12 @@ class AccessApi(TokenCalls):
         session = self._tables.session(unit, session_digest) if session_digest else None
         if session is None:
             return ""
-        verdict = sessions.presented(session, session_digest, "", agent_digest, unit.now, self._terms)
+        terms = self._terms_of(self._tables.users.get(unit, session.user))
+        verdict = sessions.presented(session, session_digest, "", agent_digest, unit.now, terms)
         return "" if verdict.refused else session.user
+
+    def _terms_of(self, user: User) -> Terms:
+        return self._annotator_terms if _only_annotates(user) else self._terms
 
     def OpenSession(self, request: OpenSessionRequest, call: Call) -> OpenSessionResponse:
         for field in ("link_digest", "session_digest"):
@@ -220,7 +222,7 @@ class AccessApi(TokenCalls):
                 return Reason.DISABLED
             if link.used_by:  # the answer to the same request was lost
                 found = self._tables.session(unit, request.session_digest)
-                return _opened(user, found.expires_at(self._terms)) if found and not found.ended else None
+                return _opened(user, found.expires_at(self._terms_of(user))) if found and not found.ended else None
             self._tables.spend_link(unit, link.digest, request.session_digest)
             if request.replaces and (before := self._tables.session(unit, request.replaces)):
                 self._tables.put_session(unit, sessions.closed(before))
@@ -237,7 +239,7 @@ class AccessApi(TokenCalls):
             self._tables.keep_session(unit, session)
             audit.changed(unit, principal_of(user), LOGIN, user.name, address=request.visitor.address)
             user.state = USER_STATE_ACTIVE
-            return _opened(self._tables.users.put(unit, user), session.expires_at(self._terms))
+            return _opened(self._tables.users.put(unit, user), session.expires_at(self._terms_of(user)))
 
         found = self._units.run(open_)
         if isinstance(found, OpenSessionResponse):
@@ -253,8 +255,10 @@ class AccessApi(TokenCalls):
             if session is None:
                 reason: Reason | None = Reason.UNKNOWN
             else:
+                user = self._tables.users.get(unit, session.user)
+                terms = self._terms_of(user)
                 verdict = sessions.presented(
-                    session, request.session_digest, request.next_digest, visitor.agent_digest, unit.now, self._terms
+                    session, request.session_digest, request.next_digest, visitor.agent_digest, unit.now, terms
                 )
                 reason = verdict.refused
                 if verdict.session != session:
@@ -265,11 +269,10 @@ class AccessApi(TokenCalls):
                 method = Method.SESSION.value if session else ""
                 audit.refused(unit, request.action, refused.value, user=who, method=method, address=visitor.address)
                 return refused
-            user = self._tables.users.get(unit, session.user)
             names = self._tables.display_names(unit, [user.name])
             answer = AuthenticateResponse(principal=wire_of(user), replaced=verdict.replaced)
             answer.display_name = names.get(user.name, "")
-            answer.expires_at.FromDatetime(verdict.session.expires_at(self._terms))
+            answer.expires_at.FromDatetime(verdict.session.expires_at(terms))
             return answer
 
         found = self._units.run(authenticate)
@@ -306,7 +309,11 @@ class AccessApi(TokenCalls):
                 expected = f"at most {longest.total_seconds():.0f}"
                 raise InvalidField("valid_seconds", seen=request.valid_seconds, expected=expected)
             return asked
-        return longest if user.state == USER_STATE_INVITED else timedelta(minutes=self._settings.link_minutes)
+        if user.state == USER_STATE_INVITED:
+            return longest
+        if _only_annotates(user):
+            return timedelta(hours=self._settings.annotator_link_hours)
+        return timedelta(minutes=self._settings.link_minutes)
 
     def _failed_login(self, address: str, reason: str) -> Refused:
         """Record a failed login; the error that its caller gets."""
@@ -325,6 +332,11 @@ class AccessApi(TokenCalls):
 def _opaque(seed: str) -> str:
     """An id that says nothing about its user; a request that is repeated gets the same."""
     return f"u{hashlib.sha256(seed.encode()).hexdigest()[:19]}"
+
+
+def _only_annotates(user: User) -> bool:
+    """True for a user with the role of an annotator and no other one, who works for days with one login."""
+    return list(user.roles) == [WireRole.ROLE_ANNOTATOR]
 
 
 def _opened(user: User, expires_at: datetime) -> OpenSessionResponse:

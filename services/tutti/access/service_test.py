@@ -1,6 +1,6 @@
 """What access promises, in a world that crashes, repeats and reorders by seed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from sqlalchemy import text
@@ -33,10 +33,12 @@ from tutti.contracts.access.v1 import (
 )
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
-from tutti.contracts.options.v1 import ROLE_AGENT, ROLE_ENGINEER, ROLE_JOINER, ROLE_OPERATOR
+from tutti.contracts.options.v1 import ROLE_AGENT, ROLE_ANNOTATOR, ROLE_ENGINEER, ROLE_JOINER, ROLE_OPERATOR
+from tutti.contracts.options.v1 import Role as WireRole
 from tutti.simulation import Simulation
 
 PERSON = "Ada Example"
+MINUTE, HOUR, DAY = 60, 3600, 24 * 3600
 LINK, SESSION = "a" * 64, "b" * 64
 BROWSER = Visitor(address="127.0.0.1", agent_digest="c" * 64)
 
@@ -54,8 +56,10 @@ class Callers:
         self._world = world
         self._stubs = {role: AccessServiceStub(world.channel("access", role)) for role in HELD}
 
-    def create_user(self, request_id: str = "r", name: str = PERSON) -> User:
-        request = CreateUserRequest(request_id=request_id, display_name=name, roles=[ROLE_ENGINEER])
+    def create_user(
+        self, request_id: str = "r", name: str = PERSON, roles: Sequence[WireRole] = (ROLE_ENGINEER,)
+    ) -> User:
+        request = CreateUserRequest(request_id=request_id, display_name=name, roles=roles)
         return self._world.insist(lambda: self._stubs[Role.OPERATOR].CreateUser(request)).user
 
     def get(self, name: str) -> User:
@@ -84,6 +88,33 @@ class Callers:
 @pytest.fixture
 def callers(world: Simulation) -> Callers:
     return Callers(world)
+
+
+@pytest.mark.parametrize(
+    ("roles", "link", "idle"),
+    [
+        ([ROLE_ENGINEER], MINUTE * 9, HOUR * 11),
+        ([ROLE_ENGINEER, ROLE_ANNOTATOR], MINUTE * 9, HOUR * 11),
+        ([ROLE_ANNOTATOR], HOUR * 23, DAY * 6),
+    ],
+)
+def test_a_user_who_only_annotates_has_a_day_for_a_link_and_a_week_for_a_session(
+    world: Simulation, callers: Callers, roles: Sequence[WireRole], link: int, idle: int
+) -> None:
+    user = callers.create_user(roles=roles).name
+    callers.link(user)
+    callers.open()
+    callers.link(user, digest="e" * 64)  # as it is active now, it is no invitation
+    world.clock.advance(link)
+    callers.open(link="e" * 64, session="f" * 64)
+    world.clock.advance(idle)
+    callers.authenticate("f" * 64)
+    callers.link(user, digest="9" * 64)
+    world.clock.advance(2 * max(link, idle))
+    with pytest.raises(Refused, match="not valid"):
+        callers.authenticate("f" * 64)
+    with pytest.raises(Refused, match="unknown, expired or used"):
+        callers.open(link="9" * 64, session="8" * 64)
 
 
 def test_an_invited_user_logs_in_by_a_link_that_is_repeated_and_used_once(world: Simulation, callers: Callers) -> None:

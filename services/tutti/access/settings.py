@@ -7,9 +7,15 @@ from tutti.chassis.config.sections import Section
 
 class AccessSettings(Section):
     idle_hours: float = Field(default=12.0, gt=0, description="idle time after which a session ends")
+    annotator_idle_days: float = Field(
+        default=7.0, gt=0, description="idle time after which a session of a user who is only an annotator ends"
+    )
     session_days: float = Field(default=30.0, gt=0, description="maximum lifetime of a session")
     rotate_minutes: float = Field(default=10.0, gt=0, description="age at which a session token is replaced")
     link_minutes: float = Field(default=10.0, gt=0, description="lifetime of a login link of an active user")
+    annotator_link_hours: float = Field(
+        default=24.0, gt=0, description="lifetime of a login link of an active user who is only an annotator"
+    )
     invitation_days: float = Field(default=7.0, gt=0, description="lifetime of the first login link of a user")
     agent_blobs: str = Field(
         default="", description="URL of the blob store, with one key for all machines that join; empty: none"
