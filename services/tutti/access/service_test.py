@@ -57,7 +57,7 @@ class Callers:
         self._stubs = {role: AccessServiceStub(world.channel("access", role)) for role in HELD}
 
     def create_user(
-        self, request_id: str = "r", name: str = PERSON, roles: Sequence[WireRole] = (ROLE_ENGINEER,)
+        self, request_id: str = "r", name: str = PERSON, roles: Sequence[WireRole.ValueType] = (ROLE_ENGINEER,)
     ) -> User:
         request = CreateUserRequest(request_id=request_id, display_name=name, roles=roles)
         return self._world.insist(lambda: self._stubs[Role.OPERATOR].CreateUser(request)).user
@@ -99,7 +99,7 @@ def callers(world: Simulation) -> Callers:
     ],
 )
 def test_a_user_who_only_annotates_has_a_day_for_a_link_and_a_week_for_a_session(
-    world: Simulation, callers: Callers, roles: Sequence[WireRole], link: int, idle: int
+    world: Simulation, callers: Callers, roles: Sequence[WireRole.ValueType], link: int, idle: int
 ) -> None:
     user = callers.create_user(roles=roles).name
     callers.link(user)
