@@ -88,7 +88,7 @@ class Batch:
         if request.id in self._known:
             raise RequestRefused(f"two requests have the number {request.id}; give each its own")
         growing = Growing(request, min(self._room - length, request.limits.tokens))
-        if len(request.given) >= growing.most or request.limits.end in request.given:
+        if len(request.given) >= growing.most or any(map(request.limits.is_end, request.given)):
             raise RequestRefused(
                 f"request {request.id} has ended with the {len(request.given)} tokens that are given; expected fewer "
                 f"than {growing.most}, without the end of the text"
@@ -172,7 +172,7 @@ class Batch:
         for growing, count, token in zip(every, (at + 1).tolist(), tokens.tolist(), strict=True):
             if growing.stop is not None:
                 continue
-            if token == growing.request.limits.end:
+            if growing.request.limits.is_end(token):
                 growing.stop = Stop.END
             elif count == growing.most:
                 growing.stop = Stop.TOKENS if growing.most == growing.request.limits.tokens else Stop.CONTEXT

@@ -79,7 +79,7 @@ class _Growing:
         position = len(self.prompt) + len(self.tokens)
         drawn = draw(self._sampling.seed, self._number, position)
         token = choose(self._limits.eligible(logits), self._sampling, drawn)
-        if token == self._limits.end:
+        if self._limits.is_end(token):
             self.stop = Stop.END
             return
         self.tokens.append(token)

@@ -22,8 +22,8 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """`tokens`: at most so many a continuation; `end`: the id that ends a text; `vocabulary`: ids below it are chosen,
-    but those in `never`: role tokens, which would open a turn.
+    """`tokens`: at most so many a continuation; `end`: the id that ends a text, as those in `ends` do too;
+    `vocabulary`: ids below it are chosen, but those in `never`: role tokens, which would open a turn.
 
     A model may have more ids than its tokenizer; those stand for no text.
     """
@@ -32,11 +32,16 @@ class Limits:
     end: int
     vocabulary: int
     never: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises InvalidSampling."""
         if self.tokens < 1:
             raise InvalidSampling("tokens", seen=self.tokens, expected="at least 1")
+
+    def is_end(self, token: int) -> bool:
+        """True if the token ends a text."""
+        return token == self.end or token in self.ends
 
     def eligible(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The logits of the ids below `vocabulary`; ids that are never chosen have no probability. Last axis: ids."""

@@ -72,7 +72,7 @@ def wish(sampling: Sampling, limits: Limits, *, number: int, most: int, vocabula
         top_k=sampling.top_k,
         seed=seed >> 1,
         max_tokens=most,
-        stop_token_ids=[limits.end] if 0 <= limits.end < vocabulary else [],
+        stop_token_ids=[each for each in (limits.end, *limits.ends) if 0 <= each < vocabulary],
         logit_bias=dict.fromkeys([*limits.never, *range(limits.vocabulary, vocabulary)], NEVER),
     )
 
@@ -274,7 +274,7 @@ class VllmEngine:
 
     def _reason(self, growing: _Growing, piece: Piece, limits: Limits) -> Stop:
         """The reason why vLLM ended a completion. Raises EngineFailed."""
-        if growing.tokens and growing.tokens[-1] == limits.end:
+        if growing.tokens and limits.is_end(growing.tokens[-1]):
             return Stop.END
         if len(growing.tokens) == growing.most:
             return Stop.TOKENS if growing.most == limits.tokens else Stop.CONTEXT

@@ -5,9 +5,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from tutti.corpus.tokens.bytepairs import LLAMA3_PATTERN, byte_ids, spelling
+from tutti.corpus.tokens.marks import Marks
 from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer, TokenizerError
 from tutti.records.canonical import canonical_json, parse_json
 
@@ -73,3 +74,39 @@ def test_text_never_spells_an_added_token_whether_it_is_special_or_not(text: str
     for each in (text, f"a <tool_call>{text}"):
         assert tokenizer.encode(each).tolist() == plain.encode(each).tolist()
     assert tokenizer.decode([261]) == "<tool_call>"
+
+
+def of_others(*, roles: tuple[str, ...] = ()) -> BytePairTokenizer:
+    """A tokenizer that puts <s> before each text, ends one with either of two ids, and has another token in between."""
+    tokenizer = Tokenizer.from_buffer(of_bytes("<|user|>").artefact)
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 258)])
+    tokenizer.enable_truncation(2)
+    return BytePairTokenizer.of_others(tokenizer.to_str().encode(), Marks((259, 257), begin=258, roles=roles))
+
+
+def test_a_tokenizer_of_others_has_its_own_ends_and_the_same_texts() -> None:
+    tokenizer, text = of_others(), "a longer text </s>"
+    again = BytePairTokenizer.load(tokenizer.artefact, expected_version=tokenizer.version)
+    assert (again.eos, again.ends, again.vocabulary, again.opening) == (259, (259, 257), 260, (258,))
+    assert tokenizer.encode(text).tolist() == list(text.encode())
+    assert (again.reserved, again.spelled[259], again.byte_lengths[ord("a")]) == ({}, b"", 1)
+    assert Tokenizer.from_buffer(again.file).encode("a longer text").ids == [258, ord("a")]
+
+
+def test_tokens_are_reserved_behind_the_ids_of_a_tokenizer_of_others() -> None:
+    extended = of_others().extended(["<|user|>", "<|tool|>", "<|system|>"])
+    assert extended.reserved == {"<|user|>": 256, "<|tool|>": 260, "<|system|>": 261}  # the first was there
+    assert (extended.eos, extended.vocabulary) == (259, 262)
+    assert extended.encode("a <|tool|>").tolist() == list(b"a <|tool|>")
+    assert extended.extended(["<|tool|>"]).version == extended.version
+    with pytest.raises(TokenizerError, match="cannot be reserved"):
+        extended.extended(["tool"])
+
+
+@pytest.mark.parametrize("change", [{"ends": []}, {"more": 1}, {"begin": ...}])
+def test_marks_that_are_not_whole_are_refused(change: dict[str, object]) -> None:
+    stored = {**json.loads(of_others().artefact), **change}
+    artefact = canonical_json({key: value for key, value in stored.items() if value is not ...})
+    with pytest.raises(TokenizerError, match="not a tokenizer"):
+        BytePairTokenizer.load(artefact, expected_version=BytePairTokenizer(artefact).version)
