@@ -150,9 +150,9 @@ def margins_of(blobs: EmbeddedBlobs, reward: dict[str, Any], pairs: list[Pair]) 
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        stage(blobs, reward["manifest_key"], Path(folder), state_digest=reward["content_digest"])
+        stage(blobs, reward["manifest_key"], Path(folder), identity=reward["content_digest"])
         opened = open_staged(Path(folder))
-        training = opened.body.training
+        training = opened.state.training
         tokenizer = BytePairTokenizer.load(
             blobs.get(tokenizer_key(training.tokenizer)), expected_version=training.tokenizer
         )

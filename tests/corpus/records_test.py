@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
-from tutti.checkpoints.manifest import BlobEntry, CheckpointBody, CurvePlace
-from tutti.checkpoints.report import ShardReport
+from tutti.checkpoints.digests import model_root
+from tutti.checkpoints.imported import FolderFile, ImportBody
+from tutti.checkpoints.manifest import CheckpointBody, CurvePlace
+from tutti.checkpoints.places import BlobEntry, ChunkPlace
+from tutti.checkpoints.report import ChunkEntry, ShardReport
 from tutti.checkpoints.scalars import StateScalars
 from tutti.corpus.documents.documentshard import DocumentShardInfo
 from tutti.corpus.documents.stages import CrawlBody, DedupBody, DocumentShardEntry, FilterBody, IngestBody
@@ -23,6 +26,8 @@ from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.tokens.dataset import DatasetBody, Rejected, ShardEntry, Split
 from tutti.corpus.tokens.ledger import Ledger, SkippedStep
 from tutti.corpus.tokens.sampler import DatasetShare, Span
+from tutti.model.chunks import Kind as Tensor
+from tutti.model.chunks import Layout
 from tutti.model.kernel import KernelSignature
 from tutti.model.machine import MachineSignature
 from tutti.model.plan import Shape
@@ -78,6 +83,7 @@ BODIES: Mapping[Kind, type[Any]] = {
     Kind.DATASET: DatasetBody,
     Kind.INDEX: IndexBody,
     Kind.CHECKPOINT: CheckpointBody,
+    Kind.IMPORT: ImportBody,
 }
 PARTS: Mapping[type[Any], type[Any]] = {
     # record: the record that stands alone and holds it
@@ -88,6 +94,7 @@ PARTS: Mapping[type[Any], type[Any]] = {
     **{kind: Training for kind in records().values() if kind is not None},
     **{kind: StateScalars for kind in (Scalars, Ledger, Span, DatasetShare, SkippedStep)},
     **{kind: CheckpointBody for kind in (BlobEntry, CurvePlace)},
+    FolderFile: ImportBody,
     **{kind: IngestBody for kind in (DocumentShardEntry, DocumentShardInfo, Rejected)},
     **{kind: DatasetBody for kind in (Split, ShardEntry)},
     IndexInfo: IndexBody,
@@ -147,6 +154,17 @@ def made(whole: type[Any]) -> list[bytes]:
         return [canonical_json(StateScalars(Scalars(3, (2,)), 12, ledger).to_dict())]
     if whole is MachineSignature:
         return [canonical_json(MachineSignature("x", "y", "", "cpu", "2", "2", "").to_dict())]
+    if whole is ImportBody:
+        layout = Layout(ModelSpec(vocabulary=97, width=32, layers=1, heads=2, kv_heads=2, hidden=64, context=16))
+        places, end = list[ChunkPlace](), 0
+        for chunk in layout.chunks:
+            entry = ChunkEntry(chunk.index, Tensor.PARAMETER, end, 4 * chunk.length, bytes([chunk.index] * 32))
+            places.append(ChunkPlace(0, entry))
+            end += entry.nbytes
+        model, blobs = model_root(layout, [place.entry.digest for place in places]), (BlobEntry("a", end, DIGEST),)
+        files = (FolderFile("config.json", DIGEST, "b"), FolderFile("model.safetensors", OTHER, ""))
+        imported = ImportBody(layout, files, DIGEST, "", "mit", "float32", model, blobs, tuple(places), ("c",))
+        return [imported.manifest(producer="tutti.committer 0.3.0").encode()]
     if whole is IngestBody:
         shard = DocumentShardInfo(DIGEST, OTHER, bytes=1, documents=1, text_bytes=1, first_doc_id="a", last_doc_id="a")
         rejected = (Rejected("binary", 1),)

@@ -171,7 +171,7 @@ def test_what_a_policy_recorded_is_computed_again_from_its_checkpoint_to_the_bit
 
 def apart(recorded: Experience, scorer: StagedCheckpoint, policy: StagedCheckpoint) -> float:
     """The largest difference of what was recorded from the forward of a leaf of the policy's training, in nats."""
-    training = policy.body.training
+    training = policy.state.training
     transformer = Transformer(scorer.body.layout, torch.from_numpy(parameters_of(scorer)), compiled=False)
     prompts = [recorded.prompts[each.prompt].tokens for each in recorded.rollouts]
     texts = [(*prompt, *each.tokens) for prompt, each in zip(prompts, recorded.rollouts, strict=True)]

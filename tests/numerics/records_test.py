@@ -54,13 +54,13 @@ def resumed(kept: Path, cache: Path, dp: int) -> tuple[str, dict[str, Any], Chec
 
     def work(rank: int, group: Any) -> tuple[Tensors, dict[str, Any], dict[str, Any]]:
         staged = open_staged(state)
-        training = staged.body.training
+        training = staged.state.training
         plan = Plan(staged.body.layout, Shape(dp), training.step.leaves)
         me = RankStep(
             training.model, training.optimizer, training.step, plan, rank=rank, epoch=2, group=group, audit_every=2
         )
-        me.load(lambda chunk, kind: staged.read(chunk, kind).data, staged.body.scalars.model)
-        data, ledger = TrainingData([data_folder], training), staged.body.scalars.ledger
+        me.load(lambda chunk, kind: staged.read(chunk, kind).data, staged.state.scalars.model)
+        data, ledger = TrainingData([data_folder], training), staged.state.scalars.ledger
         for step in range(4, training.steps + 1):
             me.run(step, data.leaves(ledger, step, me.leaves_needed(step)))
         position = training.steps * training.step.leaves * training.step.rows

@@ -144,7 +144,7 @@ def test_a_rank_without_chunks_stores_an_empty_shard(blobs: EmbeddedBlobs, tmp_p
 @pytest.mark.parametrize("dp", [1, 2, 3])
 def test_what_any_ranks_wrote_is_read_by_any_others(blobs: EmbeddedBlobs, tmp_path: Path, dp: int) -> None:
     body, _ = commit(blobs, dp)
-    staged = stage(blobs, body.manifest_key, tmp_path / "staged", state_digest=body.state_digest)
+    staged = stage(blobs, body.manifest_key, tmp_path / "staged", identity=body.state_digest)
     for (chunk, kind), data in example.state(TRAINING, 5).items():
         assert staged.read(chunk, kind).tobytes() == data
         assert staged.read(chunk, Kind(kind)).dtype == np.float32
@@ -168,7 +168,7 @@ def test_staging_again_repairs_what_a_disk_lost(blobs: EmbeddedBlobs, tmp_path: 
 def test_another_state_than_was_asked_for_is_refused(blobs: EmbeddedBlobs, tmp_path: Path) -> None:
     body, _ = commit(blobs, 1)
     with pytest.raises(CheckpointError, match="ask for the resume point"):
-        stage(blobs, body.manifest_key, tmp_path / "staged", state_digest="blake3:" + "0" * 64)
+        stage(blobs, body.manifest_key, tmp_path / "staged", identity="blake3:" + "0" * 64)
 
 
 @MANY

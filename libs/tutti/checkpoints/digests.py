@@ -41,7 +41,7 @@ def leaf_digest(layout: Layout, chunk: Chunk, kind: Kind, data: bytes | memoryvi
 def model_digest(layout: Layout, leaves: Sequence[bytes]) -> str:
     """`leaves` are those of all chunks in order, of each its three kinds; the parameters' are taken."""
     _check(layout, leaves)
-    return _model(layout, [leaves[len(Kind) * chunk.index + _PARAMETER] for chunk in layout.chunks])
+    return model_root(layout, [leaves[len(Kind) * chunk.index + _PARAMETER] for chunk in layout.chunks])
 
 
 def vector_digest(layout: Layout, vector: npt.NDArray[np.float32]) -> str:
@@ -58,7 +58,7 @@ def parameters_digest(layout: Layout, chunks: Iterable[npt.NDArray[np.float32]])
         leaf_digest(layout, chunk, Kind.PARAMETER, np.ascontiguousarray(values, DTYPE).view(np.uint8).data)
         for chunk, values in zip(layout.chunks, chunks, strict=True)
     ]
-    return _model(layout, leaves)
+    return model_root(layout, leaves)
 
 
 def state_digest(layout: Layout, leaves: Sequence[bytes], scalars: JsonValue) -> str:
@@ -67,7 +67,10 @@ def state_digest(layout: Layout, leaves: Sequence[bytes], scalars: JsonValue) ->
     return named(framed(hasher(_STATE), (layout.digest.encode(), canonical_json(scalars), *leaves)))
 
 
-def _model(layout: Layout, parameters: Sequence[bytes]) -> str:
+def model_root(layout: Layout, parameters: Sequence[bytes]) -> str:
+    """The model digest by the leaf digests of the parameters of all chunks in order."""
+    if len(parameters) != len(layout.chunks):
+        raise ValueError(f"{len(parameters)} leaf digests; expected {len(layout.chunks)}, one a chunk")
     return named(framed(hasher(_MODEL), (layout.digest.encode(), *parameters)))
 
 

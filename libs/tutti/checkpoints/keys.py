@@ -16,6 +16,7 @@ REPORTS = "trainer/reports/"
 MANIFESTS = "committer/manifests/"
 CURVES = "committer/curves/"
 QUARANTINE = "committer/quarantine/"
+IMPORTS = "committer/imports/"
 
 
 @dataclass(frozen=True, order=True)
@@ -100,6 +101,21 @@ def snapshot_of_curve(key: str) -> ShardName:
     if found is None or curve_key(found, digest) != key:
         raise CheckpointError(f"{key!r} names no curve; expected {CURVES}<job>.<line>.<step>.<epoch>.0.<digest>.bin")
     return found
+
+
+def import_of(folder_digest: str) -> str:
+    """The first part of the name of a checkpoint that was imported from the folder with a digest."""
+    return f"import-{folder_digest.removeprefix('blake3:')}"
+
+
+def import_key(folder_digest: str, bytes_digest: str) -> str:
+    """The key of a blob of an import, named by the digest of its bytes."""
+    return f"{import_folder(folder_digest)}/{bytes_digest.removeprefix('blake3:')}"
+
+
+def import_folder(folder_digest: str) -> str:
+    """The prefix of the keys of all blobs of an import."""
+    return f"{IMPORTS}{import_of(folder_digest)}"
 
 
 def checkpoint_name(job: str, line: int, step: int) -> str:

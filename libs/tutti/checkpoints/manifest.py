@@ -6,7 +6,6 @@ from its chunks. Any number of ranks reads the same chunks.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,11 +13,22 @@ from functools import cached_property
 from tutti.checkpoints.digests import model_digest, state_digest
 from tutti.checkpoints.errors import Incomplete, InvalidCheckpoint
 from tutti.checkpoints.keys import checkpoint_name, manifest_key
-from tutti.checkpoints.report import KINDS, ChunkEntry, ShardReport, digests_of, mapping, optional_number
+from tutti.checkpoints.places import (
+    BlobEntry,
+    ChunkPlace,
+    blobs_of,
+    blobs_to_json,
+    check_places,
+    entries_by_blob,
+    places_of,
+    places_to_json,
+)
+from tutti.checkpoints.report import KINDS, ChunkEntry, ShardReport, mapping, optional_number
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import plan_of
+from tutti.model.chunks import Kind as Tensor
 from tutti.model.chunks import Layout
-from tutti.model.plan import BYTES, Shape
+from tutti.model.plan import Shape
 from tutti.model.spec import SpecError
 from tutti.model.training import Training
 from tutti.records.canonical import JsonValue
@@ -26,23 +36,6 @@ from tutti.records.errors import CorpusError
 from tutti.records.fields import Fields
 from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written_later
-
-
-@dataclass(frozen=True, slots=True)
-class BlobEntry:
-    """A shard blob, written by one rank."""
-
-    key: str
-    nbytes: int
-    bytes_digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkPlace:
-    """The place of one tensor of one chunk: the index of its blob, and offset and length in it, in bytes."""
-
-    blob: int
-    entry: ChunkEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,7 @@ class CheckpointBody:
     """None where nothing was told: in manifests of earlier versions."""
 
     def __post_init__(self) -> None:
-        _check_places(self)
+        check_places(self.name, self.layout, KINDS, self.blobs, self.places)
         leaves = [place.entry.digest for place in self.places]
         for name, seen, expected in (
             ("step", self.scalars.step, self.step),
@@ -99,6 +92,36 @@ class CheckpointBody:
         return checkpoint_name(self.job, self.line, self.step)
 
     @property
+    def identity(self) -> str:
+        """The digest that names the content of the checkpoint: that of its state."""
+        return self.state_digest
+
+    @property
+    def kinds(self) -> Sequence[Tensor]:
+        """The tensors of each chunk that are stored, in order."""
+        return KINDS
+
+    @property
+    def tokenizer(self) -> str:
+        """The version of the tokenizer; "" where the dataset of the training names it."""
+        return self.training.tokenizer
+
+    @property
+    def template(self) -> str:
+        """The digest of the chat template that it was trained with; "" for none."""
+        return self.training.template
+
+    @property
+    def rows(self) -> int:
+        """The rows of a leaf, in whose shape texts are read."""
+        return self.training.step.rows
+
+    @property
+    def threads(self) -> int:
+        """The threads to compute with."""
+        return self.training.step.threads
+
+    @property
     def manifest_key(self) -> str:
         return manifest_key(self.job, self.line, self.step)
 
@@ -109,10 +132,7 @@ class CheckpointBody:
     @cached_property
     def entries_by_blob(self) -> tuple[tuple[ChunkEntry, ...], ...]:
         """The entries of each blob, in order of their offsets."""
-        found: list[list[ChunkEntry]] = [[] for _ in self.blobs]
-        for place in self.places:
-            found[place.blob].append(place.entry)
-        return tuple(tuple(sorted(entries, key=lambda entry: entry.offset)) for entries in found)
+        return entries_by_blob(self.blobs, self.places)
 
     def manifest(self, *, producer: str) -> Manifest:
         """Its parents: the datasets that it saw, its job, the checkpoint before it, and the one it began with.
@@ -134,16 +154,8 @@ class CheckpointBody:
     def _to_json(self) -> dict[str, JsonValue]:
         found: dict[str, JsonValue] = {
             "bits_per_byte": self.bits_per_byte,
-            "blobs": [
-                {"bytes": b.nbytes, "bytes_digest": b.bytes_digest, "key": b.key, **written_later(b)}
-                for b in self.blobs
-            ],
-            "chunks": {
-                "blob": [place.blob for place in self.places],
-                "digest": b"".join(place.entry.digest for place in self.places).hex(),
-                "nbytes": [place.entry.nbytes for place in self.places],
-                "offset": [place.entry.offset for place in self.places],
-            },
+            "blobs": blobs_to_json(self.blobs),
+            "chunks": places_to_json(self.places),
             "epoch": self.epoch,
             "job": self.job,
             "kernel": self.kernel,
@@ -196,19 +208,6 @@ class CheckpointBody:
                 raise InvalidCheckpoint(
                     f"body.{name} is {expected}, this version computes {seen}; read it with the version that wrote it"
                 )
-        table = fields.nested("chunks")
-        columns = [table.counts(key) for key in ("blob", "offset", "nbytes")]
-        if any(len(column) != len(KINDS) * len(layout.chunks) for column in columns):
-            seen_lengths = [len(column) for column in columns]
-            raise InvalidCheckpoint(
-                f"body.chunks has columns of {seen_lengths}; expected {len(KINDS) * len(layout.chunks)} each"
-            )
-        digests = digests_of(table.text("digest"), len(columns[0]))
-        places = []
-        for (chunk, kind), blob, offset, nbytes, digest in zip(
-            itertools.product(layout.chunks, KINDS), *columns, digests, strict=True
-        ):
-            places.append(ChunkPlace(blob, ChunkEntry(chunk.index, kind, offset, nbytes, digest)))
         return cls(
             job=fields.text("job"),
             line=fields.count("line"),
@@ -222,11 +221,8 @@ class CheckpointBody:
             scalars=StateScalars.from_dict(fields.value("scalars")),
             model_digest=fields.digest("model_digest"),
             state_digest=fields.digest("state_digest"),
-            blobs=tuple(
-                BlobEntry(item.text("key"), item.count("bytes"), item.digest("bytes_digest"), **item.later(BlobEntry))
-                for item in fields.objects("blobs")
-            ),
-            places=tuple(places),
+            blobs=blobs_of(fields),
+            places=places_of(fields, layout, KINDS),
             verified_by=tuple(fields.texts("verified_by")),
             loss=optional_number(fields, "loss"),
             bits_per_byte=optional_number(fields, "bits_per_byte"),
@@ -333,28 +329,3 @@ def _check_agreement(what: str, ordered: Sequence[ShardReport], training: Traini
     ranks = [report.name.rank for report in ordered]
     if ranks != list(range(first.shape.ranks)):
         raise Incomplete(f"{what}: reports of ranks {ranks}; expected 0 to {first.shape.ranks - 1}, each once")
-
-
-def _check_places(body: CheckpointBody) -> None:
-    """Every tensor once, of its length, and every blob covered from its first byte to its last."""
-    if len(body.places) != len(KINDS) * len(body.layout.chunks):
-        raise InvalidCheckpoint(
-            f"{body.name}: {len(body.places)} tensors; expected {len(body.layout.chunks)} chunks x 3"
-        )
-    for (chunk, kind), place in zip(itertools.product(body.layout.chunks, KINDS), body.places, strict=True):
-        entry = place.entry
-        if (entry.chunk, entry.kind, entry.nbytes) != (chunk.index, kind, BYTES * chunk.length):
-            raise InvalidCheckpoint(
-                f"{body.name}: chunk {entry.chunk} {entry.kind.value} of {entry.nbytes} bytes; "
-                f"expected chunk {chunk.index} {kind.value} of {BYTES * chunk.length}"
-            )
-        if place.blob >= len(body.blobs):
-            raise InvalidCheckpoint(f"{body.name}: chunk {chunk.index} in blob {place.blob} of {len(body.blobs)}")
-    for blob, entries in zip(body.blobs, body.entries_by_blob, strict=True):
-        end = 0
-        for entry in entries:
-            if entry.offset != end:
-                raise InvalidCheckpoint(f"{blob.key}: chunk {entry.chunk} at {entry.offset}; expected {end}")
-            end += entry.nbytes
-        if end != blob.nbytes:
-            raise InvalidCheckpoint(f"{blob.key}: its chunks end at {end}; it has {blob.nbytes} bytes")

@@ -6,33 +6,34 @@ from pathlib import Path
 
 from tutti.backbone.blobs import BlobMissing, Blobs
 from tutti.backbone.files import Files, RealFiles
+from tutti.checkpoints.bodies import decode_body
 from tutti.checkpoints.errors import CheckpointError, Damaged, Problem
-from tutti.checkpoints.manifest import BlobEntry, CheckpointBody
+from tutti.checkpoints.places import BlobEntry
 from tutti.checkpoints.report import ChunkEntry
-from tutti.checkpoints.staged import MANIFEST, StagedCheckpoint, open_staged, require_state
+from tutti.checkpoints.staged import MANIFEST, StagedCheckpoint, open_staged, require_identity
 from tutti.checkpoints.verification import check_bytes
 from tutti.model.chunks import Layout
 from tutti.records.errors import CorpusError
 
 
 def stage(
-    blobs: Blobs, manifest_key: str, folder: Path, *, state_digest: str = "", files: Files | None = None
+    blobs: Blobs, manifest_key: str, folder: Path, *, identity: str = "", files: Files | None = None
 ) -> StagedCheckpoint:
     """Fetch a checkpoint into `folder`; what lies there already is kept where its bytes are right.
 
     The manifest is the last file, so a folder that has one is whole. Raises Damaged naming every blob and chunk,
-    CheckpointError when the manifest is not that of `state_digest`, BlobError from the store.
+    CheckpointError when the manifest is not that of `identity`, BlobError from the store.
     """
     seam = files or RealFiles()
     try:
-        body = CheckpointBody.decode(blobs.get(manifest_key))
+        body = decode_body(blobs.get(manifest_key))
     except BlobMissing:
         raise Damaged(manifest_key, [Problem(manifest_key, "", "no such blob", "a manifest")]) from None
     except CheckpointError:
         raise
     except CorpusError as error:
         raise Damaged(manifest_key, [Problem(manifest_key, "", str(error), "a manifest")]) from error
-    require_state(body, manifest_key, state_digest)
+    require_identity(body, manifest_key, identity)
     problems: list[Problem] = []
     for index, (blob, entries) in enumerate(zip(body.blobs, body.entries_by_blob, strict=True)):
         local = folder / f"{index}.bin"
@@ -41,7 +42,7 @@ def stage(
     if problems:
         raise Damaged(body.name, problems)
     blobs.fetch(manifest_key, folder / MANIFEST)
-    return open_staged(folder, state_digest=body.state_digest)
+    return open_staged(folder, identity=body.identity)
 
 
 def _fetch(

@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tutti.checkpoints.bodies import Body, decode_body
 from tutti.checkpoints.digests import DTYPE, leaf_digest
 from tutti.checkpoints.errors import CheckpointError, Damaged, InvalidCheckpoint, Problem
+from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.manifest import CheckpointBody
-from tutti.checkpoints.report import KINDS
 from tutti.model.chunks import Kind
 from tutti.native.deferred import deferred
 
@@ -24,30 +25,45 @@ else:
 MANIFEST = "manifest.json"
 
 
-def open_staged(folder: Path, *, state_digest: str = "") -> StagedCheckpoint:
+def open_staged(folder: Path, *, identity: str = "") -> StagedCheckpoint:
     """Open what `stage` left. Raises CheckpointError."""
     path = folder / MANIFEST
     try:
         data = path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"no staged checkpoint in {folder}: {error}; stage it first") from error
-    body = CheckpointBody.decode(data)
-    require_state(body, str(path), state_digest)
+    body = decode_body(data)
+    require_identity(body, str(path), identity)
     return StagedCheckpoint(body, folder)
 
 
 class StagedCheckpoint:
     """A whole checkpoint on the local disk, memory-mapped."""
 
-    def __init__(self, body: CheckpointBody, folder: Path) -> None:
+    def __init__(self, body: Body, folder: Path) -> None:
         self.body = body
         self._folder = folder
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
 
+    @property
+    def state(self) -> CheckpointBody:
+        """The body of a state of a training. Raises CheckpointError for an import, which has parameters alone."""
+        if isinstance(self.body, ImportBody):
+            raise CheckpointError(
+                f"{self.body.name} was imported and has parameters alone; expected a checkpoint of a training, such as "
+                "one that began with it"
+            )
+        return self.body
+
     def read(self, chunk: int, kind: Kind | str) -> npt.NDArray[np.float32]:
-        """The elements of one tensor of one chunk, read-only, float32 [length]. Raises Damaged."""
-        kind = Kind(kind)
-        place = self.body.places[len(KINDS) * chunk + KINDS.index(kind)]
+        """The elements of one tensor of one chunk, read-only, float32 [length].
+
+        Raises Damaged, and CheckpointError for moments of an import, which has none.
+        """
+        kind, kinds = Kind(kind), self.body.kinds
+        if kind not in kinds:
+            raise CheckpointError(f"{self.body.name} was imported and has parameters alone, no {kind.value}")
+        place = self.body.places[len(kinds) * chunk + kinds.index(kind)]
         entry, layout = place.entry, self.body.layout
         data = self._map(place.blob)[entry.offset : entry.offset + entry.nbytes]
         seen = leaf_digest(layout, layout.chunks[chunk], kind, data.data)
@@ -71,9 +87,9 @@ class StagedCheckpoint:
         return self._folder / f"{blob}.bin"
 
 
-def require_state(body: CheckpointBody, where: str, state_digest: str) -> None:
-    """Refuse another state than the one that was asked for; empty asks for any."""
-    if state_digest and body.state_digest != state_digest:
+def require_identity(body: Body, where: str, identity: str) -> None:
+    """Refuse another checkpoint than the one that was asked for; empty asks for any."""
+    if identity and body.identity != identity:
         raise InvalidCheckpoint(
-            f"{where}: a checkpoint with state {body.state_digest}; expected {state_digest}: ask for the resume point"
+            f"{where}: a checkpoint with digest {body.identity}; expected {identity}: ask for the resume point"
         )

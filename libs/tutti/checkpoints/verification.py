@@ -13,9 +13,10 @@ from typing import Protocol
 from blake3 import blake3
 
 from tutti.backbone.blobs import BlobMissing, Stat
+from tutti.checkpoints.bodies import Body
 from tutti.checkpoints.digests import leaf_digest
 from tutti.checkpoints.errors import InvalidReport, Problem
-from tutti.checkpoints.manifest import BlobEntry, CheckpointBody
+from tutti.checkpoints.places import BlobEntry
 from tutti.checkpoints.report import ChunkEntry, ShardReport
 from tutti.checkpoints.writer import plan_of
 from tutti.model.chunks import Layout
@@ -72,7 +73,7 @@ def verify_report(blobs: Readable, report_key: str, report_digest: str, training
     return verify_blob(blobs, blob, report.chunks, plan.layout)
 
 
-def verify_manifest(blobs: Readable, body: CheckpointBody) -> Verification:
+def verify_manifest(blobs: Readable, body: Body) -> Verification:
     """Read every byte of a checkpoint back. Raises BlobError from the store."""
     parts = [
         verify_blob(blobs, blob, entries, body.layout)

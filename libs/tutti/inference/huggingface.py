@@ -8,8 +8,8 @@ model is left out, since it has no part in what the model writes. Does not impor
 
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from tutti.records.canonical import canonical_json
 Array = npt.NDArray[np.float32]
 
 WEIGHTS = "model.safetensors"
+OWN = ("config.json", "model.safetensors.index.json")
+"""Files that describe the weights as they are written here."""
 
 
 def _as_bfloat16(values: Array) -> npt.NDArray[np.uint16]:
@@ -57,6 +59,8 @@ class Exported:
     template: Template | None = None
     dtype: str = "float32"
     """The type of the weights, one of TYPES."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that came in with an imported model, by name: they go out as they came, but config.json."""
 
 
 class NotExportable(Exception):
@@ -79,13 +83,16 @@ def write(what: Exported, folder: Path) -> None:
             "it has norms of query and key (qk_norm), and biases (qkv_bias): no class of transformers has both"
         )
     with new_folder(RealFiles(), folder) as made:
+        texts = {name: data for name, data in what.files.items() if name not in OWN}
         for name, value in (
-            ("config.json", configuration(model, tokenizer.eos) | {"dtype": what.dtype}),
+            ("config.json", configuration(model, tokenizer.eos) | special_ids(tokenizer) | {"dtype": what.dtype}),
             ("generation_config.json", generation(model, tokenizer)),
-            ("tokenizer_config.json", tokenization(model, what.template)),
+            ("tokenizer_config.json", tokenization(model, tokenizer, what.template)),
         ):
-            (made / name).write_bytes(canonical_json(value) + b"\n")
-        (made / "tokenizer.json").write_bytes(tokenizer.artefact)
+            texts.setdefault(name, canonical_json(value) + b"\n")
+        texts.setdefault("tokenizer.json", tokenizer.file)
+        for name, data in texts.items():
+            (made / name).write_bytes(data)
         stored(what.layout, what.vector, made / WEIGHTS, dtype=what.dtype)
 
 
@@ -156,28 +163,45 @@ def scaling(rope: RopeScaling) -> dict[str, Any]:
 
 def generation(model: ModelSpec, tokenizer: BytePairTokenizer) -> dict[str, Any]:
     """generation_config.json: greedy; ids that the tokenizer does not have are never chosen."""
-    eos = tokenizer.eos
-    config: dict[str, Any] = {"bos_token_id": eos, "do_sample": False, "eos_token_id": eos, "pad_token_id": eos}
+    config: dict[str, Any] = special_ids(tokenizer) | {"do_sample": False}
     if model.vocabulary > tokenizer.vocabulary:
         config["suppress_tokens"] = list(range(tokenizer.vocabulary, model.vocabulary))
     return config
 
 
-def tokenization(model: ModelSpec, template: Template | None = None) -> dict[str, Any]:
+def special_ids(tokenizer: BytePairTokenizer) -> dict[str, Any]:
+    """The ids that begin, end and pad a text, as config.json and generation_config.json have them."""
+    marks, ends = tokenizer.marks, tokenizer.ends
+    found = {
+        "bos_token_id": tokenizer.eos if marks is None else marks.begin,
+        "eos_token_id": ends[0] if len(ends) == 1 else list(ends),
+        "pad_token_id": tokenizer.eos if marks is None or marks.padding is None else marks.padding,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def tokenization(model: ModelSpec, tokenizer: BytePairTokenizer, template: Template | None = None) -> dict[str, Any]:
     """tokenizer_config.json: nothing is put around a text, and a text that spells a special token is text.
 
     With a chat template special tokens are read in texts, since transformers renders conversations as text; there the
     template refuses messages that spell one.
     """
-    chat = {} if template is None else {"chat_template": jinja(template)}
+    end = tokenizer.spelling_of(tokenizer.eos)
+    begin, padding = end, end
+    if tokenizer.marks is not None:
+        begin, padding = (
+            end if each is None else tokenizer.spelling_of(each)
+            for each in (tokenizer.marks.begin, tokenizer.marks.padding)
+        )
+    chat = {} if template is None else {"chat_template": jinja(template, end)}
     return {
         "add_bos_token": False,
         "add_eos_token": False,
-        "bos_token": EOS,
+        "bos_token": begin,
         "clean_up_tokenization_spaces": False,
-        "eos_token": EOS,
+        "eos_token": end,
         "model_max_length": model.context,
-        "pad_token": EOS,
+        "pad_token": padding,
         "split_special_tokens": template is None,
         "tokenizer_class": "PreTrainedTokenizerFast",
         **chat,
@@ -193,20 +217,20 @@ OTHER = "{%- else -%}{{- raise_exception('roles are ROLES') -}}{%- endif -%}"
 OPEN = "{%- if add_generation_prompt -%}{{- 'TOKEN' -}}{%- endif -%}"
 
 
-def jinja(template: Template) -> str:
+def jinja(template: Template, end: str = EOS) -> str:
     """The chat template as transformers applies it: the tokens are those of our rendering of the same messages."""
-    checks = [SPELLS.replace("TOKEN", token) for token in (*template.tokens, EOS)]
+    checks = [SPELLS.replace("TOKEN", token) for token in (*template.tokens, end)]
     turns = [
         TURN.replace("WHERE", "elif" if number else "if")
         .replace("ROLE", str(role))
         .replace("TOKEN", token)
-        .replace("END", EOS if role is Role.ASSISTANT else "")
+        .replace("END", end if role is Role.ASSISTANT else "")
         for number, (role, token) in enumerate(template.roles.items())
     ]
     other = OTHER.replace("ROLES", ", ".join(map(str, template.roles)))
     body = "".join([*checks, *turns, other])
-    end = OPEN.replace("TOKEN", template.roles[Role.ASSISTANT])
-    return f"{{%- for message in messages -%}}{body}{{%- endfor -%}}{end}"
+    opened = OPEN.replace("TOKEN", template.roles[Role.ASSISTANT])
+    return f"{{%- for message in messages -%}}{body}{{%- endfor -%}}{opened}"
 
 
 def tensors(layout: Layout, vector: Array) -> dict[str, Array]:

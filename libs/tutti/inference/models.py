@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.bodies import Body, decode_body
 from tutti.checkpoints.staged import open_staged
 from tutti.inference.errors import InferenceError
 from tutti.inference.parameters import parameters_of
@@ -42,7 +42,7 @@ class Wanted:
 class Model:
     """`vector` holds the parameters, float32 [layout.elements]; they are shared between requests and never written."""
 
-    body: CheckpointBody
+    body: Body
     vector: "Tensor"
 
 
@@ -62,7 +62,7 @@ class Models:
 
         A model that is larger than the bound is returned and not kept. Raises NotLoaded, CheckpointError.
         """
-        body = CheckpointBody.decode(wanted.manifest)
+        body = decode_body(wanted.manifest)
         digest, size = body.model_digest, BYTES * body.layout.elements
         vector = self._vectors.get(digest)
         if vector is None:
@@ -88,11 +88,11 @@ MODELS = Models()
 """Those of this process."""
 
 
-def _loaded(body: CheckpointBody, folder: Path, advanced: Callable[[int, int], None]) -> "Tensor":
+def _loaded(body: Body, folder: Path, advanced: Callable[[int, int], None]) -> "Tensor":
     """The parameters, in memory of torch: it is aligned to 64 bytes, and the bits of a product can depend on that."""
     import torch
 
-    staged = open_staged(folder, state_digest=body.state_digest)
+    staged = open_staged(folder, identity=body.identity)
     vector = torch.empty(body.layout.elements, dtype=torch.float32)
     parameters_of(staged, into=vector.numpy(), advanced=advanced)
     return vector

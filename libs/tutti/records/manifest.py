@@ -37,6 +37,7 @@ class Kind(StrEnum):
     DATASET = "dataset"
     INDEX = "index"
     CHECKPOINT = "checkpoint"
+    IMPORT = "import"
     SAMPLE = "sample"
     EXPORT = "export"
     JUDGEMENTS = "judgements"

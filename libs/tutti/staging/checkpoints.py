@@ -10,8 +10,9 @@ from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import NotFound
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import TaskContext, WorkFailed
+from tutti.checkpoints.bodies import Body, decode_body, identity_of
 from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.reader import stage
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CheckpointState
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -20,7 +21,6 @@ from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.inference.models import NotLoaded, Wanted
-from tutti.model.training import Training
 from tutti.records.errors import CorpusError
 
 P = ParamSpec("P")
@@ -29,12 +29,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Found:
-    """A committed checkpoint: the bytes of its manifest, the digest of its parameters, and its tokenizer."""
+    """A committed checkpoint: the bytes of its manifest, the digest of its content and that of its parameters, and its
+    tokenizer."""
 
     name: str
     manifest_key: str
     manifest: bytes
-    state_digest: str
+    identity: str
     model_digest: str
     tokenizer: BytePairTokenizer
 
@@ -65,14 +66,14 @@ class Checkpoints:
                 state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
                 raise WorkFailed(f"{name} is {state}; choose one of `tutti checkpoints ls` that is committed")
             manifest = self._blobs.get(found.manifest_key)
-            tokenizer = self._tokenizer(CheckpointBody.decode(manifest).training)
+            tokenizer = self._tokenizer(decode_body(manifest))
         except BlobMissing as error:
             raise WorkFailed(f"{name}: its manifest {found.manifest_key} is gone; choose another checkpoint") from error
         except NotFound as error:
             raise WorkFailed(error.message) from error
         except (CheckpointError, CorpusError) as error:
             raise WorkFailed(f"{name}: {error}") from error
-        return Found(name, found.manifest_key, manifest, found.state_digest, found.model_digest, tokenizer)
+        return Found(name, found.manifest_key, manifest, identity_of(found), found.model_digest, tokenizer)
 
     def fetch(self, name: str, folder: Path) -> Fetched:
         """Fetch a committed checkpoint into `folder`. Raises WorkFailed when it cannot be used."""
@@ -103,16 +104,19 @@ class Checkpoints:
 
     def _stage(self, found: Found, folder: Path) -> None:
         try:
-            stage(self._blobs, found.manifest_key, folder, state_digest=found.state_digest)
+            stage(self._blobs, found.manifest_key, folder, identity=found.identity)
         except CheckpointError as error:
             raise WorkFailed(str(error)) from error
 
-    def _tokenizer(self, training: Training) -> BytePairTokenizer:
-        """The tokenizer that a training names, or else that of its dataset.
+    def _tokenizer(self, body: Body) -> BytePairTokenizer:
+        """The tokenizer that a checkpoint names, or else that of its dataset.
 
-        A training names its tokenizer by its content; no service knows one that `sft` has extended.
+        It is named by its content: no service knows one that was imported, or that `sft` has extended.
         """
-        version = training.tokenizer or self._tokenizer_of(training.dataset)
+        if isinstance(body, ImportBody) or body.tokenizer:
+            version = body.tokenizer
+        else:
+            version = self._tokenizer_of(body.training.dataset)
         key = tokenizer_key(version)
         try:
             return BytePairTokenizer.load(self._blobs.get(key), expected_version=version)

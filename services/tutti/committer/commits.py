@@ -99,7 +99,7 @@ class Commits:
     def damaged(self, name: str, problems: Sequence[str], *, found_by: str) -> Checkpoint:
         """Quarantine a decided checkpoint: record first, then state. Nothing is overwritten."""
         found = self.host.units.run(lambda unit: self.checkpoints.get(unit, name))
-        job = found.job.removeprefix("jobs/")
+        job = name.split("/")[1]
         quarantine.record(self.host.blobs, job, found.line, found.step, found_by=found_by, problems=problems)
 
         def mark(unit: Unit) -> Checkpoint:
@@ -253,6 +253,8 @@ class Commits:
             return
         checkpoint.state = CHECKPOINT_STATE_COMMITTED
         self.checkpoints.put(unit, checkpoint)
+        if checkpoint.folder_digest:
+            return  # an import is of no job, and so on no line
         line = self.lines.lock(unit, line_name(row.job, row.line))
         if row.step > line.head:
             line.head = row.step

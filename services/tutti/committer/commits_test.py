@@ -33,7 +33,7 @@ def test_a_snapshot_becomes_a_committed_checkpoint(world: Rehearsal, tmp_path: P
         "checkpoints/j/0/10",
     ]
     assert world.api.GetLine(GetRequest(name="lines/j/0"), CALL).head == 10
-    staged = stage(world.blobs, found.manifest_key, tmp_path / "staged", state_digest=found.state_digest)
+    staged = stage(world.blobs, found.manifest_key, tmp_path / "staged", identity=found.state_digest)
     assert staged.read(0, "parameter").tobytes() == example.state(world.training, 10)[0, "parameter"]
     listed = world.api.ListCheckpoints(ListRequest(filter="job=jobs/j"), CALL).checkpoints
     assert sorted(each.step for each in listed) == [5, 10]

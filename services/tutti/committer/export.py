@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
-from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.bodies import decode_body
+from tutti.checkpoints.imported import ImportBody
 from tutti.committer.records import Records
 from tutti.contracts.committer.v1 import Checkpoint, CheckpointState, Line
 
@@ -27,7 +28,12 @@ def export(
             },
         )
     for decision in records.decisions(unit):
-        checkpoint, body = checkpoints.get(unit, decision.name), CheckpointBody.decode(decision.manifest)
+        checkpoint, body = checkpoints.get(unit, decision.name), decode_body(decision.manifest)
+        if isinstance(body, ImportBody):
+            content = {"folder_digest": body.folder_digest, "model_digest": body.model_digest}
+            shared = {"pinned": checkpoint.pinned, "state": CheckpointState.Name(checkpoint.state)}
+            yield CanonicalLine(decision.name, content | shared | {"tokenizer": body.tokenizer})
+            continue
         yield CanonicalLine(
             decision.name,
             {

@@ -25,7 +25,7 @@ from tutti.chassis.store.bodies import content_digest
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
-from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.bodies import decode_body, identity_of
 from tutti.checkpoints.verification import verify_manifest
 from tutti.checkpoints.writer import plan_of
 from tutti.committer import epochs
@@ -266,15 +266,15 @@ class Opening:
 
 def read_checkpoint(host: Host, checkpoint: Checkpoint) -> tuple[list[str], int]:
     """Read a committed checkpoint back: what is wrong, in words, and how many bytes were read."""
-    key = checkpoint.manifest_key
+    key, identity = checkpoint.manifest_key, identity_of(checkpoint)
     try:
-        body = CheckpointBody.decode(host.blobs.get(key))
+        body = decode_body(host.blobs.get(key))
     except BlobMissing:
-        return [f"{key}: no such blob, expected a manifest of {checkpoint.state_digest}"], 0
+        return [f"{key}: no such blob, expected a manifest of {identity}"], 0
     except CorpusError as error:
         return [f"{key}: {error}"], 0
-    if (body.name, body.state_digest) != (checkpoint.name, checkpoint.state_digest):
-        return [f"{key}: seen {body.name} with {body.state_digest}, expected {checkpoint.state_digest}"], 0
+    if (body.name, body.identity) != (checkpoint.name, identity):
+        return [f"{key}: seen {body.name} with {body.identity}, expected {identity}"], 0
     found = verify_manifest(host.blobs, body)
     return [str(problem) for problem in found.problems], found.nbytes
 

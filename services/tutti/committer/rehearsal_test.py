@@ -6,9 +6,10 @@ the methods that gRPC would call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import grpc
@@ -77,12 +78,13 @@ class OneThreadHost:
     randomness: Randomness
     service: str = "committer"
     pool: Pool = field(default_factory=InlinePool)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     def channel(self, service: str) -> grpc.Channel:
         raise AssertionError(f"the committer calls nobody, but wants {service}")
 
     def settings(self, model: type[S]) -> S:
-        return model()
+        return model(**self.given)
 
 
 class Rehearsal:
@@ -104,6 +106,7 @@ class Rehearsal:
         wrap_blobs: Callable[[Blobs], Blobs] = lambda port: port,
         wrap_database: Callable[[Database], Database] = lambda port: port,
         wrap_log: Callable[[EventLog], EventLog] = lambda port: port,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.training = training or example.training(steps=STEPS)
         self.clock = clock or ManualClock()
@@ -119,7 +122,7 @@ class Rehearsal:
             wrapped = wrap_database(self._database)
             metadata, randomness = METADATA, SeededRandomness(f"life {life}")
             units = Units(wrapped, "committer", metadata, clock=self.clock, randomness=randomness)
-            self.host = OneThreadHost(wrapped, self.blobs, units, metadata, self.clock, randomness)
+            self.host = OneThreadHost(wrapped, self.blobs, units, metadata, self.clock, randomness, given=settings)
             self.service = build(self.host)
             self.parts = assemble(self.host, self.service, wrap_log(self._log), holder=f"life {life}")
             api: Any = self.service.serves[0].api

@@ -16,6 +16,7 @@ from tutti.checkpoints.keys import ShardName
 from tutti.committer import holders
 from tutti.committer.commits import Commits
 from tutti.committer.garbage import Collector, JobGarbage
+from tutti.committer.imports import Imports
 from tutti.committer.opening import Opening, read_checkpoint
 from tutti.committer.pruning import Pruning
 from tutti.committer.records import Records
@@ -30,6 +31,8 @@ from tutti.contracts.committer.v1 import (
     ClaimVerificationResponse,
     CollectGarbageRequest,
     CollectGarbageResponse,
+    CreateImportRequest,
+    CreateImportResponse,
     Garbage,
     GetCurveRequest,
     GetCurveResponse,
@@ -71,10 +74,11 @@ class CommitterApi:
         pruning: Pruning,
         records: Records,
         collector: Collector,
+        imports: Imports,
     ) -> None:
         self._host, self._checkpoints, self._lines = host, checkpoints, lines
         self._opening, self._shards, self._commits, self._pruning = opening, shards, commits, pruning
-        self._records, self._collector = records, collector
+        self._records, self._collector, self._imports = records, collector, imports
 
     def OpenEpoch(self, request: OpenEpochRequest, call: Call) -> OpenEpochResponse:
         required(request, "job", "epoch", "training", "training_digest", "dataset_digest")
@@ -153,6 +157,9 @@ class CommitterApi:
             expected = f"0, or {curves.FEWEST_POINTS} to {curves.MOST_POINTS}"
             raise InvalidField("max_points", seen=request.max_points, expected=expected)
         return curves.read(self._host, self._checkpoints, name, after=request.after_step, most=most)
+
+    def CreateImport(self, request: CreateImportRequest, call: Call) -> CreateImportResponse:
+        return self._imports.create(request, call)
 
     def PinCheckpoint(self, request: PinCheckpointRequest, call: Call) -> Checkpoint:
         name = check_name("checkpoints", request.name)

@@ -16,10 +16,11 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
-from tutti.checkpoints.keys import MANIFESTS, REPORTS, SHARDS
+from tutti.checkpoints.keys import IMPORTS, MANIFESTS, REPORTS, SHARDS
 from tutti.committer.commits import Commits
 from tutti.committer.export import export
 from tutti.committer.garbage import Collector
+from tutti.committer.imports import Imports
 from tutti.committer.opening import Opening
 from tutti.committer.pruning import Pruning
 from tutti.committer.records import Records
@@ -31,6 +32,7 @@ from tutti.committer.troubles import Troubles
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, Checkpoint, DivergenceDetected, Line
 from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
 from tutti.contracts.scheduler.v1 import Job
+from tutti.corpus.tokens.dataset import TOKENIZERS
 
 
 def build(host: Host) -> Service:
@@ -70,8 +72,8 @@ def build(host: Host) -> Service:
 
     def condemned(unit: Unit) -> Iterator[str]:
         for each in checkpoints.select(unit, state=int(CHECKPOINT_STATE_QUARANTINED)):
-            name = f"{each.job.removeprefix('jobs/')}.{each.line}.{each.step}."
-            yield from (f"{SHARDS}{name}", f"{MANIFESTS}{name}")
+            name = ".".join(each.name.split("/")[1:]) + "."
+            yield from (f"{SHARDS}{name}", f"{MANIFESTS}{name}", f"{IMPORTS}{name.partition('.')[0]}/")
 
     troubles = Troubles(records, lines)
     reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance, tell=troubles.of_commits)
@@ -81,7 +83,8 @@ def build(host: Host) -> Service:
     sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep, tell=troubles.of_garbage)
     pruning = Pruning(host, records, settings, checkpoints, lines)
     opening = Opening(host, records, commits, checkpoints, lines, commits.suspects, shards.adopt)
-    kept = (standard.Stored(host.units, checkpoints), standard.Stored(host.units, lines))
+    imports = Imports(host, commits, settings, checkpoints)
+    kept = (standard.Stored(host.units, checkpoints), standard.Stored(host.units, lines), imports.work)
     api = CommitterApi(
         host,
         checkpoints,
@@ -92,17 +95,27 @@ def build(host: Host) -> Service:
         pruning=pruning,
         records=records,
         collector=collector,
+        imports=imports,
     )
     return Service(
         name="committer",
         reads=["trainer"],
+        writes=[TOKENIZERS],
         deletes=[REPORTS, SHARDS],
-        resources=[checkpoints, lines],
-        tables=[tables.epochs, tables.holders, tables.shards, tables.decisions, tables.divergences, tables.remains],
+        resources=[checkpoints, lines, imports.work.resource],
+        tables=[
+            tables.epochs,
+            tables.holders,
+            tables.shards,
+            tables.decisions,
+            tables.divergences,
+            tables.folders,
+            tables.remains,
+        ],
         serves=[standard.served(DESCRIPTOR.services_by_name["CommitterService"], api, *kept)],
         facts=[DivergenceDetected],
         consumes=[Consumed(Job, commits.suspects.on_job)],
-        tasks=[shards.task()],
+        tasks=[shards.task(), imports.work.task()],
         loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),
         checks=[decisions],

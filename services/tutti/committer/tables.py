@@ -101,6 +101,12 @@ class Tables:
             Column("epoch", BigInteger, primary_key=True),
             Column("state_digest", NAME, nullable=False),
         )
+        self.folders = declare(
+            "folders",
+            metadata,
+            Column("name", NAME, primary_key=True),
+            Column("path", Text, nullable=False),
+        )
         self.remains = declare(
             "remains",
             metadata,

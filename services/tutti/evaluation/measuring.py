@@ -58,9 +58,9 @@ def measure(folders: Folders, tokenizer: BytePairTokenizer, pairs: Sequence[Pair
             open_staged(each) for each in (folders.baseline, folders.candidate, folders.reward)
         )
         _check(baseline, candidate, reward)
-        renderer = of_digest(reward.body.training.template).bind(tokenizer)
-        rows = reward.body.training.step.rows
-        torch.set_num_threads(reward.body.training.step.threads)
+        renderer = of_digest(reward.body.template).bind(tokenizer)
+        rows = reward.body.rows
+        torch.set_num_threads(reward.body.threads)
         judge, policy, reference = (
             Transformer(each.body.layout, torch.from_numpy(parameters_of(each)), compiled=False)
             for each in (reward, candidate, baseline)
@@ -98,7 +98,7 @@ def _check(baseline: StagedCheckpoint, candidate: StagedCheckpoint, reward: Stag
     if not reward.body.layout.model.scalar_head:
         raise WorkFailed(f"{name} has no scalar head; take a checkpoint of a stage `reward`")
     for each in (baseline, candidate):
-        if each.body.training.template != reward.body.training.template:
+        if each.body.template != reward.body.template:
             raise WorkFailed(
                 f"{each.body.name} has another chat template than {name}; take a reward model that goes back to the "
                 "same checkpoint"

@@ -41,6 +41,8 @@ def manifest_of(resource: Message) -> tuple[str, str]:
     kind = kind_of(type(resource))
     if isinstance(resource, Checkpoint) and resource.state != CHECKPOINT_STATE_COMMITTED:
         return "", ""
+    if isinstance(resource, Checkpoint) and resource.folder_digest:
+        return resource.manifest_key, Kind.IMPORT
     return kind.manifest_key(resource), kind.manifest
 
 
@@ -159,7 +161,7 @@ class Folding:
                 self._host.units.run(partial(self._settle, said, noted, state))
 
     def _read(self, noted: Noted) -> tuple[Testimony, Reading]:
-        if noted.kind == Kind.CHECKPOINT:
+        if noted.kind in (Kind.CHECKPOINT, Kind.IMPORT):
             return Testimony(), Reading.READ  # its ledger is read when somebody asks
         try:
             manifest = Manifest.decode(self._host.blobs.get(noted.key), expected=noted.kind)

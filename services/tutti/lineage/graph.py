@@ -11,12 +11,14 @@ from itertools import pairwise
 from google.protobuf.message import Message
 
 from tutti.chassis.rpc import kinds
+from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Tokenization
 
 CHAIN = ("crawls", "ingests", "filters", "dedups", "tokenizations")
 """Kinds whose resources do not name what they read: each reads what the stage before it made."""
+UNLICENSED = "no licence named"
 EVALUATION = "evaluation"  # the stage that reads the texts which dedup takes out of the corpus
 
 
@@ -126,7 +128,21 @@ def of_parents(child: str, parents: Iterable[str]) -> Testimony:
     return Testimony(edges=tuple(Edge(parent, child, "packed") for parent in parents))
 
 
-_OWN: dict[type[Message], Callable[..., Testimony]] = {Run: of_run, Tokenization: of_tokenization, Job: of_job}
+def of_checkpoint(checkpoint: Checkpoint) -> Testimony:
+    """An import names its folder, whose label is the licence."""
+    found = of_resource(checkpoint)
+    if not (digest := checkpoint.folder_digest):
+        return found
+    folder = Vertex(f"folders/{digest.removeprefix('blake3:')}", "folder", digest, checkpoint.licence or UNLICENSED)
+    return Testimony((Vertex(checkpoint.name, "checkpoint", digest), folder), found.edges)
+
+
+_OWN: dict[type[Message], Callable[..., Testimony]] = {
+    Run: of_run,
+    Tokenization: of_tokenization,
+    Job: of_job,
+    Checkpoint: of_checkpoint,
+}
 """Kinds that say more than their fields: what they made, or what a digest is of."""
 
 KINDS = tuple(kind for kind in kinds.every_kind() if kind.digest)

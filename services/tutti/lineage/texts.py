@@ -87,6 +87,8 @@ class Texts:
         if found.state != CHECKPOINT_STATE_COMMITTED:
             state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
             raise Refused("NOT_COMMITTED", f"{name} is {state}; choose one of `tutti checkpoints ls` that is committed")
+        if found.folder_digest:
+            raise Refused("NOT_INDEXED", f"{name} was imported: what it was trained on is not known here")
         return self._library.checkpoint(found.manifest_key)
 
     def _dataset(self, name: str) -> Dataset:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tutti.chassis.tasks import WorkFailed
-from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.bodies import Body
+from tutti.checkpoints.imported import ImportBody
 from tutti.corpus.conversations.conversations import Answer, to_lines
 from tutti.corpus.conversations.conversationset import in_part
 from tutti.corpus.conversations.template import of_digest
@@ -54,16 +55,16 @@ def answer(
         from tutti.inference.limits import Limits
 
         body = model.body
-        if not body.training.template:
+        if isinstance(body, ImportBody) or not body.template:
             raise WorkFailed(
                 f"{body.name} was not trained on conversations and has no chat template; take a checkpoint of a "
                 "stage `sft`, or one that began with it"
             )
-        renderer = of_digest(body.training.template).bind(tokenizer)
+        renderer = of_digest(body.template).bind(tokenizer)
         prompts = [found.prompt or found.messages for found in in_part(lines.read_bytes(), part)]
         if not prompts:
             raise WorkFailed(f"the part {part!r} has no conversation; expected at least one")
-        torch.set_num_threads(body.training.step.threads)
+        torch.set_num_threads(body.threads)
         engine = _engine(kind, body, tokenizer)
         requests = [
             Request(index * each + k, tuple(renderer.open(prompt).tolist()))
@@ -71,7 +72,7 @@ def answer(
             for k in range(each)
         ]
         never = tuple(tokenizer.reserved.values())
-        limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary, never=never)
+        limits = Limits(tokens, tokenizer.eos, tokenizer.vocabulary, never, tokenizer.ends)
         try:
             engine.start(Weights(body.model_digest, model.vector))
             found = generate(engine, requests, sampling, limits, advanced=counted(len(requests) * tokens))
@@ -79,13 +80,13 @@ def answer(
             engine.stop()
     answers = []
     for one in found:
-        said = tuple(token for token in one.tokens if token != tokenizer.eos)
+        said = tuple(token for token in one.tokens if token not in tokenizer.ends)
         answers.append(Answer(prompts[one.number // each], one.number, tokenizer.decode(said), said, str(one.stop)))
     to.write_bytes(to_lines(answers))
     return Answered(len(answers), sum(len(one.tokens) for one in answers))
 
 
-def _engine(kind: Kind, body: CheckpointBody, tokenizer: BytePairTokenizer) -> "Engine":
+def _engine(kind: Kind, body: Body, tokenizer: BytePairTokenizer) -> "Engine":
     from tutti.inference.engine import Mode
 
     if kind is Kind.VLLM:
@@ -94,4 +95,4 @@ def _engine(kind: Kind, body: CheckpointBody, tokenizer: BytePairTokenizer) -> "
         return VllmEngine(body.layout, tokenizer, mode=Mode.FAST)
     from tutti.inference.slotengine import SlotEngine
 
-    return SlotEngine(body.layout, rows=body.training.step.rows, mode=Mode.FAST)
+    return SlotEngine(body.layout, rows=body.rows, mode=Mode.FAST)

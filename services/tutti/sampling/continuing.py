@@ -35,11 +35,11 @@ def continue_texts(
         from tutti.inference.generation import generate
         from tutti.inference.limits import Limits
 
-        torch.set_num_threads(model.body.training.step.threads)
+        torch.set_num_threads(model.body.threads)
         decoder = Decoder(model.body.layout, model.vector)
-        ids = [encoded.tolist() for encoded in tokenizer.encode_all(prompts)]
+        ids = [[*tokenizer.opening, *encoded.tolist()] for encoded in tokenizer.encode_all(prompts)]
         never = tuple(tokenizer.reserved.values())
-        limits = Limits(tokens=tokens, end=tokenizer.eos, vocabulary=tokenizer.vocabulary, never=never)
+        limits = Limits(tokens, tokenizer.eos, tokenizer.vocabulary, never, tokenizer.ends)
         found = generate(decoder, ids, sampling, limits, advanced=counted(len(ids) * tokens))
     return [
         Continued(prompt, tokenizer.decode(each.tokens), len(each.tokens), each.stop.value)

@@ -8,11 +8,14 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import TaskContext
 from tutti.chassis.work.work import Outcome, Work, publish, put_content
+from tutti.checkpoints.imported import ImportBody
+from tutti.checkpoints.staged import open_staged
 from tutti.contracts.sampling.v1 import Export, ExportedFile
 from tutti.records.canonical import file_digest
 from tutti.sampling import exporting
 from tutti.sampling.dtypes import DTYPES
 from tutti.sampling.results import File, export_manifest
+from tutti.staging import fetching
 from tutti.staging.checkpoints import Checkpoints
 
 
@@ -24,7 +27,8 @@ def work(host: Host) -> Work[Export]:
             fetched = checkpoints.fetch(export.spec.checkpoint, Path(scratch, "checkpoint"))
             context.check()
             dtype = export.spec.dtype or DTYPES[0]
-            paths = context.pool(exporting.export, fetched.folder, fetched.tokenizer, Path(scratch, "exported"), dtype)
+            came, to = _came(host, fetched.folder), Path(scratch, "exported")
+            paths = context.pool(exporting.export, fetched.folder, fetched.tokenizer, to, dtype, came)
             files = []
             for path in paths:
                 context.check()
@@ -42,3 +46,11 @@ def work(host: Host) -> Work[Export]:
         return fill
 
     return Work(host, "exports", Export, run, exporting.LOGIC_VERSION)
+
+
+def _came(host: Host, folder: Path) -> dict[str, bytes]:
+    """The files that came in with an imported checkpoint, by name; none of a training. Raises WorkFailed."""
+    body = open_staged(folder).body
+    if not isinstance(body, ImportBody):
+        return {}
+    return {each.name: fetching.small(host.blobs, each.key) for each in body.files if each.key}

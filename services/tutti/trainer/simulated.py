@@ -230,7 +230,7 @@ class SimulatedRank:
         ledger = data.first_ledger()
         if start.resume:
             staged = open_staged(Path(start.resume))
-            scalars, ledger = staged.body.scalars.model, staged.body.scalars.ledger
+            scalars, ledger = staged.state.scalars.model, staged.state.scalars.ledger
             state = {(chunk, kind): int(staged.read(chunk, kind)[0]) for chunk, kind in state}
         elif (read := initial_parameters(start, plan.layout)) is not None:
             state |= {(at, kind): int(read(at, kind.value)[0]) for at, kind in state if kind is Kind.PARAMETER}

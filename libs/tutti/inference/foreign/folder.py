@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from blake3 import blake3
 
+from tutti.checkpoints.imported import folder_digest
 from tutti.inference.foreign.config import CONFIG, model_of
 from tutti.inference.foreign.errors import NotImportable
 from tutti.inference.foreign.objects import json_object
@@ -20,7 +21,7 @@ from tutti.inference.foreign.tensors import INDEX, Tensors
 from tutti.inference.foreign.texts import GENERATION, SETTINGS, TEMPLATE, TOKENIZER
 from tutti.inference.foreign.weights import Weights
 from tutti.model.chunks import Layout
-from tutti.records.canonical import bytes_digest, content_digest, named
+from tutti.records.canonical import bytes_digest, named
 
 WEIGHTS = "model.safetensors"
 OTHER_WEIGHTS = ("consolidated.", "pytorch_model", "model-")
@@ -34,13 +35,29 @@ PIECE = 16 << 20
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The files that were read of a folder, by name: the digests of their bytes, and what tells that one has changed.
+
+    The latter is known of files of weights: their size, and when they were changed.
+    """
+
+    digests: Mapping[str, str]
+    identities: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class Foreign:
     """A folder that is open: the layout of its model, its weights, and the bytes of its other files by name."""
 
     layout: Layout
     weights: Weights
     texts: Mapping[str, bytes]
-    digest: str
+    seen: Seen
+
+    @property
+    def digest(self) -> str:
+        """The digest of the folder: over the names and bytes of exactly the files that are read."""
+        return folder_digest(list(self.seen.digests.items()))
 
     @property
     def licence(self) -> str:
@@ -53,8 +70,11 @@ class Foreign:
 
 
 @contextmanager
-def opened(folder: Path, *, root: Path | None = None) -> Iterator[Foreign]:
-    """The folder, whose links are followed inside `root`, by default itself. Raises NotImportable, OSError."""
+def opened(folder: Path, *, root: Path | None = None, seen: Seen | None = None) -> Iterator[Foreign]:
+    """The folder, whose links are followed inside `root`, by default itself. Raises NotImportable, OSError.
+
+    Where it was `seen` before, files of weights that have not changed since are not digested again.
+    """
     inside = (root or root_of(folder)).resolve()
     with ExitStack() as stack:
 
@@ -74,13 +94,21 @@ def opened(folder: Path, *, root: Path | None = None) -> Iterator[Foreign]:
         before = {name: _identity(file) for name, file in files.items()}
         layout = Layout(model)
         weights = Weights(layout, Tensors(files), placed)
-        digests = {name: bytes_digest(data) for name, data in texts.items()} | {
-            name: _digest_of(file) for name, file in files.items()
-        }
-        yield Foreign(layout, weights, texts, content_digest(digests, kind="foreign folder"))
-        for name, file in files.items():
-            if _identity(file) != before[name]:
-                raise NotImportable(name, "", seen="a file that changed while it was read", expected="no change")
+        digests = {name: bytes_digest(data) for name, data in texts.items()}
+        if seen is None:
+            digests |= {name: _digest_of(file) for name, file in files.items()}
+        else:
+            digests |= {name: digest for name, digest in seen.digests.items() if seen.identities.get(name)}
+            _require_same(digests, seen.digests)
+            _require_same(before, seen.identities)
+        yield Foreign(layout, weights, texts, Seen(digests, before))
+        _require_same({name: _identity(file) for name, file in files.items()}, before)
+
+
+def _require_same(found: Mapping[str, object], before: Mapping[str, object]) -> None:
+    for name in sorted({*found, *before}):
+        if found.get(name) != before.get(name):
+            raise NotImportable(name, "", seen="a file that changed while it was read", expected="no change")
 
 
 def root_of(folder: Path) -> Path:

@@ -34,7 +34,7 @@ def started(folder: Path, *, mode: Mode, slots: int, device: str) -> Started:
     so. Raises CheckpointError, InferenceError, DeviceMissing.
     """
     staged = open_staged(folder)
-    body, place = staged.body, torch.device(device)
+    body, place = staged.state, torch.device(device)
     select(device)
     torch.set_num_threads(body.training.step.threads)
     deterministic(place, body.training.step.exact)

@@ -15,6 +15,7 @@ from tutti.client.plain import plain
 from tutti.client.resources import list_all
 from tutti.committer.commands.curves import show_curve
 from tutti.committer.commands.folders import inspect
+from tutti.committer.commands.imports import import_folder
 from tutti.contracts.committer.v1 import (
     GetCurveRequest,
     PinCheckpointRequest,
@@ -34,6 +35,7 @@ def every(client: Client) -> list[str]:
 def extend(group: click.Group) -> None:
     """Add the verbs of a checkpoint to the group `checkpoints`."""
     group.add_command(inspect)
+    group.add_command(import_folder)
 
     @group.command(
         "verify",

@@ -21,7 +21,7 @@ class Staged:
 
     def checkpoint(self, training: Training, role: str) -> StagedCheckpoint:
         """Open the model of a role. Raises CheckpointError where it is not the one that the training names."""
-        return open_staged(self.models[role], state_digest=training.model_of(role).state_digest)
+        return open_staged(self.models[role], identity=training.model_of(role).state_digest)
 
     @classmethod
     def of(cls, start: Start) -> "Staged":

@@ -4,11 +4,12 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from tutti.checkpoints.keys import MANIFESTS, REPORTS, SHARDS
+from tutti.checkpoints.keys import IMPORTS, MANIFESTS, REPORTS, SHARDS
 
 OWNER = "trainer"
 READS = (
     "annotation/",
+    IMPORTS,
     MANIFESTS,
     "ingest/conversations/",
     "tokenization/",

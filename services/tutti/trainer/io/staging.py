@@ -83,7 +83,7 @@ class Cache:
         folders = [self._enter("checkpoints", digest, keep) for digest in wanted]
         for folder, (digest, manifest_key) in zip(folders, wanted.items(), strict=True):
             try:
-                stage(self._blobs, manifest_key, folder, state_digest=digest, files=self._files)
+                stage(self._blobs, manifest_key, folder, identity=digest, files=self._files)
             except (BlobMissing, CorpusError) as error:
                 raise StagingError(f"checkpoint {manifest_key} cannot be staged: {error}") from error
         return folders

@@ -23,8 +23,8 @@ class RewardModel:
         body, model = found.body, found.body.layout.model
         for what, seen, expected in (
             ("a scalar head", model.scalar_head, True),
-            ("the tokenizer", body.training.tokenizer, training.tokenizer),
-            ("the chat template", body.training.template, training.template),
+            ("the tokenizer", body.tokenizer, training.tokenizer),
+            ("the chat template", body.template, training.template),
         ):
             if seen != expected:
                 raise refused(

@@ -40,4 +40,4 @@ class Worker:
 
 def _steps_before(start: Start) -> int:
     """The steps of the checkpoint to go on from. Raises CheckpointError."""
-    return open_staged(Path(start.resume)).body.scalars.model.step if start.resume else 0
+    return open_staged(Path(start.resume)).state.scalars.model.step if start.resume else 0

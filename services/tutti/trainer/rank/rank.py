@@ -119,8 +119,8 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     lifeline.phase = "loading the state"
     if start.resume:
         staged = open_staged(Path(start.resume))
-        step.load(staged.read, staged.body.scalars.model)
-        ledger = staged.body.scalars.ledger
+        step.load(staged.read, staged.state.scalars.model)
+        ledger = staged.state.scalars.ledger
     else:
         step.initialize(initial_parameters(start, plan.layout, training.conversion))
         ledger = data.first_ledger()

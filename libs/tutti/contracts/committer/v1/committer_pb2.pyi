@@ -965,3 +965,91 @@ class CollectGarbageResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CollectGarbageResponse: _TypeAlias = CollectGarbageResponse  # noqa: Y015
+
+@_typing.final
+class CreateImportRequest(_message.Message):
+    """CreateImportRequest describes the import to create."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    name: _builtins.str
+    """name chosen by the caller."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    @_builtins.property
+    def spec(self) -> _events_pb2.ImportSpec:
+        """spec of it."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        spec: _events_pb2.ImportSpec | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateImportRequest: _TypeAlias = CreateImportRequest  # noqa: Y015
+
+@_typing.final
+class CreateImportResponse(_message.Message):
+    """CreateImportResponse contains the import."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IMPORT_FIELD_NUMBER: _builtins.int
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["import", b"import"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["import", b"import"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateImportResponse: _TypeAlias = CreateImportResponse  # noqa: Y015
+
+@_typing.final
+class ListImportsResponse(_message.Message):
+    """ListImportsResponse is one page of results."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IMPORTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token is empty on the last page."""
+    @_builtins.property
+    def imports(self) -> _containers.RepeatedCompositeFieldContainer[_events_pb2.Import]:
+        """imports, sorted by name."""
+
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """damaged resources, which the page leaves out, with the reason."""
+
+    def __init__(
+        self,
+        *,
+        imports: _abc.Iterable[_events_pb2.Import] | None = ...,
+        next_page_token: _builtins.str = ...,
+        damaged: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "imports", b"imports", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListImportsResponse: _TypeAlias = ListImportsResponse  # noqa: Y015

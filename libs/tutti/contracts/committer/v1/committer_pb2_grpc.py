@@ -97,6 +97,26 @@ class CommitterServiceStub:
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PinCheckpointRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Checkpoint.FromString,
                 _registered_method=True)
+        self.CreateImport = channel.unary_unary(
+                '/tutti.committer.v1.CommitterService/CreateImport',
+                request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CreateImportRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CreateImportResponse.FromString,
+                _registered_method=True)
+        self.GetImport = channel.unary_unary(
+                '/tutti.committer.v1.CommitterService/GetImport',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Import.FromString,
+                _registered_method=True)
+        self.ListImports = channel.unary_unary(
+                '/tutti.committer.v1.CommitterService/ListImports',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ListImportsResponse.FromString,
+                _registered_method=True)
+        self.CancelImport = channel.unary_unary(
+                '/tutti.committer.v1.CommitterService/CancelImport',
+                request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Import.FromString,
+                _registered_method=True)
         self.CollectGarbage = channel.unary_unary(
                 '/tutti.committer.v1.CommitterService/CollectGarbage',
                 request_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CollectGarbageRequest.SerializeToString,
@@ -198,6 +218,34 @@ class CommitterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateImport(self, request, context):
+        """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetImport(self, request, context):
+        """GetImport returns an import.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListImports(self, request, context):
+        """ListImports returns one page of imports, sorted by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelImport(self, request, context):
+        """CancelImport cancels an import.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CollectGarbage(self, request, context):
         """CollectGarbage removes blobs of sealed epochs that no decision names; a dry run lists them.
         """
@@ -274,6 +322,26 @@ def add_CommitterServiceServicer_to_server(servicer, server):
                     servicer.PinCheckpoint,
                     request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PinCheckpointRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Checkpoint.SerializeToString,
+            ),
+            'CreateImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateImport,
+                    request_deserializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CreateImportRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CreateImportResponse.SerializeToString,
+            ),
+            'GetImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetImport,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Import.SerializeToString,
+            ),
+            'ListImports': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListImports,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ListImportsResponse.SerializeToString,
+            ),
+            'CancelImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelImport,
+                    request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Import.SerializeToString,
             ),
             'CollectGarbage': grpc.unary_unary_rpc_method_handler(
                     servicer.CollectGarbage,
@@ -611,6 +679,114 @@ class CommitterService:
             '/tutti.committer.v1.CommitterService/PinCheckpoint',
             tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.PinCheckpointRequest.SerializeToString,
             tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Checkpoint.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.committer.v1.CommitterService/CreateImport',
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CreateImportRequest.SerializeToString,
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.CreateImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.committer.v1.CommitterService/GetImport',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.GetRequest.SerializeToString,
+            tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Import.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListImports(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.committer.v1.CommitterService/ListImports',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.ListRequest.SerializeToString,
+            tutti_dot_contracts_dot_committer_dot_v1_dot_committer__pb2.ListImportsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.committer.v1.CommitterService/CancelImport',
+            tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+            tutti_dot_contracts_dot_committer_dot_v1_dot_events__pb2.Import.FromString,
             options,
             channel_credentials,
             insecure,

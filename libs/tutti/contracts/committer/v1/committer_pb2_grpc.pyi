@@ -61,6 +61,14 @@ class CommitterServiceStub:
     """GetCurve returns the metrics of each step up to a checkpoint, over all of its ancestors."""
     PinCheckpoint: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]
     """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
+    CreateImport: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CreateImportRequest, _committer_pb2.CreateImportResponse]
+    """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails."""
+    GetImport: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Import]
+    """GetImport returns an import."""
+    ListImports: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListImportsResponse]
+    """ListImports returns one page of imports, sorted by name."""
+    CancelImport: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Import]
+    """CancelImport cancels an import."""
     CollectGarbage: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]
     """CollectGarbage removes blobs of sealed epochs that no decision names; a dry run lists them."""
     PruneCheckpoints: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PruneCheckpointsRequest, _committer_pb2.PruneCheckpointsResponse]
@@ -97,6 +105,14 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     """GetCurve returns the metrics of each step up to a checkpoint, over all of its ancestors."""
     PinCheckpoint: _aio.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]  # type: ignore[assignment]
     """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
+    CreateImport: _aio.UnaryUnaryMultiCallable[_committer_pb2.CreateImportRequest, _committer_pb2.CreateImportResponse]  # type: ignore[assignment]
+    """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails."""
+    GetImport: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Import]  # type: ignore[assignment]
+    """GetImport returns an import."""
+    ListImports: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListImportsResponse]  # type: ignore[assignment]
+    """ListImports returns one page of imports, sorted by name."""
+    CancelImport: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Import]  # type: ignore[assignment]
+    """CancelImport cancels an import."""
     CollectGarbage: _aio.UnaryUnaryMultiCallable[_committer_pb2.CollectGarbageRequest, _committer_pb2.CollectGarbageResponse]  # type: ignore[assignment]
     """CollectGarbage removes blobs of sealed epochs that no decision names; a dry run lists them."""
     PruneCheckpoints: _aio.UnaryUnaryMultiCallable[_committer_pb2.PruneCheckpointsRequest, _committer_pb2.PruneCheckpointsResponse]  # type: ignore[assignment]
@@ -202,6 +218,38 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Checkpoint, _abc.Awaitable[_events_pb2.Checkpoint]]:
         """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
+
+    @_abc_1.abstractmethod
+    def CreateImport(
+        self,
+        request: _committer_pb2.CreateImportRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_committer_pb2.CreateImportResponse, _abc.Awaitable[_committer_pb2.CreateImportResponse]]:
+        """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails."""
+
+    @_abc_1.abstractmethod
+    def GetImport(
+        self,
+        request: _common_pb2.GetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Import, _abc.Awaitable[_events_pb2.Import]]:
+        """GetImport returns an import."""
+
+    @_abc_1.abstractmethod
+    def ListImports(
+        self,
+        request: _common_pb2.ListRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_committer_pb2.ListImportsResponse, _abc.Awaitable[_committer_pb2.ListImportsResponse]]:
+        """ListImports returns one page of imports, sorted by name."""
+
+    @_abc_1.abstractmethod
+    def CancelImport(
+        self,
+        request: _common_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Import, _abc.Awaitable[_events_pb2.Import]]:
+        """CancelImport cancels an import."""
 
     @_abc_1.abstractmethod
     def CollectGarbage(

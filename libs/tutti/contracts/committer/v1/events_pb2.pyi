@@ -60,7 +60,9 @@ Global___CheckpointState: _TypeAlias = CheckpointState  # noqa: Y015
 
 @_typing.final
 class Checkpoint(_message.Message):
-    """Checkpoint is a committed state of a job."""
+    """Checkpoint is a committed state of a job, or the parameters of a model that was imported: these have a folder_digest,
+    and neither a job nor a shape nor a state_digest.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -87,12 +89,16 @@ class Checkpoint(_message.Message):
     CURVE_FIELD_NUMBER: _builtins.int
     EXPERIENCES_FIELD_NUMBER: _builtins.int
     SUSPECT_FIELD_NUMBER: _builtins.int
+    FOLDER_DIGEST_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
+    LICENCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
     """revision increases by one with every change."""
     job: _builtins.str
-    """job that it belongs to."""
+    """job that it belongs to; empty for an import."""
     line: _builtins.int
     """line that it is on."""
     step: _builtins.int
@@ -102,7 +108,7 @@ class Checkpoint(_message.Message):
     model_digest: _builtins.str
     """model_digest: root of a tree over the parameter chunks."""
     state_digest: _builtins.str
-    """state_digest over parameters, moments and canonical scalars."""
+    """state_digest over parameters, moments and canonical scalars; empty for an import."""
     parent: _builtins.str
     """parent checkpoint; empty for the first."""
     bytes: _builtins.int
@@ -125,6 +131,14 @@ class Checkpoint(_message.Message):
     """suspect: why its state may be wrong although its bytes are intact. Empty if there is no reason for doubt. A suspect
     checkpoint is neither resumed from nor released; if a replay commits the same state, it is suspect no longer.
     """
+    folder_digest: _builtins.str
+    """folder_digest over the files that an import was read from; empty for a state of a job."""
+    tokenizer: _builtins.str
+    """tokenizer that came with an import, by its version."""
+    template: _builtins.str
+    """template: digest of the chat template that came with an import; empty for none."""
+    licence: _builtins.str
+    """licence of an import as its folder names it; empty if it names none."""
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
         """shape that it was written with."""
@@ -171,16 +185,136 @@ class Checkpoint(_message.Message):
         curve: Global___CheckpointCurve | None = ...,
         experiences: _abc.Iterable[_builtins.str] | None = ...,
         suspect: _builtins.str = ...,
+        folder_digest: _builtins.str = ...,
+        tokenizer: _builtins.str = ...,
+        template: _builtins.str = ...,
+        licence: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "curve", b"curve", "decided_at", b"decided_at", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "curve", b"curve", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "experiences", b"experiences", "job", b"job", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "suspect", b"suspect", "verified_by", b"verified_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "bits_per_byte", b"bits_per_byte", "bytes", b"bytes", "curve", b"curve", "dataset_digest", b"dataset_digest", "decided_at", b"decided_at", "epoch", b"epoch", "experiences", b"experiences", "folder_digest", b"folder_digest", "job", b"job", "licence", b"licence", "line", b"line", "loss", b"loss", "manifest_key", b"manifest_key", "model_digest", b"model_digest", "name", b"name", "parent", b"parent", "pinned", b"pinned", "reason", b"reason", "revision", b"revision", "shape", b"shape", "state", b"state", "state_digest", b"state_digest", "step", b"step", "suspect", b"suspect", "template", b"template", "tokenizer", b"tokenizer", "verified_by", b"verified_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__bits_per_byte) -> _WhichOneofReturnType__bits_per_byte | None: ...
 
 Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
+
+@_typing.final
+class ImportSpec(_message.Message):
+    """ImportSpec defines the folder to import."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLDER_FIELD_NUMBER: _builtins.int
+    LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    folder: _builtins.str
+    """folder of the platform's machine, as an absolute path. It is kept apart: neither the resource nor its events have
+    it.
+    """
+    logic_version: _builtins.str
+    """logic_version of the import to use; empty means the current one."""
+    def __init__(
+        self,
+        *,
+        folder: _builtins.str = ...,
+        logic_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["folder", b"folder", "logic_version", b"logic_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportSpec: _TypeAlias = ImportSpec  # noqa: Y015
+
+@_typing.final
+class Import(_message.Message):
+    """Import reads a model's folder of Hugging Face, and makes a checkpoint of its parameters."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    ENDED_AT_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    MODEL_DIGEST_FIELD_NUMBER: _builtins.int
+    FOLDER_DIGEST_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
+    LICENCE_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the resource."""
+    revision: _builtins.int
+    """revision increases by one with every change."""
+    state: _common_pb2.State.ValueType
+    """state of the work."""
+    reason: _builtins.str
+    """reason as text: what it waits for, or the file and the key for which the folder was refused."""
+    checkpoint: _builtins.str
+    """checkpoint that the folder became; the same folder always becomes the same one."""
+    model_digest: _builtins.str
+    """model_digest of it."""
+    folder_digest: _builtins.str
+    """folder_digest over the files that were read."""
+    tokenizer: _builtins.str
+    """tokenizer that came with it, by its version."""
+    template: _builtins.str
+    """template: digest of the chat template; empty if the folder has none."""
+    licence: _builtins.str
+    """licence as the folder names it; empty if it names none."""
+    @_builtins.property
+    def spec(self) -> Global___ImportSpec:
+        """spec that it was created with, without the folder."""
+
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """started_at is when work began."""
+
+    @_builtins.property
+    def ended_at(self) -> _timestamp_pb2.Timestamp:
+        """ended_at is when it ended."""
+
+    @_builtins.property
+    def result(self) -> _common_pb2.Artifact:
+        """result: the manifest of the checkpoint."""
+
+    @_builtins.property
+    def progress(self) -> _common_pb2.Progress:
+        """progress of the work, only in what GetImport returns while it runs."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        spec: Global___ImportSpec | None = ...,
+        state: _common_pb2.State.ValueType = ...,
+        reason: _builtins.str = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        ended_at: _timestamp_pb2.Timestamp | None = ...,
+        result: _common_pb2.Artifact | None = ...,
+        checkpoint: _builtins.str = ...,
+        model_digest: _builtins.str = ...,
+        folder_digest: _builtins.str = ...,
+        tokenizer: _builtins.str = ...,
+        template: _builtins.str = ...,
+        licence: _builtins.str = ...,
+        progress: _common_pb2.Progress | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "progress", b"progress", "result", b"result", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "ended_at", b"ended_at", "folder_digest", b"folder_digest", "licence", b"licence", "model_digest", b"model_digest", "name", b"name", "progress", b"progress", "reason", b"reason", "result", b"result", "revision", b"revision", "spec", b"spec", "started_at", b"started_at", "state", b"state", "template", b"template", "tokenizer", b"tokenizer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Import: _TypeAlias = Import  # noqa: Y015
 
 @_typing.final
 class CheckpointCurve(_message.Message):
