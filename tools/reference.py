@@ -22,6 +22,7 @@ from tutti.model.training import Training
 from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage
 from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.plans.graph import Node
+from tutti.pipeline.recipes.begun import Begun
 from tutti.pipeline.recipes.sections import DedupSection
 from tutti.pipeline.recipes.values import Inputs, Result, Source
 from tutti.records.canonical import bytes_digest
@@ -142,8 +143,9 @@ def tuned(node: Node, inputs: Inputs, trainings: Mapping[str, Training]) -> Inpu
     if not isinstance(node.stage, FinetuningStage):
         return inputs
     (initial,), (data,) = inputs[INITIAL], inputs[node.stage.data]
-    begun = replace(trainings[initial.resource], tokenizer=bytes_digest(b"tokenizer"))
-    return {**inputs, INITIAL: (replace(initial, training=begun),), node.stage.data: (replace(data, count=SAMPLES),)}
+    training = trainings[initial.resource]
+    begun = Begun(training.model, bytes_digest(b"tokenizer"), training.dataset, training.conversion)
+    return {**inputs, INITIAL: (replace(initial, begun=begun),), node.stage.data: (replace(data, count=SAMPLES),)}
 
 
 def earlier(name: str, *, retracted: str = "", weight: int = 0) -> Result:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.spec import ModelSpec, SpecError
 from tutti.model.step import RankStep
-from tutti.model.training import Conversion, Training
+from tutti.model.training import APPENDED_1, Conversion, Training
 from tutti.model.transformer import Transformer
 from tutti.records.manifest import Kind
 from tutti.tokenization.bpe import train_bpe
@@ -27,10 +28,11 @@ from tutti.trainer.rank.initial import initial_of
 
 PLAIN = train_bpe(["a b c d e f g h"] * 2, vocabulary=268 - len(CHAT_1.tokens))
 CONVERSION = Conversion(PLAIN.version, PLAIN.vocabulary, len(CHAT_1.tokens))
+MODELS: list[dict[str, Any]] = [{}, {"tied": True}, *({"vocabulary": PLAIN.vocabulary + spare} for spare in (2, 3, 9))]
 END, ADDED = PLAIN.eos, slice(PLAIN.eos, PLAIN.eos + len(CHAT_1.tokens))
 
 
-@pytest.fixture(scope="module", params=[{}, {"tied": True}, {"vocabulary": PLAIN.vocabulary + 2}], ids=str)
+@pytest.fixture(scope="module", params=MODELS, ids=str)
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "World":
     torch.set_num_threads(1)
     before = replace(talks.MODEL, vocabulary=PLAIN.vocabulary)
@@ -44,7 +46,7 @@ class World:
         blobs = EmbeddedBlobs(folder / "blobs")
         base = talks.base(blobs, before, tokenizer=PLAIN.version)
         key, digest = talks.publish(blobs, Kind.CONVERSATIONS, talks.demonstrations())
-        model = replace(before, vocabulary=talks.TOKENIZER.vocabulary)
+        model = replace(before, vocabulary=max(before.vocabulary, talks.TOKENIZER.vocabulary))
         self.training = replace(talks.sft(digest, base), model=model, conversion=CONVERSION)
         self.staged, self.folder = talks.staged(blobs, folder / "cache", key, self.training)
 
@@ -52,10 +54,10 @@ class World:
     def base(self) -> StagedCheckpoint:
         return open_staged(self.folder)
 
-    def vector(self) -> torch.Tensor:
+    def vector(self, conversion: Conversion = CONVERSION) -> torch.Tensor:
         """The parameters that the training begins with."""
         layout = Layout(self.training.model)
-        read = initial_of(self.base, layout, conversion=CONVERSION)
+        read = initial_of(self.base, layout, conversion=conversion)
         return torch.cat([torch.from_numpy(np.array(read(chunk.index, "parameter"))) for chunk in layout.chunks])
 
 
@@ -79,6 +81,16 @@ def test_the_extended_model_says_of_texts_what_it_said_before(world: World) -> N
     np.testing.assert_allclose(new[:, :END], old[:, :END], atol=1e-6)
     np.testing.assert_allclose(new[:, ADDED.stop], old[:, END], atol=1e-6)  # the end of a text has moved up
     np.testing.assert_allclose(new[:, ADDED], old[:, : END + 1].mean(1)[:, None].repeat(3, 1), atol=1e-5)
+
+
+def test_tokens_behind_all_ids_take_rows_of_no_token_and_move_none(world: World) -> None:
+    conversion, end = replace(CONVERSION, rule=APPENDED_1), PLAIN.vocabulary
+    added, text = slice(end, end + CONVERSION.added), PLAIN.encode("a b c d").tolist()
+    old = logits(world.base.body.layout.model, torch.from_numpy(parameters_of(world.base)), text)
+    new = logits(world.training.model, world.vector(conversion), text)
+    np.testing.assert_allclose(new[:, :end], old[:, :end], atol=1e-6)
+    np.testing.assert_allclose(new[:, added], old[:, :end].mean(1)[:, None].repeat(3, 1), atol=1e-5)
+    np.testing.assert_allclose(new[:, added.stop :], old[:, added.stop :], atol=1e-6)
 
 
 def state(training: Training, staged: Staged, initial: Path, dp: int) -> Tensors:

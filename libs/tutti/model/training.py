@@ -16,7 +16,7 @@ from tutti.model.programs import PRETRAIN, records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.records.records import later
 
-RESERVED_1 = "reserved@1"
+RESERVED_1, APPENDED_1 = "reserved@1", "appended@1"
 PROGRAMS = tuple(records())
 """Names of programs; the first is the default of a training."""
 
@@ -55,8 +55,9 @@ class Initial(Recorded):
 class Conversion(Recorded):
     """The extension of the initial checkpoint by reserved tokens, before the first step.
 
-    `tokenizer` is the version of its tokenizer, which has `vocabulary` ids; `added` tokens are reserved before its last
-    id, which moves up. By the rule `reserved@1`, the rows of a new token are the mean of those of the tokenizer.
+    `tokenizer` is the version of its tokenizer, which has `vocabulary` ids. By the rule `reserved@1`, `added` tokens
+    are reserved before its last id, which moves up; by `appended@1`, for a tokenizer of others, behind all of its ids.
+    The rows of a new token are the mean of those of the tokenizer.
     """
 
     tokenizer: str
@@ -70,7 +71,7 @@ class Conversion(Recorded):
             tokenizer=(self.tokenizer.startswith("blake3:"), "a content digest, blake3:..."),
             vocabulary=(self.vocabulary > 0, "a positive number"),
             added=(self.added > 0, "a positive number"),
-            rule=(self.rule == RESERVED_1, RESERVED_1),
+            rule=(self.rule in (RESERVED_1, APPENDED_1), f"{RESERVED_1} or {APPENDED_1}"),
         )
 
 

@@ -14,8 +14,8 @@ from pydantic import Field
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
+from tutti.checkpoints.bodies import decode_body
 from tutti.checkpoints.keys import checkpoint_of
-from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import RoleModel as WireModel
@@ -32,6 +32,7 @@ from tutti.model.training import Initial, RoleModel, Training
 from tutti.pipeline.definitions.definition import StageContext
 from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
+from tutti.pipeline.recipes.begun import Begun
 from tutti.pipeline.recipes.declared import declares, values
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.keytypes import Positive
@@ -181,26 +182,25 @@ class FinetuningStage(TrainingStage):
     def today(self, asked: StageContext, host: Host) -> Inputs:
         """With the model and the tokenizer of the checkpoint, and how many samples there are. Raises InvalidField."""
         initial, data = asked.one(INITIAL), asked.one(self.data)
-        training = self.training_of(asked.view, INITIAL, initial, host)
-        version = training.tokenizer or _tokenizer_of(training, host)
+        begun = self.begun_of(asked.view, INITIAL, initial, host)
+        version = begun.tokenizer or _tokenizer_of(begun, host)
         if not version:
-            seen, expected = f"{training.dataset} without a tokenizer", "a checkpoint of a known dataset"
+            seen, expected = f"{begun.dataset} without a tokenizer", "a checkpoint of a known dataset"
             raise self._refused(asked.view, initial, seen, expected)
-        training = replace(training, tokenizer=version, conversion=None)
-        initial = replace(initial, training=self.converted(asked, training, host))
+        initial = replace(initial, begun=self.converted(asked, replace(begun, tokenizer=version), host))
         data = replace(data, count=self._count(asked.view, data, host))
         inputs = {**asked.inputs, INITIAL: (initial,), self.data: (data,)}
         self._check_template(replace(asked, inputs=inputs), host)
         return inputs
 
-    def converted(self, asked: StageContext, begun: Training, host: Host) -> Training:
-        """The training of the checkpoint, as it is once it is extended; nothing is unless overridden."""
+    def converted(self, asked: StageContext, begun: Begun, host: Host) -> Begun:
+        """The checkpoint that it begins with, as it is once it is extended; nothing is unless overridden."""
         return begun
 
-    def training_of(self, view: View, role: str, checkpoint: Result, host: Host) -> Training:
-        """Return how the checkpoint of a role was trained. Raises InvalidField."""
+    def begun_of(self, view: View, role: str, checkpoint: Result, host: Host) -> Begun:
+        """Return model and tokenizer of the checkpoint of a role. Raises InvalidField."""
         try:
-            return CheckpointBody.decode(host.blobs.get(checkpoint.manifest_key)).training
+            return Begun.of(decode_body(host.blobs.get(checkpoint.manifest_key)))
         except (BlobMissing, CorpusError) as error:
             seen = checkpoint_of(checkpoint.manifest_key)
             expected = f"a checkpoint that is there: {error}"
@@ -322,14 +322,14 @@ def _section(view: View) -> FinetuningSection:
     return view.section(FinetuningSection)
 
 
-def _begun(asked: StageContext) -> Training:
-    """The training of the checkpoint, with its tokenizer; known since `today`."""
-    training = asked.one(INITIAL).training
-    assert training is not None
-    return training
+def _begun(asked: StageContext) -> Begun:
+    """The checkpoint that it begins with, and its tokenizer; known since `today`."""
+    begun = asked.one(INITIAL).begun
+    assert begun is not None
+    return begun
 
 
-def _tokenizer_of(training: Training, host: Host) -> str:
+def _tokenizer_of(begun: Begun, host: Host) -> str:
     """The version of the tokenizer of the dataset that a checkpoint was trained on; "" where it is not known."""
-    row: Any = dataset_row(host, Result("", "", training.dataset))
+    row: Any = dataset_row(host, Result("", "", begun.dataset))
     return f"blake3:{row.tokenizer.removeprefix('tokenizers/')}" if row is not None else ""

@@ -13,6 +13,7 @@ from tutti.chassis.errors import DeadlineExceeded, InvalidField, NotFound, Refus
 from tutti.chassis.identity.cause import caused_by, current_cause
 from tutti.chassis.rpc import kinds
 from tutti.chassis.service import Host
+from tutti.checkpoints.bodies import identity_of
 from tutti.checkpoints.keys import manifest_key
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointState
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
@@ -162,7 +163,8 @@ class Owners:
         if part and part not in (known := [each.name for each in found.parts]):
             parts = f"one of its parts: {', '.join(known)}" if known else f"{name}, which has no parts"
             raise InvalidField(key, seen=f"{name}.{part}", expected=parts)
-        return Result(name, kind.manifest_key(found), kind.content_digest(found))
+        digest = identity_of(found) if isinstance(found, Checkpoint) else kind.content_digest(found)
+        return Result(name, kind.manifest_key(found), digest)
 
     def as_today(self, recipe: Recipe, sources: Sources) -> Sources:
         """The folders of an earlier run, for the logic that reads them today."""

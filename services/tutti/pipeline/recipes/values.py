@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from tutti.contracts.common.v1 import State
 from tutti.contracts.ingest.v1 import InputSample
-from tutti.model.training import Training
+from tutti.pipeline.recipes.begun import Begun
 from tutti.records.canonical import content_digest
 
 
@@ -19,7 +19,7 @@ class Result:
     `resource` is the work that made it. `retracted`: the list of its documents that are retracted today, "" for none.
     `weight`: of a dataset in a mixture. `part` of its split that is read, "" for all of it.
     `derivation` says how it came about where judgements shaped it, see `derivation.py`.
-    `training` of a checkpoint, and `count` of the lines of conversations or preferences, where a stage asked for them.
+    `begun` of a checkpoint, and `count` of the lines of conversations or preferences, where a stage asked for them.
     """
 
     resource: str
@@ -28,7 +28,7 @@ class Result:
     retracted: str = ""
     weight: int = 0
     part: str = ""
-    training: Training | None = None
+    begun: Begun | None = None
     count: int = 0
     derivation: str = ""
 

@@ -170,16 +170,16 @@ class GrpoStage(FinetuningStage):
 
     def today(self, asked: StageContext, host: Host) -> Inputs:
         inputs = super().today(asked, host)
-        begun = inputs[INITIAL][0].training
+        begun = inputs[INITIAL][0].begun
         assert begun is not None
         if (reference := asked.get(REFERENCE)) is not None:
-            model = self.training_of(asked.view, REFERENCE, reference, host).model
+            model = self.begun_of(asked.view, REFERENCE, reference, host).model
             if model != begun.model:
                 seen = f"{checkpoint_of(reference.manifest_key)}, a model with a vocabulary of {model.vocabulary}"
                 expected = f"the model of the initial checkpoint, with a vocabulary of {begun.model.vocabulary}"
                 raise asked.view.refused(f"from.{REFERENCE}", seen=seen, expected=expected)
         if (reward := asked.get(REWARD)) is not None:
-            made = self.training_of(asked.view, REWARD, reward, host)
+            made = self.begun_of(asked.view, REWARD, reward, host)
             if not made.model.scalar_head or made.tokenizer != begun.tokenizer:
                 what = f"over {made.tokenizer or 'other tokens'}" if made.model.scalar_head else "without a scalar head"
                 raise asked.view.refused(

@@ -45,9 +45,9 @@ class PpoStage(GrpoStage):
     def today(self, asked: StageContext, host: Host) -> Inputs:
         """The critic is the reward model unless it is given; it has the shape of the policy. Raises InvalidField."""
         inputs = super().today(asked, host)
-        begun, critic = inputs[INITIAL][0].training, _critic(asked)
+        begun, critic = inputs[INITIAL][0].begun, _critic(asked)
         assert begun is not None
-        made = self.training_of(asked.view, CRITIC, critic, host)
+        made = self.begun_of(asked.view, CRITIC, critic, host)
         expected = replace(begun.model, scalar_head=True, value_model=False)
         if made.model != expected or made.tokenizer != begun.tokenizer:
             raise asked.view.refused(

@@ -7,16 +7,16 @@ from pydantic import Field
 
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.service import Host
-from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.annotation.v1 import Demonstrations
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.corpus.conversations.template import TEMPLATES
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
-from tutti.model.training import Conversion, Initial, Training
+from tutti.model.training import APPENDED_1, RESERVED_1, Conversion
 from tutti.pipeline.definitions.definition import Role, StageContext
 from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.recipes.begun import Begun
 from tutti.records.manifest import Kind
 
 
@@ -35,9 +35,9 @@ class SftStage(FinetuningStage):
     data, reads = "demonstrations", Kind.CONVERSATIONS
     epochs = 3
 
-    def converted(self, asked: StageContext, begun: Training, host: Host) -> Training:
+    def converted(self, asked: StageContext, begun: Begun, host: Host) -> Begun:
         """Store the extended tokenizer; the training records how the checkpoint is extended."""
-        view, initial = asked.view, asked.one(INITIAL)
+        view = asked.view
         if view.section(SftSection).convert is None or view.recipe.template is None:
             return begun
         try:
@@ -48,13 +48,13 @@ class SftStage(FinetuningStage):
             return begun  # it is refused for the same reason
         if after.version == before.version:
             return begun
+        added, rule = after.vocabulary - before.vocabulary, RESERVED_1 if before.marks is None else APPENDED_1
         host.blobs.put_if_absent(tokenizer_key(after.version), after.artefact)
         return replace(
             begun,
             tokenizer=after.version,
             model=replace(begun.model, vocabulary=max(begun.model.vocabulary, after.vocabulary)),
-            initial=Initial(checkpoint_of(initial.manifest_key), initial.content_digest),
-            conversion=Conversion(before.version, before.vocabulary, after.vocabulary - before.vocabulary),
+            conversion=Conversion(before.version, before.vocabulary, added, rule) if added else None,
         )
 
 

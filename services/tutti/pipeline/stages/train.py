@@ -7,8 +7,8 @@ from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
+from tutti.checkpoints.bodies import decode_body
 from tutti.checkpoints.keys import checkpoint_of
-from tutti.checkpoints.manifest import CheckpointBody
 from tutti.contracts.committer.v1 import (
     Checkpoint,
 )
@@ -25,6 +25,7 @@ from tutti.pipeline.definitions.mixing import weighted
 from tutti.pipeline.definitions.pretraining import ANY, NUMBER_BYTES, STATE_NUMBERS, parameters, training, unworkable
 from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
+from tutti.pipeline.recipes.begun import Begun
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.sections import TrainPart
 from tutti.pipeline.recipes.values import Inputs, Measure, Result
@@ -187,7 +188,7 @@ def _check_initial(asked: StageContext, initial: Result, host: Host) -> None:
     """Refuse parameters of another model, or over other tokens. Raises InvalidField."""
     name = checkpoint_of(initial.manifest_key)
     try:
-        began = CheckpointBody.decode(host.blobs.get(initial.manifest_key)).training
+        began = Begun.of(decode_body(host.blobs.get(initial.manifest_key)))
     except (BlobMissing, CorpusError) as error:
         raise asked.view.refused("from.initial", seen=name, expected=f"a checkpoint that is there: {error}") from error
     own, theirs = _training(asked).model, began.model

@@ -11,7 +11,7 @@ from tutti.checkpoints.staged import StagedCheckpoint, open_staged
 from tutti.contracts.trainer.v1 import Start
 from tutti.model.chunks import VALUE, Layout, Unit
 from tutti.model.spec import SpecError
-from tutti.model.training import Conversion
+from tutti.model.training import RESERVED_1, Conversion
 
 Read = Callable[[int, str], npt.NDArray[np.float32]]
 SCALAR = "scalar"
@@ -56,11 +56,13 @@ class _Converted:
         """Rows of text as they are, the added ones as the mean of the tokenizer's, then the rest, moved up."""
         (old,), (new,) = self.source.unit.fields, self.unit.fields
         before = self.source.read(kind, old.start, old.length).reshape(old.shape)
-        end = self.conversion.vocabulary - 1
+        end = self.conversion.vocabulary - (self.conversion.rule == RESERVED_1)
         mean = before[: self.conversion.vocabulary].mean(0, dtype=np.float64).astype(np.float32)
         found = np.empty(new.shape, np.float32)
         found[:end], found[end:] = before[:end], mean
-        rest = before[end : len(found) - self.conversion.added]
+        # Rows of no token are given to the tokens that are appended, while the last id of ours moves up with its row.
+        moved = self.conversion.added if self.conversion.rule == RESERVED_1 else 0
+        rest = before[end + self.conversion.added - moved : len(found) - moved]
         found[end + self.conversion.added :][: len(rest)] = rest
         return found
 
@@ -77,7 +79,7 @@ def initial_of(
     have is left out. A value model begins with the `critic`, a reward model. With a `conversion`, the matrices over the
     vocabulary have rows for the tokens that are added. Raises SpecError where units differ.
     """
-    if staged.body.layout.digest == layout.digest and critic is None:
+    if staged.body.layout.digest == layout.digest and critic is None and conversion is None:
         return staged.read
     sources = _units(staged)
     if critic is not None:
@@ -85,10 +87,10 @@ def initial_of(
     found: dict[str, _Source | _Converted] = {}
     for unit in layout.units:
         source = sources.get(unit.name)
-        if source is not None and (source.unit.fields, source.unit.length) == (unit.fields, unit.length):
-            found[unit.name] = source
-        elif source is not None and conversion is not None and _wider(source.unit, unit):
+        if source is not None and conversion is not None and _extends(source.unit, unit, conversion):
             found[unit.name] = _Converted(source, unit, conversion)
+        elif source is not None and (source.unit.fields, source.unit.length) == (unit.fields, unit.length):
+            found[unit.name] = source
         elif source is not None or unit.name != SCALAR:
             raise _differs(staged, layout, critic, unit.name)
     known = {unit.name for unit in layout.units}
@@ -106,12 +108,16 @@ def initial_of(
     return read
 
 
-def _wider(old: Unit, new: Unit) -> bool:
-    """True if both have one matrix of the same columns, and `new` has more rows."""
+def _extends(old: Unit, new: Unit, conversion: Conversion) -> bool:
+    """True if both have one matrix of the same columns, with rows for all ids before and after."""
     if (len(old.fields), len(new.fields)) != (1, 1):
         return False
     before, after = old.fields[0].shape, new.fields[0].shape
-    return len(before) == len(after) == 2 and before[1] == after[1] and before[0] < after[0]
+    return (
+        len(before) == len(after) == 2
+        and before[1] == after[1]
+        and (conversion.vocabulary <= before[0] <= after[0] and conversion.vocabulary + conversion.added <= after[0])
+    )
 
 
 def initial_parameters(start: Start, layout: Layout, conversion: Conversion | None = None) -> Read | None:

@@ -1,0 +1,29 @@
+"""What a stage needs to know of the checkpoint that it begins with: of a training, or of a model that was imported."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from tutti.checkpoints.bodies import Body
+from tutti.checkpoints.imported import ImportBody
+from tutti.model.spec import ModelSpec
+from tutti.model.training import Conversion
+
+
+@dataclass(frozen=True)
+class Begun:
+    """`tokenizer` is its version, "" where only `dataset`, the digest of the training data, names it.
+
+    `conversion` is absent unless the checkpoint has to be extended.
+    """
+
+    model: ModelSpec
+    tokenizer: str
+    dataset: str
+    conversion: Conversion | None = None
+
+    @classmethod
+    def of(cls, body: Body) -> Self:
+        """The same of the contents of a manifest."""
+        if isinstance(body, ImportBody):
+            return cls(body.layout.model, body.tokenizer, "")
+        return cls(body.training.model, body.training.tokenizer, body.training.dataset)
