@@ -1,0 +1,168 @@
+"""docs/open-models.md is followed: a folder that transformers made comes in, samples, is tuned, and goes out to it."""
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.e2e.command import ROOT, Result, platform, tutti
+from tests.theirs import their_model, their_tokenizer
+from tutti.cli.failures import MISUSE
+from tutti.inference.foreign.arithmetic_test import contents, logits, made
+from tutti.inference.foreign.config import CONFIG
+from tutti.inference.foreign.folder import WEIGHTS, opened
+from tutti.inference.foreign.texts import GENERATION, SETTINGS, TEMPLATE, TOKENIZER
+
+PAGE = (ROOT / "docs/open-models.md").read_text()
+COMMANDS = [shlex.split(line.strip()) for line in re.findall(r"^ {4}(tutti .*)$", PAGE, re.MULTILINE)]
+RECIPE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]
+CHAT = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+)
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""The pattern of Qwen's tokenizers."""
+WORDS = "Return a copy of the queue. A queue has two ends, and a stack has one."
+
+
+def qwen(folder: Path) -> Path:
+    """A random Qwen3 with a tokenizer, two ends, more rows than ids, a chat template and a licence."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    split = pre_tokenizers.Split(Regex(SPLIT), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=290, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([WORDS] * 20, trainer)
+    tokenizer.add_special_tokens([AddedToken(each, special=True) for each in ("<|endoftext|>", "<|im_start|>")])
+    tokenizer.add_special_tokens([AddedToken("<|im_end|>", special=True)])
+    tokenizer.add_tokens([AddedToken("<think>", special=False, normalized=False)])
+    folder.mkdir()
+    made("qwen3", folder, dtype="bfloat16", shard="60KB")
+    tokenizer.save(str(folder / TOKENIZER))
+    start, end = (tokenizer.token_to_id(each) for each in ("<|endoftext|>", "<|im_end|>"))
+    ids = {"eos_token_id": [end, start], "bos_token_id": start, "pad_token_id": start}
+    (folder / GENERATION).write_text(json.dumps(ids))
+    named = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / SETTINGS).write_text(json.dumps(named))
+    (folder / TEMPLATE).write_text(CHAT)
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Tiny\n")
+    return folder
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The page, followed on a folder: what its commands printed, by their second word and third."""
+
+    data_dir: Path
+    model: Path
+    exported: Path
+    said: dict[str, Any]
+
+    @property
+    def imported(self) -> dict[str, str]:
+        found: dict[str, str] = self.said["checkpoints import"]
+        return found
+
+    @property
+    def tuned(self) -> dict[str, Any]:
+        """The last checkpoint of the stage."""
+        found = {each["name"]: each for each in self.run("checkpoints", "ls").json()}
+        checkpoint: dict[str, Any] = found[self.said["run"]["models"][-1]["checkpoint"]]
+        return checkpoint
+
+    def run(self, *arguments: str | Path) -> Result:
+        return tutti(*arguments, "--data-dir", self.data_dir, "-o", "json")
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("open models")
+    qwen(folder / "model")
+    lines = [{"prompt": f"Use queue in {count} words", "response": WORDS[: 20 + count]} for count in range(40)]
+    (folder / "demonstrations.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    names = {"./model": str(folder / "model"), "exported": str(folder / "exported")}
+    said = dict[str, Any]()
+    with platform(folder / "data"):
+        for _, *arguments in COMMANDS:
+            if arguments[0] == "run":
+                (folder / "tuned.yaml").write_text(RECIPE.replace("CHECKPOINT", names["CHECKPOINT"]))
+                arguments = ["run", str(folder / "tuned.yaml")]
+            command = [names.get(each, each) for each in arguments]
+            where = [] if command[1] == "inspect" else ["--data-dir", str(folder / "data")]
+            result = tutti(*command, "-o", "json", *where)
+            assert result.code == 0, (command, result.err)
+            key = " ".join(arguments[:2]) if arguments[0] == "checkpoints" else arguments[0]
+            said[key] = result.json()
+            if key == "checkpoints import":
+                names["CHECKPOINT"] = said[key]["checkpoint"]
+            if key == "run":
+                names["TUNED"] = said[key]["models"][-1]["checkpoint"]
+        yield Followed(folder / "data", folder / "model", folder / "exported", said)
+
+
+def test_the_folder_that_is_imported_is_the_one_that_was_inspected(followed: Followed) -> None:
+    inspected, found = followed.said["checkpoints inspect"], followed.imported
+    assert found.keys() == {"checkpoint", "model_digest", "folder_digest", "tokenizer", "template", "licence"}
+    for key in ("model_digest", "folder_digest", "template", "licence"):
+        assert found[key] == inspected[key], key
+    assert found["licence"] == "apache-2.0"
+    assert followed.run("checkpoints", "import", followed.model).json() == found
+
+
+def test_greedy_text_is_that_of_transformers(followed: Followed) -> None:
+    theirs, tokenizer = their_model(followed.model, dtype=torch.float32), their_tokenizer(followed.model)
+    (found,) = followed.said["sample"]["continuations"]
+    asked = tokenizer(found["prompt"], return_tensors="pt")
+    made = theirs.generate(**asked, max_new_tokens=16, do_sample=False)[0, asked["input_ids"].shape[1] :].tolist()
+    said = [each for each in made if each not in theirs.generation_config.eos_token_id]
+    assert found["text"] == tokenizer.decode(said, clean_up_tokenization_spaces=False)
+
+
+def test_the_tuned_model_that_goes_out_computes_the_same_in_transformers(followed: Followed) -> None:
+    theirs, tokenizer = their_model(followed.exported), their_tokenizer(followed.exported)
+    with opened(followed.exported) as foreign:
+        assert foreign.weights.digest() == followed.tuned["model_digest"] != followed.imported["model_digest"]
+        chat = [{"role": "user", "content": "Use queue"}]
+        tokens = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=False)
+        assert tokenizer.convert_ids_to_tokens(tokens[0, [0, -1]]) == ["<|user|>", "<|assistant|>"]
+        with torch.no_grad():
+            torch.testing.assert_close(logits(foreign, tokens[0]), theirs(tokens).logits[0], rtol=0, atol=1e-4)
+    assert (
+        theirs.generation_config.eos_token_id == json.loads((followed.model / GENERATION).read_text())["eos_token_id"]
+    )
+
+
+def test_an_import_goes_out_as_it_came(followed: Followed, tmp_path: Path) -> None:
+    to = tmp_path / "again"
+    result = followed.run("checkpoints", "export", followed.imported["checkpoint"], "--dtype", "bfloat16", "--to", to)
+    assert result.code == 0, result.err
+    came = {name: data for path in followed.model.glob("*.safetensors") for name, data in contents(path).items()}
+    assert contents(to / WEIGHTS) == came
+    for name in (TOKENIZER, GENERATION, SETTINGS, TEMPLATE, "README.md"):
+        assert (to / name).read_bytes() == (followed.model / name).read_bytes(), name
+
+
+def test_the_trace_leads_to_the_folder_and_its_licence(followed: Followed) -> None:
+    found = {each["name"]: each for each in followed.said["trace"]["vertices"]}
+    folder = found[f"folders/{followed.imported['folder_digest'].removeprefix('blake3:')}"]
+    assert (folder["digest"], folder["label"]) == (followed.imported["folder_digest"], "apache-2.0")
+    assert followed.imported["checkpoint"] in found
+
+
+def test_a_folder_that_is_refused_ends_with_the_file_and_the_key(followed: Followed, tmp_path: Path) -> None:
+    folder = qwen(tmp_path / "model")
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(config | {"hidden_act": "gelu"}))
+    result = followed.run("checkpoints", "import", folder)
+    assert (result.code, result.out) == (MISUSE, "")
+    assert "config.json: hidden_act is 'gelu'; expected silu" in result.err
