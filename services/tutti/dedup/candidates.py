@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from tutti.dedup.externalsort import Rows
+from tutti.dedup.rows import Rows
 
 WINDOW = 16
 

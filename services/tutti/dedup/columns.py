@@ -37,7 +37,7 @@ def smallest(keys: Numbers, values: Numbers, count: int) -> Numbers:
 
 
 def in_pairs(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
-    """Rows of two numbers each, as `externalsort.in_order` takes them."""
+    """Rows of two numbers each, as `rows.in_order` takes them."""
     return np.stack([first.astype(np.uint64), second.astype(np.uint64)], axis=1)
 
 

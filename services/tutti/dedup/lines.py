@@ -22,11 +22,11 @@ from tutti.corpus import arrays
 from tutti.corpus.counts.cleaning import Judged, judged
 from tutti.corpus.threads import in_threads
 from tutti.dedup.components import Documents
-from tutti.dedup.externalsort import RUN_ROWS, ExternalSort
 from tutti.dedup.losses import Loss, losses
 from tutti.dedup.names import Names
 from tutti.dedup.ranges import Ranges
 from tutti.dedup.repeats import LOWER, SHIFT, Common, Places, commonest, repeated
+from tutti.dedup.rows import RUN_ROWS, RowSorter
 from tutti.dedup.shards import Texts, reader
 from tutti.dedup.units import Unit, Units, none, said, units
 
@@ -111,7 +111,7 @@ def find(
 class _Places:
     """Places of units, in order, in a file."""
 
-    def __init__(self, ordered: ExternalSort, path: Path) -> None:
+    def __init__(self, ordered: RowSorter, path: Path) -> None:
         with path.open("wb") as file:
             for block in ordered.blocks():
                 arrays.append(file, block[:, 0])
@@ -170,9 +170,9 @@ class _Search:
     def _parts(self, texts: pa.Array) -> tuple[Units, Judged | None]:
         return self._units(texts), judged(texts) if self._clean else None
 
-    def _counted(self, half: int, among: _Places | None) -> ExternalSort:
+    def _counted(self, half: int, among: _Places | None) -> RowSorter:
         """Rows (half of a unit's name, its place), of all units or of those in `among`."""
-        found = ExternalSort(self._scratch, f"units-{half}", run_rows=self._run_rows)
+        found = RowSorter(self._scratch / f"units-{half}", run_rows=self._run_rows)
         every = among.among if among else lambda documents: np.ones(len(documents), np.bool_)
         for documents, _, made in self._each(every, self._units):
             places = _places(documents, made)
@@ -181,7 +181,7 @@ class _Search:
         return found
 
     def _placed(self, name: str, found: Iterator[Places]) -> _Places:
-        ordered = ExternalSort(self._scratch, name, run_rows=self._run_rows)
+        ordered = RowSorter(self._scratch / name, run_rows=self._run_rows)
         for places in found:
             ordered.add(places, np.zeros_like(places))
         placed = _Places(ordered, self._scratch / f"{name}.places")

@@ -310,34 +310,6 @@ void distinct(uint64_t *numbers, int64_t *bounds, int64_t texts) {
     }
 }
 
-// Rows of two numbers in order, by the first and then by the second: a radix sort from the last byte to the first, in
-// which a byte that is the same in all rows costs nothing. The sorted rows are in `rows`; `spare` is as large.
-void sort_rows(uint64_t *rows, uint64_t *spare, int64_t n) {
-    int64_t counts[16][256];
-    memset(counts, 0, sizeof counts);
-    for (int64_t i = 0; i < n; i++)
-        for (int byte = 0; byte < 8; byte++) {
-            counts[byte][rows[2 * i + 1] >> 8 * byte & 255]++;
-            counts[8 + byte][rows[2 * i] >> 8 * byte & 255]++;
-        }
-    uint64_t *from = rows, *to = spare;
-    for (int place = 0; place < 16; place++) {
-        int64_t *count = counts[place], begin = 0;
-        const int second = place < 8, shift = 8 * (place & 7);
-        if (n && count[from[second] >> shift & 255] == n) continue;
-        for (int value = 0; value < 256; value++) { int64_t here = count[value]; count[value] = begin; begin += here; }
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at = count[from[2 * i + second] >> shift & 255]++;
-            to[2 * at] = from[2 * i];
-            to[2 * at + 1] = from[2 * i + 1];
-        }
-        uint64_t *other = from;
-        from = to;
-        to = other;
-    }
-    if (from != rows) memcpy(rows, from, (size_t)n * 2 * sizeof *rows);
-}
-
 // common[i]: how many members sets left[i] and right[i] share; set k is sets[offsets[k]..offsets[k + 1]], ascending.
 void overlaps(const uint64_t *sets, const int64_t *offsets, const int64_t *left, const int64_t *right, int64_t pairs,
               int64_t *common) {

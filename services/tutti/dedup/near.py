@@ -20,9 +20,9 @@ import pyarrow as pa
 from tutti.corpus.threads import in_threads
 from tutti.dedup.candidates import pairs
 from tutti.dedup.components import Components, Documents
-from tutti.dedup.externalsort import RUN_ROWS, ExternalSort
 from tutti.dedup.minhash import BANDS, bands
 from tutti.dedup.names import Names
+from tutti.dedup.rows import RUN_ROWS, RowSorter
 from tutti.dedup.shards import Reader
 from tutti.dedup.verification import SetFile, sets, verified
 
@@ -76,7 +76,7 @@ def near_duplicates(
     return Near(roots, similar)
 
 
-def _candidates(read: Reader, names: Names, folder: Path, workers: int, run_rows: int) -> ExternalSort:
+def _candidates(read: Reader, names: Names, folder: Path, workers: int, run_rows: int) -> RowSorter:
     """Rows (smaller document, larger document) that share a band."""
 
     def keys(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
@@ -85,22 +85,22 @@ def _candidates(read: Reader, names: Names, folder: Path, workers: int, run_rows
         documents = names.documents(batch["doc_id"])[some].astype(np.uint64)
         return found["bands"].flatten().to_numpy().reshape(-1, BANDS)[some].ravel(), np.repeat(documents, BANDS)
 
-    held = ExternalSort(folder, "bands", run_rows=run_rows)
+    held = RowSorter(folder / "bands", run_rows=run_rows)
     for first, second in in_threads(keys, read(["doc_id", "text"]), workers):
         held.add(first, second)
-    found = ExternalSort(folder, "pairs", run_rows=run_rows)
+    found = RowSorter(folder / "pairs", run_rows=run_rows)
     for left, right in pairs(held.blocks()):
         found.add(left, right)
     held.remove()
     return found
 
 
-def _by_component(candidates: ExternalSort, count: int, folder: Path, run_rows: int) -> ExternalSort:
+def _by_component(candidates: RowSorter, count: int, folder: Path, run_rows: int) -> RowSorter:
     """Rows (component, smaller document · 2^32 + larger document)."""
     components = Components(count)
     for block in candidates.blocks():
         components.join(*block.astype(np.int64).T)
-    ordered = ExternalSort(folder, "components", run_rows=run_rows)
+    ordered = RowSorter(folder / "components", run_rows=run_rows)
     for block in candidates.blocks():
         left, right = block.T
         ordered.add(components.roots(left.astype(np.int64)).astype(np.uint64), left << np.uint64(32) | right)
@@ -108,12 +108,12 @@ def _by_component(candidates: ExternalSort, count: int, folder: Path, run_rows: 
     return ordered
 
 
-def _pairs(ordered: ExternalSort) -> Iterator[tuple[Documents, Documents]]:
+def _pairs(ordered: RowSorter) -> Iterator[tuple[Documents, Documents]]:
     for block in ordered.blocks():
         yield (block[:, 1] >> np.uint64(32)).astype(np.int64), (block[:, 1] & _LOWER).astype(np.int64)
 
 
-def _store(read: Reader, names: Names, candidates: ExternalSort, store: SetFile, workers: int) -> None:
+def _store(read: Reader, names: Names, candidates: RowSorter, store: SetFile, workers: int) -> None:
     """Keep the sets of all documents that are in a pair."""
     wanted = np.zeros(len(names), np.bool_)
     for side in (side for both in _pairs(candidates) for side in both):

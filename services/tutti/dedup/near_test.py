@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tutti.dedup import verification
-from tutti.dedup.externalsort import RUN_ROWS
 from tutti.dedup.names import Names
 from tutti.dedup.near import near_duplicates
+from tutti.dedup.rows import RUN_ROWS
 from tutti.dedup.shards import Reader, reader
 from tutti.native.native import Kernel
 
@@ -119,7 +119,7 @@ def test_python_finds_the_same_as_the_kernel(tmp_path: Path, monkeypatch: pytest
     documents = planted(150)
     with_kernel = found(of(documents), tmp_path / "kernel")
     without = Kernel("minhash", None, "none in this test")
-    for module in ("shingles", "minhash", "verification", "externalsort"):
+    for module in ("shingles", "minhash", "verification"):
         monkeypatch.setattr(f"tutti.dedup.{module}.native", lambda: without)
     assert found(of(documents), tmp_path / "python") == with_kernel
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from tutti.corpus.documents import cuts
 from tutti.dedup.components import Documents
-from tutti.dedup.externalsort import RUN_ROWS, ExternalSort, Rows
 from tutti.dedup.names import Names
 from tutti.dedup.repeats import LOWER, SHIFT
+from tutti.dedup.rows import RUN_ROWS, Rows, RowSorter
 
 _ROWS = 1 << 16
 
@@ -25,7 +25,7 @@ class Ranges:
     """Add ranges, then write them; what does not fit in memory lies in the folder."""
 
     def __init__(self, folder: Path, *, run_rows: int = RUN_ROWS) -> None:
-        self._folder, self._held = folder, ExternalSort(folder, "ranges", run_rows=run_rows)
+        self._folder, self._held = folder, RowSorter(folder / "ranges", run_rows=run_rows)
 
     def add(self, documents: Documents, ranges: npt.NDArray[np.int64]) -> None:
         """Add the ranges, int64 [n, 2], of as many documents."""

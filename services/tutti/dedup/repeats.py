@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tutti.dedup.externalsort import Rows
+from tutti.dedup.rows import Rows
 
 Places = npt.NDArray[np.uint64]
 SHIFT = np.uint64(32)

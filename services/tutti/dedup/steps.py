@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from tutti.dedup.candidates import pairs
 from tutti.dedup.columns import Numbers, as_numbers, flags, in_pairs, numbered, smallest, table
-from tutti.dedup.externalsort import in_order
 from tutti.dedup.minhash import BANDS, bands
 from tutti.dedup.representatives import OWN
+from tutti.dedup.rows import in_order
 from tutti.dedup.verification import SetFile, sets, verified
 
 PAIRS = 4096

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from tutti.dedup.columns import Numbers, as_numbers, in_pairs, numbered, table
-from tutti.dedup.externalsort import in_order
 from tutti.dedup.lines import EXAMPLES
 from tutti.dedup.repeats import LOWER, SHIFT, Groups
+from tutti.dedup.rows import in_order
 
 _BINARY, _SHARD = pa.binary(), pa.int32()
 MET = pa.schema([("unit", _BINARY), ("doc", _BINARY), ("number", pa.uint32())])

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tutti.corpus.sorting import Sorter
 from tutti.corpus.spans.diskarray import DiskArray, pieces
 from tutti.corpus.spans.naming import Named, Naming, Ranks
-from tutti.corpus.spans.sorting import Sorter
 from tutti.native.arrays import np, npt
 
 RECORD = ("<u8", "<u4")
@@ -124,6 +124,7 @@ class Suffixes:
         for keys, positions in sorter.batches(self._sizes.window):
             note(naming.feed(groups_of(keys), keys, positions))
         note(naming.finish())
+        sorter.remove()
         remaining = DiskArray(self._folder / f"tied-{next(self._made)}", "<u4")
         for kind in (placed, tied):
             for (packed,) in kind.batches(self._sizes.window):
@@ -131,6 +132,7 @@ class Suffixes:
                 ranks.scatter(positions, packed & _LOW, self._sizes.window)
                 if kind is tied:
                     remaining.append(positions)
+            kind.remove()
         return remaining
 
     def _inverted(self, ranks: DiskArray, ends: int) -> Iterator[npt.NDArray[np.uint32]]:
@@ -140,6 +142,7 @@ class Suffixes:
             sorter.add(window[inside].astype(np.uint64) << _HIGH | (inside + first).astype(np.uint64))
         for (packed,) in sorter.batches(self._sizes.window):
             yield (packed & _LOW).astype(np.uint32)
+        sorter.remove()
 
     def _sorter(self, dtypes: tuple[str, ...], capacity: int) -> Sorter:
         return Sorter(self._folder / f"sorter-{next(self._made)}", dtypes, capacity)
