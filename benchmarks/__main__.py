@@ -35,6 +35,7 @@ DATA = (
     "engines",
     "tokenization",
     "crawl",
+    "robots",
     "spans",
 )
 STACK = (
