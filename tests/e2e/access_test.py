@@ -1,4 +1,4 @@
-"""Commands where no platform is up: who reads has one for as long as it reads, who only asks leaves nothing behind."""
+"""Commands while no platform is up: `tutti run` starts one; others name the command that does."""
 
 import json
 import signal
@@ -26,30 +26,31 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    "command",
     [
-        (("runs", "ls"), "no runs yet"),
-        (("documents", "rejected"), "no runs yet; start one with `tutti run RECIPE`"),
-        (("trace", "--text", "a"), "there is no checkpoint yet"),
-        (("runs", "again", "runs/none", "--dry-run"), "runs/none does not exist"),
+        ("runs", "ls"),
+        ("runs", "again", "runs/none", "--dry-run"),
+        ("documents", "rejected"),
+        ("trace", "--text", "a"),
+        ("sample", "checkpoints/c", "--prompt", "Once"),
+        ("recipes", "plan", TINY),
+        ("run", TINY, "--dry-run"),
     ],
 )
-def test_what_reads_is_answered_after_the_platform_was_stopped(
-    command: tuple[str, ...], words: str, stopped: Path
+def test_only_a_run_starts_a_platform_and_other_commands_name_the_one_that_does(
+    command: tuple[str | Path, ...], stopped: Path
 ) -> None:
     result = tutti(*command, "--data-dir", stopped)
-    assert words in result.err
-    assert result.code != 3
+    assert result.code == 3
+    assert f"`tutti up --detach --data-dir '{stopped}'`" in result.err
     assert family(stopped) == []
-    assert [each["name"] for each in json.loads((stopped / "processes.json").read_text())["children"]] == ["host"]
 
 
-def test_what_reads_beside_others_has_its_turn(stopped: Path, pages: Path) -> None:
-    asked = ("run", TINY, "--set", f"input.path={pages}", "--dry-run")
-    beside = [start(*command, "--data-dir", stopped) for command in (("runs", "ls"), ("jobs", "ls"), asked)]
-    told = [each.communicate(timeout=400)[1] for each in beside]
-    assert [each.returncode for each in beside] == [0, 0, 0], told
-    assert family(stopped) == []
+def test_a_recipe_is_checked_beside_a_stopped_platform(stopped: Path, pages: Path) -> None:
+    """It is asked for only if the recipe names a resource that may be in it."""
+    asked = ("recipes", "check", TINY, "--set", f"input.path={pages}", "--data-dir", stopped)
+    assert tutti(*asked).code == 0
+    assert tutti(*asked, "--set", "tokenizer.of=datasets/none").code == 3
 
 
 def test_runs_that_start_together_share_the_platform_of_the_first(tmp_path: Path, pages: Path) -> None:

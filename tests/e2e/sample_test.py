@@ -78,19 +78,18 @@ def texts(found: dict) -> list[str]:  # type: ignore[type-arg]
     return [each["text"] for each in found["continuations"]]
 
 
-def test_without_a_platform_one_is_started_for_the_time_being(data_dir: Path, checkpoint: str) -> None:
-    result = tutti("sample", checkpoint, "--prompt", "The ", "--tokens", "5", "--data-dir", data_dir)
-    assert result.code == 0, result.err
-    assert result.out.startswith("The ")
-    assert "[5 tokens; ended by: length limit (--tokens)]" in result.err
-    assert not (data_dir / "endpoint").exists()
-
-
 @pytest.fixture(scope="module")
 def up(data_dir: Path, checkpoint: str) -> Iterator[None]:
     """The platform is up from the first test on that needs it."""
     with platform(data_dir):
         yield
+
+
+def test_a_text_follows_its_prompt_and_its_end_has_a_reason(up: None, data_dir: Path, checkpoint: str) -> None:
+    result = tutti("sample", checkpoint, "--prompt", "The ", "--tokens", "5", "--data-dir", data_dir)
+    assert result.code == 0, result.err
+    assert result.out.startswith("The ")
+    assert "[5 tokens; ended by: length limit (--tokens)]" in result.err
 
 
 @pytest.fixture(scope="module")

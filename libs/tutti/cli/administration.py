@@ -11,7 +11,6 @@ from tutti.chassis.config.diskspace import little_left
 from tutti.chassis.events import catalog
 from tutti.chassis.rpc.kinds import owners
 from tutti.chassis.rpc.verdict import examined
-from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import FAILED, MISUSE, Failure
 from tutti.cli.naming import resolved
@@ -77,7 +76,7 @@ def tail(what: str, follow: bool, after: str, limit: int, output: str, **where: 
     tutti events tail runs/TITLE --after ID -o json   # continue after the event with this id
     """
     plural, slash, _ = what.partition("/")
-    with served(**where) as client:
+    with connected(**where) as client:
         request = TailEventsRequest(service=what, follow=follow, limit=limit, after=after)
         if slash:
             if plural not in owners():
@@ -128,7 +127,7 @@ def dead() -> None:
 @connection_options
 def dead_ls(output: str, **where: Any) -> None:
     """List dead letters, oldest first."""
-    with served(**where) as client:
+    with connected(**where) as client:
         rows = [plain(each) for each in client.admin.ListDeadLetters(ListDeadLettersRequest()).dead_letters]
     print_list(rows, ("service", "event_id", "type", "subject", "parked", "error"), output, nothing="no dead letters")
 
@@ -151,7 +150,7 @@ def dead_settle(service: str, event_id: str, discard: bool, **where: Any) -> Non
 @connection_options
 def export(canonical: bool, **where: Any) -> None:
     """Print the state of all services as sorted lines of canonical JSON. Equal work gives equal bytes."""
-    with served(**where) as client:
+    with connected(**where) as client:
         lines = sorted(line for service in services(client) for line in exported(client, service))
     for line in lines:
         click.echo(line)

@@ -57,7 +57,7 @@ def guarded(main: Callable[[], object]) -> NoReturn:
     except Untrusted as error:
         end(error.message, UNREACHABLE)
     except Unreachable as error:
-        advice = "" if "tutti up" in error.message else "; is the platform running? start it with `tutti up`"
+        advice = "" if "tutti up" in error.message else "; is the platform running? start it with `tutti up --detach`"
         end(f"{error.message}{advice}", UNREACHABLE)
     except Unavailable as error:
         end(f"{error.message} [{error.reason}]; try again", UNREACHABLE)

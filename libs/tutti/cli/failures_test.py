@@ -47,7 +47,7 @@ def test_a_platform_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
     done = tutti("runs", "ls", "--data-dir", str(tmp_path))
     assert done.returncode == 3
     assert done.stderr == (
-        f"tutti: nobody serves {tmp_path}: start the platform with `tutti up --data-dir {tmp_path}`\n"
+        f"tutti: nobody serves {tmp_path}: start the platform with `tutti up --detach --data-dir {tmp_path}`\n"
     )
 
 

@@ -11,8 +11,7 @@ import click
 
 from tutti.chassis.rpc.kinds import Kind
 from tutti.cli import INTERRUPTED, interrupt
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, TIMES, resolved, resolved_filter
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_damaged
 from tutti.cli.suggestions import SuggestingGroup
@@ -183,7 +182,7 @@ def group(noun: Kind) -> click.Group:
             return in_order(noun, [row(noun, each, titled) for each in listed])
 
         columns = noun.columns if output == JSON else aged(noun)
-        with served(**where) as client:
+        with connected(**where) as client:
             print_list(found := told(rows(), output), columns, output, nothing=noun.empty)
             if watch:
                 look_on(lambda: told(rows(), output), found, columns, output)
@@ -193,7 +192,7 @@ def group(noun: Kind) -> click.Group:
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
-        with served(**where) as client:
+        with connected(**where) as client:
             message = get_one(client, noun.plural, resolved(client, noun.plural, name))
             found = row(noun, message, titles(noun, client))
             made = models(client, message) if noun.plural == "runs" else []

@@ -1,30 +1,43 @@
-"""Guests: commands that use the platform of a data directory, which ends with the command that started it.
+"""Guests: `tutti run` commands that use the platform that another one started, and will stop.
 
-Promises: the command that started a platform knows whether it has guests; a command that comes while the platform stops
-waits until it has stopped. A guest that was killed is gone.
+Guarantees: the command that started a platform knows whether it has guests; a `tutti run` that comes while the platform
+stops waits until it has stopped. A guest that was killed is gone.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 from tutti.backbone.files import Lock, RealFiles
-from tutti.cli.turns import awaited
+from tutti.cli import interrupt
+from tutti.cli.output import patiently
 
 FILE = "guests.lock"
+LOOK_SECONDS = 0.05
 
 
 @contextlib.contextmanager
 def guest(data_dir: Path) -> Iterator[None]:
     """For as long as it lasts, the platform of the directory is not stopped by the command that started it."""
-    words = f"waits until the platform of {data_dir} has stopped"
-    lock = awaited(data_dir / FILE, words, shared=True) if data_dir.is_dir() else None
+    lock = _awaited(data_dir) if data_dir.is_dir() else None
     try:
         yield
     finally:
         if lock is not None:
             lock.release()
+
+
+def _awaited(data_dir: Path) -> Lock | None:
+    """Wait while the door is closed, and return the lock of a guest; None if the directory cannot be written."""
+    files = RealFiles()
+    with patiently(f"waits until the platform of {data_dir} has stopped"), contextlib.suppress(OSError):
+        while (lock := files.try_lock(data_dir / FILE, shared=True)) is None:
+            interrupt.check()
+            time.sleep(LOOK_SECONDS)
+        return lock
+    return None
 
 
 class Door:

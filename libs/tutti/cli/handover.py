@@ -1,7 +1,7 @@
-"""The end of a platform that a command started for itself: not under other commands or their runs.
+"""The end of a platform that `tutti run` started, which others of these commands may use for runs of their own.
 
-Promises: waits for the commands that use it and for runs that began while the platform was up; what an earlier platform
-left unfinished is nobody's and is not waited for; says what it waits for, and that Ctrl-C stops anyway.
+Guarantees: it waits for these commands and for runs that began while the platform was up, not for runs that an earlier
+platform left unfinished; it says what it waits for, and that Ctrl-C stops the platform.
 """
 
 from collections.abc import Callable, Collection

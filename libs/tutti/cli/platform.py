@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from tutti.cli.output import patiently, say
 from tutti.cli.pages import say_moved
 from tutti.cli.readiness import Wait
 from tutti.cli.record import owner_of, restarts, stopping
-from tutti.cli.turns import turn
 from tutti.client import Client, Unreachable, connect
 from tutti.contracts.admin.v1 import DescribeRequest
 from tutti.platform import interpreter
@@ -89,8 +88,6 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
 
     All its data is in the data directory: databases, event log, blobs, tokens. It listens on loopback only.
     """
-    with turn(data_dir):  # who reads has a platform for some seconds
-        pass
     if detach and (address := _address(data_dir)):
         way = f"`{typed('tutti down', data_dir)}` stops it"
         say(f"the platform of {data_dir.absolute()} is up already at {address}; {way}")
@@ -131,33 +128,15 @@ def down(data_dir: Path) -> None:
 
 @contextlib.contextmanager
 def running(data_dir: Path) -> Iterator[Platform]:
-    """The platform of a data directory, which is started for the time being when nobody serves it."""
+    """The platform of a data directory for a run: one that is up, or else one that is started, and stopped at the end.
 
-    with _together(data_dir, lambda: turn(data_dir)) as platform:  # not on one that only a command that reads has up
-        yield platform
-
-
-@contextlib.contextmanager
-def serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
-    """The same, whoever has it up; `arguments` are for its supervisor."""
-    with _together(data_dir, contextlib.nullcontext, *arguments) as platform:
-        yield platform
-
-
-@contextlib.contextmanager
-def _together(
-    data_dir: Path, turn: Callable[[], contextlib.AbstractContextManager[None]], *arguments: str
-) -> Iterator[Platform]:
-    """Let one of several commands start the platform; the others wait for it and are guests.
-
-    It is started in the `turn` of the command.
+    Of several commands one starts it, and the others wait until it answers. Raises DataDirInUse if it never does.
     """
     wait: Wait | None = None
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as waits:
         while True:
             try:
-                with turn():
-                    platform = stack.enter_context(_serving(data_dir, *arguments))
+                platform = stack.enter_context(_running(data_dir))
                 break
             except DataDirInUse:
                 if wait is not None and wait.over():
@@ -172,7 +151,7 @@ def _together(
 
 
 def _await_any(data_dir: Path) -> None:
-    """Until a platform answers, but not for long: who was about to start one may have ended."""
+    """Return when a platform answers, or soon if none does: the command that was about to start one may have ended."""
     interrupt.raised()
     again = time.monotonic() + AGAIN_SECONDS
     while time.monotonic() < again:
@@ -184,11 +163,8 @@ def _await_any(data_dir: Path) -> None:
 
 
 @contextlib.contextmanager
-def _serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
-    """Raises Taken when another supervisor has the directory and does not answer.
-
-    What was started is stopped once no other command and no run of one needs it, or at once after Ctrl-C.
-    """
+def _running(data_dir: Path) -> Iterator[Platform]:
+    """Raises DataDirInUse if another supervisor has the directory and does not answer."""
     with contextlib.ExitStack() as stay:
         stay.enter_context(guest(data_dir))
         try:
@@ -197,7 +173,7 @@ def _serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
             stay.close()
             if sys.stderr.isatty():  # a person sees at once that something happens
                 say(f"starting the platform of {data_dir}")
-            yield from _own(data_dir, *arguments)
+            yield from _own(data_dir)
             return
         interrupt.raised()
         try:
@@ -210,8 +186,9 @@ def _serving(data_dir: Path, *arguments: str) -> Iterator[Platform]:
             client.close()
 
 
-def _own(data_dir: Path, *arguments: str) -> Iterator[Platform]:
-    with Door(data_dir) as door, started(supervise(data_dir, *arguments), data_dir) as (process, client):
+def _own(data_dir: Path) -> Iterator[Platform]:
+    """A platform that is stopped when no other `tutti run` and no run needs it, or at once after Ctrl-C."""
+    with Door(data_dir) as door, started(supervise(data_dir), data_dir) as (process, client):
         left_over = unfinished(client)
 
         def needed() -> set[str]:

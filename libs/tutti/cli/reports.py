@@ -6,8 +6,7 @@ from typing import Any
 import click
 
 from tutti.cli import interrupt
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.targets import written_to
@@ -32,7 +31,7 @@ def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any
     It is written to reports/ID.html in the data directory, unless --out names a file. Its curves are written beside it
     as SVG: ID.loss.svg, ID.gradient-norm.svg, ID.learning-rate.svg.
     """
-    with served(data_dir=data_dir, **where) as client:
+    with connected(data_dir=data_dir, **where) as client:
         name = resolved(client, "runs", run)
         facts = whole(client, name)
     place = out or place_of(data_dir, name)

@@ -11,13 +11,13 @@ import click
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED, recipefiles
-from tutti.cli.access import consulted, served, upheld
+from tutti.cli.access import consulted, reached
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_cancelled, print_json, print_list, say
-from tutti.cli.platform import Platform, put_down
+from tutti.cli.platform import Platform, put_down, running
 from tutti.cli.progress import follow
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.reports import whole
@@ -104,9 +104,9 @@ def run(
 
     An unfinished run of the same recipe is resumed. Finished stages are reused.
 
-    If no platform serves the data directory, the command starts one, and stops it when no other command needs it.
-    Ctrl-C or SIGTERM stops that platform; the same command resumes the run. If a platform runs already, the run
-    continues without this command: Ctrl-C only stops watching.
+    If no platform uses the data directory, the command starts one, and stops it when this run and those of other
+    commands have ended. Ctrl-C or SIGTERM stops that platform; the same command resumes the run. If a platform runs
+    already (`tutti up --detach`), the run continues without this command: Ctrl-C only stops watching.
 
     With --address, the run belongs to that platform, whose service `ingest` reads the folder.
     """
@@ -126,7 +126,8 @@ def run(
             recipeclassifiers.resolve(platform, request, anew=False)
             show_plan(platform.client, request, output)
         return
-    with upheld(data_dir, address, detach=detach) as platform, naming(what):
+    there = reached(data_dir, address) if address or detach else running(data_dir)
+    with there as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
         recipefiles.send(platform.client, wanted)
         recipeclassifiers.resolve(platform, wanted, anew=True)
@@ -269,10 +270,10 @@ def extend(group: click.Group) -> None:
     @connection_options
     def again(name: str, dry_run: bool, detach: bool, output: str, data_dir: Path, address: str | None) -> None:
         if dry_run:
-            with served(data_dir, address) as client:
+            with connected(data_dir, address) as client:
                 show_plan(client, CheckRecipeRequest(again=resolved(client, "runs", name)), output)
             return
-        with upheld(data_dir, address, detach=detach, anew=False) as platform:
+        with reached(data_dir, address) as platform:
             full = resolved(platform.client, "runs", name)
             carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
 
@@ -289,7 +290,7 @@ def extend(group: click.Group) -> None:
         tutti runs compare words               # the newest run of this title with the newest run
         tutti runs compare 5d98 0f5c --all
         """
-        with served(**where) as client:
+        with connected(**where) as client:
             names = [resolved(client, "runs", each) for each in (first, second)]
             found = [summary(client, client.pipeline.GetRun(GetRequest(name=name)), warn=say) for name in names]
         rows = compared(*found, every=every)

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
 from tutti.cli.administration import services
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.numbers import FiniteRange
 from tutti.cli.output import JSON, output_option, print_json, say
@@ -40,7 +39,7 @@ def scrub(rate: float, last: bool, output: str, **where: Any) -> None:
     again, and damaged events are published again; the command names what was repaired and what you must do about the
     rest. `tutti doctor` shows the last result. After Ctrl-C, a platform that runs finishes the scrub.
     """
-    with served(**where) as client:
+    with connected(**where) as client:
         names = services(client)
         ended = _last(client, names) if last else _ended(client, names, int(rate * MEBI))
     if output == JSON:

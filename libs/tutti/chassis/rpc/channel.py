@@ -281,7 +281,8 @@ def problem_of(error: grpc.RpcError, address: str, path: str, tls: Tls | None = 
         if reason := explained(address, tls, details):
             return Untrusted(reason)
         return Unreachable(
-            f"no answer from {address} ({details}): start the platform with `tutti up`, or give another address"
+            f"no answer from {address} ({details}): start the platform with `tutti up --detach`, or give another "
+            f"address"
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         method = find_method(path)

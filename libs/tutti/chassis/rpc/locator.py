@@ -29,4 +29,5 @@ def locate(service: str, addresses: Mapping[str, str], data_dir: Path, own: Call
 def nobody(data_dir: Path, service: str = "") -> str:
     """A message that says that no platform, or not this service, runs in this directory, and what to do."""
     whose, place = f"{service} of " if service else "", data_dir.absolute()
-    return f"nobody serves {whose}{place}: start the platform with `tutti up --data-dir {shlex.quote(str(place))}`"
+    command = f"tutti up --detach --data-dir {shlex.quote(str(place))}"
+    return f"nobody serves {whose}{place}: start the platform with `{command}`"

@@ -6,7 +6,6 @@ import click
 
 from tutti.access.commands.newtokens import NewToken
 from tutti.chassis.rpc.usertokens import PREFIX
-from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.suggestions import SuggestingGroup
@@ -54,7 +53,7 @@ def create(role: str | None, user: str | None, days: int, output: str, **where: 
 @output_option
 @connection_options
 def ls(output: str, **where: Any) -> None:
-    with served(**where) as client:
+    with connected(**where) as client:
         found = client.access.ListTokens(ListTokensRequest()).tokens
     nothing = "no tokens yet; `tutti token create --role engineer` prints one"
     print_list([_row(each) for each in found], COLUMNS, output, nothing=nothing)

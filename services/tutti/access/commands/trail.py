@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
 from tutti.cli.suggestions import SuggestingGroup
@@ -38,7 +37,7 @@ def audit(context: click.Context, /, service: str, limit: int, output: str, **wh
     """
     if context.invoked_subcommand is not None:
         return
-    with served(**where) as client:
+    with connected(**where) as client:
         found = client.admin.ListAuditRecords(ListAuditRecordsRequest(service=service, limit=limit))
     print_list([plain(each) for each in found.records], COLUMNS, output, nothing="nothing was recorded yet")
     for each in found.damaged:
@@ -63,7 +62,7 @@ def verify(service: str, expect: tuple[str, ...], output: str, **where: Any) -> 
     heads = dict(each.partition("=")[::2] for each in expect)
     if bad := [each for each in expect if ":" not in each.partition("=")[2]]:
         raise click.UsageError(f"--expect {bad[0]}: expected SERVICE=NUMBER:DIGEST")
-    with served(**where) as client:
+    with connected(**where) as client:
         names = (
             [service] if service else sorted(each.name for each in client.admin.Describe(DescribeRequest()).services)
         )
@@ -96,7 +95,7 @@ def acknowledge(service: str, differences: str, output: str, **where: Any) -> No
     tutti audit acknowledge scheduler                              # changes nothing
     tutti audit acknowledge scheduler --differences blake3:9b…     # as printed by the command above
     """
-    with served(**where) as client:
+    with connected(**where) as client:
         if differences:
             request = AcknowledgeAuditRequest(service=service, differences_digest=differences)
             found = [plain(each) for each in client.admin.AcknowledgeAudit(request, timeout=VERIFY_SECONDS).differences]

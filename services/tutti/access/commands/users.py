@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
@@ -69,7 +68,7 @@ def invite(user: str, output: str, **where: Any) -> None:
 @connection_options
 def ls(output: str, **where: Any) -> None:
     rows, token = list[Plain](), ""
-    with served(**where) as client:
+    with connected(**where) as client:
         while True:
             page = client.access.ListUsers(ListRequest(page_size=500, page_token=token))
             rows += [plain(user) | {"display_name": page.display_names.get(user.name, "")} for user in page.users]

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
@@ -61,7 +60,7 @@ def ls(campaign: str, output: str, **where: Any) -> None:
     Annotators that judge more than 60 characters of answers a second (the median over 20 judgements or more, by their
     times of arrival) get no completion code, and the last column says so. Their judgements are kept.
     """
-    with served(**where) as client:
+    with connected(**where) as client:
         request = ListAnnotatorsRequest(campaign=resolved(client, "campaigns", campaign))
         found = client.annotation.ListAnnotators(request)
     rows = [plain(each) for each in found.annotators]
@@ -240,7 +239,7 @@ def messages(campaign: str, output: str, **where: Any) -> None:
     tutti annotators messages trial
     tutti annotators answer trial ID "Both answers may be long."
     """
-    with served(**where) as client:
+    with connected(**where) as client:
         request = ListMessagesRequest(campaign=resolved(client, "campaigns", campaign))
         found = client.annotation.ListMessages(request).messages
     columns = ("id", "annotator", "text", "answer")

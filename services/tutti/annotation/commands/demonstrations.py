@@ -10,7 +10,6 @@ import click
 from tutti.annotation.commands import datasetfolders
 from tutti.backbone.files import RealFiles
 from tutti.backbone.files import publish as publish_file
-from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
@@ -51,7 +50,7 @@ def extend(group: click.Group) -> None:
 @connection_options
 def written(campaign: str, output: str, **where: Any) -> None:
     """List the better answers that annotators of CAMPAIGN wrote, with what a second person thinks of them."""
-    with served(**where) as client:
+    with connected(**where) as client:
         found = list(_every(client, resolved(client, "campaigns", campaign)))
     rows = [{**plain(each), "messages": json.loads(each.line)["messages"]} for each in found]
     for row in rows:
@@ -170,7 +169,7 @@ def export(name: str, wanted: str, path: Path, output: str, **where: Any) -> Non
     """
     if path.exists():
         raise Failure(f"{path} exists: choose another {'folder' if wanted == HF else 'file'}", MISUSE)
-    with served(**where) as client:
+    with connected(**where) as client:
         full = resolved(client, "demonstrations", name)
         digest = client.annotation.GetDemonstrations(GetRequest(name=full)).result.content_digest
         found = list(from_lines(Conversation, b"".join(_read(client, full))))

@@ -9,8 +9,7 @@ import click
 
 from tutti.annotation.commands import datasetfolders
 from tutti.backbone.files import RealFiles, publish
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.naming import resolved
 from tutti.cli.numbers import FiniteRange
@@ -55,7 +54,7 @@ def extend(group: click.Group) -> None:
         """
         if path.exists():
             raise Failure(f"{path} exists: choose another {'folder' if wanted == HF else 'file'}", MISUSE)
-        with served(**where) as client:
+        with connected(**where) as client:
             full = resolved(client, "preferences", name)
             made = client.annotation.GetPreferences(GetRequest(name=full))
             _say_outdated(client, made)

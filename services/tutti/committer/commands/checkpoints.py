@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
@@ -46,7 +45,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
-        with served(**where) as client:
+        with connected(**where) as client:
             chosen = [resolved(client, "checkpoints", name) for name in names] or every(client)
             results = []
             for name in chosen:
@@ -85,7 +84,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
-        with served(**where) as client:
+        with connected(**where) as client:
             found = resolved(client, "checkpoints", name)
             request = GetCurveRequest(name=found, after_step=after, max_points=points)
             answer = client.committer.GetCurve(request, timeout=READING_SECONDS)
@@ -100,7 +99,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def pin(name: str, off: bool, output: str, **where: Any) -> None:
-        with served(**where) as client:
+        with connected(**where) as client:
             found = resolved(client, "checkpoints", name)
             request = PinCheckpointRequest(request_id=fresh_id(), name=found, pinned=not off)
             print_one(plain(client.committer.PinCheckpoint(request)), output)
@@ -116,7 +115,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
-        with served(**where) as client:
+        with connected(**where) as client:
             request = PruneCheckpointsRequest(
                 request_id=fresh_id(), job=resolved(client, "jobs", job), keep_last=keep_last, validate_only=not yes
             )

@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
@@ -26,7 +25,7 @@ def collect(job: str, dry_run: bool, output: str, **where: Any) -> None:
     were stored later. It does not touch blobs of running attempts or checkpoints, or newer ones.
     """
     request = CollectGarbageRequest(request_id=fresh_id(), job=job, validate_only=dry_run)
-    with served(**where) as client, patiently("lists what the store holds of every job"):
+    with connected(**where) as client, patiently("lists what the store holds of every job"):
         if job:
             request.job = resolved(client, "jobs", job)
         found = [plain(each) for each in client.committer.CollectGarbage(request, timeout=READING_SECONDS).garbage]

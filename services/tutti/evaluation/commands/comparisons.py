@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.client.plain import plain
@@ -31,7 +30,7 @@ def extend(group: click.Group) -> None:
         tutti comparisons ls
         tutti comparisons differ NAME --count 3
         """
-        with served(**where) as client:
+        with connected(**where) as client:
             full = resolved(client, "comparisons", name)
             found = client.comparisons.ReadComparison(ReadComparisonRequest(name=full, count=count)).pairs
         if output == JSON:

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
@@ -46,7 +45,7 @@ def extend(group: click.Group) -> None:
         tutti releases key > release.key
         tutti releases verify NAME --key release.key
         """
-        with served(**where) as client:
+        with connected(**where) as client:
             found = get_one(client, "releases", name)
             key = path.read_text().strip() if path else client.releases.GetSigningKey(GetSigningKeyRequest()).key
         if wrong := problem(found, key):
@@ -59,7 +58,7 @@ def extend(group: click.Group) -> None:
     @connection_options
     def key(**where: Any) -> None:
         """Print the public key of the platform: Ed25519, in hexadecimal digits."""
-        with served(**where) as client:
+        with connected(**where) as client:
             click.echo(client.releases.GetSigningKey(GetSigningKeyRequest()).key)
 
     @group.command("revoke", short_help="Revoke a release.")

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import reached, served
-from tutti.cli.connection import connection_options
+from tutti.cli.access import reached
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
 from tutti.client.plain import Plain, plain
@@ -60,7 +60,7 @@ def extend(group: click.Group) -> None:
             raise click.UsageError(f"{', '.join(given)}: of a FOLDER; to change a RECIPE: --set KEY=VALUE")
         else:
             wanted = training.of_file(source, overrides)
-        with reached(**where, anew=True) as platform:
+        with reached(**where) as platform:
             found, before = training.trained(platform, wanted)
         if before:
             reference = f"{wanted.name}@{found.model_digest}"
@@ -76,7 +76,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def show(name: str, output: str, **where: Any) -> None:
-        with served(**where) as client:
+        with connected(**where) as client:
             found = client.ingest.GetClassifier(GetRequest(name=resolved(client, "classifiers", name)))
         print_classifier(found, output)
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_list, print_one, say
 from tutti.client import Client
@@ -42,7 +41,7 @@ def extend(group: click.Group) -> None:
     @output_option
     @connection_options
     def pages(name: str, what: str, limit: int | None, output: str, **where: Any) -> None:
-        with served(**where) as client:
+        with connected(**where) as client:
             full = resolved(client, "crawls", name)
             rows = list(itertools.islice(known(client, full, what), limit))
         print_list(
@@ -69,7 +68,7 @@ def extend(group: click.Group) -> None:
         A request to an unreachable or busy host is retried up to three times with backoff; the last response is counted
         here. `tutti crawls pages NAME --what refused/robots` lists URLs.
         """
-        with served(**where) as client:
+        with connected(**where) as client:
             found = client.ingest.ShowCrawl(
                 ShowCrawlRequest(name=resolved(client, "crawls", name), hosts=hosts, urls=urls)
             )

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import resolved
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_versions
 from tutti.client import Client
@@ -53,7 +52,7 @@ def show(document: str, output: str, **where: Any) -> None:
     If a page was read with several texts, the one of the newest run is shown and the others are listed. For a page that
     was rejected before its text was extracted, the reason is shown.
     """
-    with served(**where) as client:
+    with connected(**where) as client:
         found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
         found["fate"] = found["fate"] or retracted(client, found)
     if output == JSON:
@@ -154,7 +153,7 @@ def print_listed(
     **where: Any,
 ) -> None:
     """Print the pages of a run of which `what` is so, and whose source holds this text."""
-    with served(**where) as client:
+    with connected(**where) as client:
         name = resolved(client, "runs", run)
         rows = list(listed(client, name, what, source))
         nothing = "" if rows else none(client, name, what, source)

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, NAMED, output_option, print_json, say
 from tutti.cli.suggestions import SuggestingGroup
@@ -42,7 +41,7 @@ def rebuild(dry_run: bool, deadline: int, output: str, **where: Any) -> None:
 
     Answers stay complete meanwhile, and runs continue. If it is interrupted, the rebuild continues in the service.
     """
-    with served(**where) as client:
+    with connected(**where) as client:
         before = client.lineage.RebuildGraph(RebuildGraphRequest(validate_only=True))
         if dry_run:
             show(before, output)

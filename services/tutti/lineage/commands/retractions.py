@@ -13,8 +13,7 @@ import click
 
 from tutti.chassis.errors import InvalidField, NotFound, Refused
 from tutti.chassis.rpc import kinds
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.groups import group
 from tutti.cli.identity import fresh_id
@@ -80,7 +79,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
     docs/retraction.md.
     """
     request = CreateRetractionRequest(request_id=fresh_id(), spec=spec_of(page, reason), validate_only=dry_run)
-    with served(**where) as client, patiently("looks for the page in all that was read"):
+    with connected(**where) as client, patiently("looks for the page in all that was read"):
         try:
             made = client.ingest.CreateRetraction(request, timeout=READING_SECONDS)
         except NotFound as error:
@@ -231,7 +230,7 @@ def recorded() -> click.Group:
     @connection_options
     def withdraw(name: str, output: str, **where: Any) -> None:
         request = WithdrawRetractionRequest(request_id=fresh_id(), name=full_name("retractions", name))
-        with served(**where) as client:
+        with connected(**where) as client:
             print_one(plain(client.ingest.WithdrawRetraction(request)), output)
 
     return made

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from tutti.chassis.errors import NotFound
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.nouns import BY_PLURAL
@@ -110,14 +109,14 @@ def trace(
     if step is not None and "/" in (resource or "jobs/") and not (resource or "jobs/").startswith("jobs/"):
         raise click.UsageError(f"--step is one of a job, and {resource!r} is none: tutti trace jobs/JOB --step {step}")
     if text is not None:
-        with served(**where) as client, hinted(within):
+        with connected(**where) as client, hinted(within):
             answer = passages.traced(client, text, place(client, within), least=least or 0, limit=limit)
         print_json(answer) if output == JSON else show_passages(answer, least or 0)
         if not (within or answer["passages"]):
             say("--in names another dataset, or a checkpoint")
         return
     assert resource is not None
-    with served(**where) as client, hinted(resource):
+    with connected(**where) as client, hinted(resource):
         if step is not None:
             request = TraceStepRequest(job=resolved(client, "jobs", resource), line=line, step=step)
             answer = plain(client.lineage.TraceStep(request))

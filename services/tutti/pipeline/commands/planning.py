@@ -70,7 +70,7 @@ def check(
 
     Each error is a line with the key, the expected value and the given value. The exit code is 0 if there are none,
     else 2. Of a folder, only some records of the first files and a few of each further file of records are read;
-    `tutti recipes plan` reads all. A platform is started only if the recipe names resources that may be in it.
+    `tutti recipes plan` reads all. A platform is needed only if the recipe names resources that may be in it.
     """
     # It brings pydantic, for which few other commands wait.
     from tutti.cli import recipeclassifiers

@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.client.plain import plain
@@ -49,7 +48,7 @@ def extend(group: click.Group) -> None:
         tutti experiences rollouts JOB/0/12 --order worst
         tutti experiences rollouts JOB/0/12 --order kl --count 50 -o json
         """
-        with served(**where) as client:
+        with connected(**where) as client:
             full = resolved(client, "experiences", name)
             request = ReadExperienceRequest(name=full, order=ORDERS[order], count=count)
             found = client.experiences.ReadExperience(request).rollouts

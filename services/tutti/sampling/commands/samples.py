@@ -113,8 +113,6 @@ def sample(
 
     Where its dataset has an index (`index: true` in the recipe) the verbatim spans of a text are shown below it, with
     documents that hold them and the steps that saw those; of a mixture the datasets without one are named.
-
-    Where nobody serves the data directory the platform is started for the time being.
     """
     spec = SampleSpec(
         prompts=prompts,

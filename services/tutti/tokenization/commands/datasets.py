@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import output_option, print_one
 from tutti.report.datasets import described
@@ -28,5 +27,5 @@ def extend(group: click.Group) -> None:
         More bytes per token mean that the tokenizer encodes a language better. `mixed_in`: trainings that read it in a
         mixture, each with its share.
         """
-        with served(**where) as client:
+        with connected(**where) as client:
             print_one(described(client, resolved(client, "datasets", name)), output)

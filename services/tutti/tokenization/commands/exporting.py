@@ -54,7 +54,7 @@ def extend(group: click.Group) -> None:
         webdataset: tar files of DOCUMENT.txt and DOCUMENT.json, such as train-00000.tar; hf-datasets: Parquet files and
         a card, for datasets.load_dataset("texts"). Both have the splits train and validation. The same dataset gives
         the same bytes. The folder appears only when it is complete; the export needs additional space for one shard of
-        documents. If no platform serves the data directory, one is started for the time of the command.
+        documents.
         """
         file_bytes = file_megabytes * MEGABYTE
         found: Plain = {"dataset": "", "format": wanted, "folder": str(folder)}

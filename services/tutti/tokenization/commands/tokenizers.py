@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
@@ -39,7 +38,7 @@ def extend(group: click.Group) -> None:
     @connection_options
     def export(name: str, to: Path, output: str, **where: Any) -> None:
         """Write a tokenizer as the tokenizer.json that `tokenizers` and `transformers` read."""
-        with served(**where) as client:
+        with connected(**where) as client:
             written(client, resolved(client, "tokenizers", name), to)
         if output == JSON:
             print_json({"file": str(to), "bytes": to.stat().st_size})
@@ -77,7 +76,7 @@ def extend(group: click.Group) -> None:
         downloaded. A tokenizer with a token for unknown words looks better than it is.
         """
         with tempfile.TemporaryDirectory(prefix="tutti-tokenizer-") as scratch:
-            with served(**where) as client:
+            with connected(**where) as client:
                 found = get_one(client, "datasets", resolved(client, "datasets", dataset)) if dataset else None
                 name = found.tokenizer if found and not name else resolved(client, "tokenizers", name)
                 ours = written(client, name, Path(scratch, FILE))
