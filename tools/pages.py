@@ -363,9 +363,10 @@ stages:
   `train` has the keys of `train`. The kind `ingest` has the keys of `input`, and `mask` and `classifiers`. The kind
   `tokenization` has the keys of `data` and of `tokenizer`.
 
-To change one key on the command line, use `--set stages.NAME.KEY=VALUE`. A recipe whose stages start from resources
-needs neither `input` nor `train`. Stages run one at a time: first the stages of the keys above, then the named stages
-in the order of their dependencies. Stages that are ready at the same time run in the order of their names. The name of
+To change one key on the command line, use `--set stages.NAME.KEY=VALUE`; to leave out a stage, `--set
+stages.NAME=null`, or `--set sample=null` for one of the keys above. A recipe whose stages start from resources needs
+neither `input` nor `train`. Stages run one at a time: first the stages of the keys above, then the named stages in the
+order of their dependencies. Stages that are ready at the same time run in the order of their names. The name of
 a stage does not affect its result: if another stage or another run used the same inputs and keys, its result is reused.
 
 ### Continue from a checkpoint

@@ -23,14 +23,14 @@ from tutti.cli.groups import group
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, output_option, print_json
 from tutti.cli.reports import report
-from tutti.cli.suggestions import SuggestingGroup
+from tutti.cli.sections import SectionedGroup
 from tutti.platform.garbage import kept
 
 COMMANDS = "tutti.commands"
 """The group of entry points by which services add commands: `extend(tree)`, called once."""
 
 
-@click.group(cls=SuggestingGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=SectionedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, message="%(version)s")
 def tutti() -> None:
     """Train language models: crawl, filter, deduplicate, tokenize, train, tune, evaluate, trace.

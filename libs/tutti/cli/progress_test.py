@@ -58,7 +58,7 @@ def test_how_long_it_takes_stands_in_round_numbers() -> None:
 
 
 def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
-    assert training_words(Job(reason="waits for 2 ranks to meet"), 0.0) == "waits for 2 ranks to meet"
+    assert training_words(Job(reason="waits for 2 ranks to start"), 0.0) == "waits for 2 ranks to start"
     job = Job(step=7, loss=1.25)
     job.shape.data_parallel = 2
     assert training_words(job, 4096.0) == "loss 1.2500  4,096 tokens/s  2 ranks"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ MAX_RECIPE_BYTES = 1 << 20
 SOON_SECONDS = 1.0  # for an answer to Ctrl-C
 ENDS_WITH_COMMAND = "PLATFORM_ENDS_WITH_COMMAND"
 """In the environment of a command whose caller stops the platform after it, as `make run-stack` does."""
+TEXTS = (".txt", ".md", ".html", ".jsonl", ".parquet", ".warc", ".gz", ".zst")
+"""Endings of files of texts, which no recipe has."""
 READS = "reads the pages whole, to name what is in them; Ctrl-C gives up and nothing is recorded"
 
 
@@ -46,6 +49,9 @@ detach_option = click.option("--detach", is_flag=True, help="Return when the run
 def read_recipe(path: Path) -> str:
     """The text of a recipe. Raises click.UsageError, and UnicodeEncodeError for a folder that no request can name."""
     str(path.resolve()).encode()
+    if source := source_of(path):
+        command = f"{click.get_current_context().command_path} {shlex.join(source)}"
+        raise click.UsageError(f"{source[1]!r} is no recipe; type `{command}`")
     try:
         data = path.read_bytes()
         text = data.decode()
@@ -58,6 +64,14 @@ def read_recipe(path: Path) -> str:
     if len(data) > MAX_RECIPE_BYTES:
         raise click.UsageError(f"recipe {str(path)!r} has {len(data)} bytes; a recipe has at most {MAX_RECIPE_BYTES}")
     return text
+
+
+def source_of(path: Path) -> list[str]:
+    """Return the options for a folder, a file of texts or a URL that was given as a recipe; none for other paths."""
+    scheme, _, rest = str(path).partition(":/")
+    if scheme in ("http", "https"):  # a path has lost one of the slashes
+        return ["--site", f"{scheme}://{rest.lstrip('/')}", "--contact", "you@example.org"]
+    return ["--data", str(path)] if path.is_dir() or path.suffix in TEXTS else []
 
 
 @contextlib.contextmanager

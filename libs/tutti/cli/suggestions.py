@@ -1,8 +1,40 @@
-"""Groups of commands that name the nearest command, or all of them, for a word that is none."""
+"""Groups of commands that name, for a word that is none, the command that is meant, the nearest one, or all of them."""
 
 import difflib
+import shlex
+from collections.abc import Mapping, Sequence
 
 import click
+
+INTENTS: Mapping[str, str] = {
+    **dict.fromkeys(("train", "pretrain", "finetune", "fine-tune", "launch", "resume", "continue", "restart"), "run"),
+    **dict.fromkeys(("ls", "list", "ps"), "runs ls"),
+    **dict.fromkeys(("show", "describe", "get"), "runs show"),
+    **dict.fromkeys(("compare", "diff"), "runs compare"),
+    **dict.fromkeys(("watch", "follow", "attach"), "runs follow"),
+    **dict.fromkeys(("cancel", "kill", "abort"), "runs cancel"),
+    **dict.fromkeys(("generate", "infer", "inference", "predict", "complete", "chat"), "sample"),
+    **dict.fromkeys(("start", "serve", "server", "daemon"), "up"),
+    **dict.fromkeys(("stop", "shutdown"), "down"),
+    **dict.fromkeys(("init", "new", "create"), "recipes new"),
+    **dict.fromkeys(("check", "validate", "lint"), "recipes check"),
+    **dict.fromkeys(("plan", "estimate", "dry-run"), "recipes plan"),
+    **dict.fromkeys(("ui", "web", "dashboard", "browse"), "open"),
+    **dict.fromkeys(("tail", "log"), "logs"),
+    **dict.fromkeys(("verify",), "checkpoints verify"),
+    **dict.fromkeys(("health", "info"), "status"),
+    **dict.fromkeys(("annotate", "judge", "label"), "campaigns ls"),
+    **dict.fromkeys(("login", "adduser"), "users invite"),
+}
+"""Words that other tools have for what a command does."""
+
+
+def meant(tree: click.Group, ctx: click.Context, words: Sequence[str]) -> str:
+    """Return the command that is meant by words that begin with an intent, with the other words; "" if unknown."""
+    path = INTENTS.get(words[0].lower(), "").split()
+    if ctx.parent is not None or not path or tree.get_command(ctx, path[0]) is None:
+        return ""
+    return shlex.join([ctx.command_path, *path, *words[1:]])
 
 
 class SuggestingGroup(click.Group):
@@ -21,6 +53,8 @@ class SuggestingGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            if command := meant(self, ctx, args):
+                raise click.UsageError(f"no command {args[0]!r}; type `{command}`", ctx) from error
             known = self.list_commands(ctx)
             near = difflib.get_close_matches(args[0], known, n=1)
             hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(known)}"

@@ -109,7 +109,7 @@ def starting(job: Job, resume: ResumePoint, seats: Sequence[Seat], *, moved: boo
     """Placed: the ranks of the epoch may be spawned. `moved`: some rank has another node or device than before."""
     after = _copy(job)
     after.state = JOB_STATE_STARTING
-    after.reason = f"waits for {len(seats)} ranks to meet"
+    after.reason = f"waits for {_ranks(len(seats))} to start"
     after.line, after.step, after.decided_step = resume.line, resume.step, resume.step
     after.resume_checkpoint, after.resume_manifest_key = resume.checkpoint, resume.manifest_key
     after.resume_digest = resume.state_digest

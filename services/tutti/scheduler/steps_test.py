@@ -67,7 +67,7 @@ def test_an_epoch_resumes_where_the_committer_says_and_counts_placements_that_mo
 ) -> None:
     before = job(placement_version=7, skipped_in_a_row=4, step=9, decided_step=8)
     after = jobs.starting(before, RESUMED, [Seat(0, "nodes/a", "cpu"), Seat(1, "nodes/b", "cpu")], moved=moved)
-    assert (after.state, after.reason) == (JOB_STATE_STARTING, "waits for 2 ranks to meet")
+    assert (after.state, after.reason) == (JOB_STATE_STARTING, "waits for 2 ranks to start")
     assert (after.line, after.step, after.decided_step) == (1, 5, 5)
     assert (after.resume_checkpoint, after.resume_manifest_key, after.resume_digest) == (
         "checkpoints/a/1/5",

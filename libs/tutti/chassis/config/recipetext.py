@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from tutti.chassis.config import yamltext
+from tutti.chassis.config import synonyms, yamltext
 from tutti.chassis.errors import InvalidField
 
 Keys = Mapping[str, Any]
@@ -40,6 +40,10 @@ class Part(BaseModel):
 
 
 P = TypeVar("P", bound=Part)
+NULL = ("null", "~", "")
+"""Values of an override that leave out all keys below a key: `sample=null`."""
+MOST_LISTED = 12
+"""The most keys that an error lists."""
 MOST_FILE_BYTES = 16 << 10
 """The most bytes of a file of text that a recipe names, such as a guideline."""
 
@@ -87,7 +91,7 @@ def changed(tree: Tree, overrides: Sequence[str], change: Change) -> list[Invali
 
 
 def override(tree: Tree, text: str, known: Keys) -> None:
-    """Set the key of `key=value`. Raises InvalidField."""
+    """Set the key of `key=value`; without a value, or with null, leave out all keys below it. Raises InvalidField."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         example = next(iter(known))
@@ -98,13 +102,17 @@ def override(tree: Tree, text: str, known: Keys) -> None:
     if mapping:
         parents, last = mapping.split("."), key.removeprefix(f"{mapping}.")
     of_mapping = bool(mapping and last)
-    if key not in known and not of_mapping:
+    none = value.strip() in NULL and any(name.startswith(f"{key}.") for name in known)
+    if key not in known and not of_mapping and not none:
         raise _unknown(key, known)
     for parent in parents:
         inner = tree.setdefault(parent, {})
         if not isinstance(inner, dict):
             raise InvalidField(parent, seen=inner, expected="a mapping of keys")
         tree = inner
+    if none:
+        tree[last] = None
+        return
     tree[last] = _value(key, get_args(known[".".join(parents)])[1] if of_mapping else known[key], value)
 
 
@@ -155,6 +163,8 @@ def _refusal(error: ErrorDetails, known: Keys, key: str) -> InvalidField:
         return InvalidField(key, seen=_key(error), expected=_nearest(_key(error), known))
     if error["type"] == "missing":
         return InvalidField(key, seen="nothing", expected=f"a value; set {key} in the recipe, or give --set {key}=…")
+    if error["type"] == "model_type":
+        return InvalidField(key, seen=error["input"], expected="a mapping of keys")
     return InvalidField(key, seen=error["input"], expected=_expected(error["msg"]))
 
 
@@ -171,12 +181,21 @@ def _unknown(key: str, known: Keys) -> InvalidField:
 
 
 def _nearest(key: str, known: Keys) -> str:
+    """Return what was expected instead of an unknown key; all keys only if they are few."""
+    if instead := synonyms.instead(key):
+        return f"no key of this name, because ranks use {instead}"
+    if synonym := synonyms.meant(key, known):
+        return f"a key of recipes (here it is called {synonym})"
     meant = _meant(key, known)
-    return f"a key of recipes (the nearest is {meant})" if meant else f"one of {', '.join(sorted(known))}"
+    if not meant and len(known) <= MOST_LISTED:
+        return f"one of {', '.join(sorted(known))}"
+    return f"a key of recipes ({f'the nearest is {meant}' if meant else 'docs/recipes.md lists them'})"
 
 
 def _meant(key: str, known: Keys) -> str:
-    """The key that is most like it; "" where none is."""
+    """The key that is most like it, or that it is another name of; "" where none is."""
+    if synonym := synonyms.meant(key, known):
+        return synonym
     every = list(known)
     found = difflib.get_close_matches(key, every, n=1, cutoff=0.5)
     if not found:

@@ -127,9 +127,22 @@ def _override(tree: dict[str, Any], text: str) -> None:
     if text.startswith("stages.") and text.partition("=")[0].count(".") > 1:
         _override_stage(tree, text)
         return
+    key, _, value = text.partition("=")
+    if key.startswith("stages.") and value.strip() in recipetext.NULL:
+        _leave_out(tree, key)
+        return
     recipetext.override(tree, text, keys())
     if text.startswith("input.path=") and text != "input.path=":
         tree["input"].pop("crawl", None)  # a folder instead of what the recipe would visit
+
+
+def _leave_out(tree: dict[str, Any], key: str) -> None:
+    """Leave out a stage: `stages.NAME=null`. Raises InvalidField if the recipe has none of this name."""
+    stages, name = tree.get("stages"), key.removeprefix("stages.")
+    if not isinstance(stages, dict) or name not in stages:
+        names = ", ".join(map(str, stages)) if isinstance(stages, dict) and stages else "it has none"
+        raise InvalidField(key, seen=name, expected=f"a stage of the recipe ({names})")
+    del stages[name]
 
 
 def _override_stage(tree: dict[str, Any], text: str) -> None:

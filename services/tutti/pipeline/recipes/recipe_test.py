@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.chassis.config import synonyms
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.errors import InvalidField
 from tutti.cli.recipes import recipe_for
@@ -20,6 +21,7 @@ from tutti.model.training import Training
 from tutti.pipeline.definitions.pretraining import training
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.reading import examine, parse, read, remains
+from tutti.pipeline.plans.registry import definitions
 from tutti.pipeline.recipes.recipe import Recipe, keys
 from tutti.pipeline.recipes.sections import CrawlSection, FilterSection, IngestSection, SamplePart, TrainPart
 from tutti.pipeline.recipes.values import Result
@@ -137,6 +139,27 @@ def test_who_sets_rows_and_a_batch_that_differs_is_told_that_both_are_set() -> N
     assert read(LEAST, ["train.rows=2", "train.batch=16"]).digest() == read(LEAST).digest()
 
 
+def test_every_name_of_other_tools_means_a_key_of_recipes_or_of_a_stage() -> None:
+    known = {*keys(), *(key for each in definitions().values() for key in each.section.model_fields)}
+    assert {name for names in synonyms.NAMES for name in names} <= known | {key.rpartition(".")[2] for key in known}
+    assert not synonyms.OTHERS.keys() & {key.rpartition(".")[2] for key in keys()}
+
+
+@pytest.mark.parametrize("override", ["sample=null", "sample=", "sample=~", "stages.more=null"])
+def test_an_override_leaves_out_a_stage(override: str) -> None:
+    stage, more = "sample: {prompts: [a]}\n", "stages:\n  more: {kind: sample, prompts: [b]}\n"
+    gone = stage if override.startswith("sample") else more
+    assert read(LEAST + stage + more, [override]) == read((LEAST + stage + more).replace(gone, ""))
+
+
+def test_a_stage_that_others_read_is_not_left_out_unnoticed() -> None:
+    text = LEAST + "stages:\n  a: {kind: train, from: train, steps: 2}\n  b: {like: a, from: {initial: a}}\n"
+    with pytest.raises(InvalidField, match=r"stages\.b\.like"):
+        read(text, ["stages.a=null"])
+    with pytest.raises(InvalidField, match=r"stages\.c: expected a stage of the recipe \(a, b\)"):
+        read(text, ["stages.c=null"])
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
 def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
     recipe = read(path.read_text())
@@ -149,7 +172,16 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
     [
         ("train: {stepps: 3}", "train.stepps", "nearest is train.steps"),
         ("inptu: {path: x}", "inptu", "nearest is input.path"),
-        ("zzz: 1", "zzz", "one of crowd, data.context"),
+        ("zzz: 1", "zzz", "docs/recipes.md lists them"),
+        ("lr: 1", "lr", "called train.learning_rate"),
+        ("train: {batch_size: 8}", "train.batch_size", "called train.batch"),
+        ("train: {epochs: 3}", "train.epochs", "called train.steps"),
+        ("train: {max_steps: 3}", "train.max_steps", "called train.steps"),
+        ("train: {num-gpus: 3}", "train.num-gpus", "called train.ranks"),
+        ("model: {n_layer: 3}", "model.n_layer", "called model.layers"),
+        ("block_size: 3", "block_size", "called data.context"),
+        ("device: cuda", "device", "the devices of their nodes"),
+        ("quality: null", "quality", "a mapping of keys"),
         ("train: {steps: many}", "train.steps", "integer"),
         ("train: {steps: 2.5}", "train.steps", "integer"),
         ("train: {steps: true}", "train.steps", "integer"),
@@ -188,7 +220,7 @@ def test_the_recipes_that_we_ship_can_be_read(path: Path) -> None:
         ("sample: {tokens: 3}", "sample.prompts", "--set sample.prompts="),
         ("sample: {prompts: []}", "sample.prompts", "at least 1 item"),
         ("sample: {prompts: [a], top_p: 0}", "sample.top_p", "greater than 0"),
-        ("train: 7", "train", "dictionary"),
+        ("train: 7", "train", "a mapping of keys"),
         ("name: [a]", "name", "string"),
     ],
 )

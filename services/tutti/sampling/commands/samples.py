@@ -1,5 +1,6 @@
 """Commands that generate text from a checkpoint, or export it."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from tutti.sampling.dtypes import DTYPES
 FORMATS = {"hf": FORMAT_HUGGING_FACE}
 MOST = 2**31 - 1
 SHOWN_SPANS = 5
+PROMPTED = ("tutti", "sample", "--prompt")
 STOPS = {"end": "the model", "tokens": "length limit (--tokens)", "context": "the model's context, which is full"}
 
 
@@ -114,6 +116,8 @@ def sample(
     Where its dataset has an index (`index: true` in the recipe) the verbatim spans of a text are shown below it, with
     documents that hold them and the steps that saw those; of a mixture the datasets without one are named.
     """
+    if any(character.isspace() for character in checkpoint):
+        raise click.UsageError(f"no checkpoint has blanks in its name; type `{shlex.join([*PROMPTED, checkpoint])}`")
     spec = SampleSpec(
         prompts=prompts,
         tokens=tokens,
