@@ -31,7 +31,7 @@ def reached(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
 
 @contextlib.contextmanager
 def consulted(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
-    """What answers questions about a recipe: the platform, or services in this process if there never was one.
+    """The platform that answers questions about a recipe, or the services in this process if there never was one.
 
     Raises Unreachable if the platform of the directory is stopped: the answer depends on its results.
     """
