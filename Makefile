@@ -63,6 +63,10 @@ test: setup ## every test, real servers included
 	@$(BIN)/python deploy/local/servers.py obtain >/dev/null || echo 'tests of servers that are missing are skipped' >&2
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
 
+.PHONY: api
+api: setup ## write the reference of the API to build/api.md
+	@$(BIN)/python tools/pages.py --api build/api.md
+
 check: setup ## lint and the tests that a change affects: make check, or make check SINCE=main
 	@$(MAKE) --no-print-directory -j2 --output-sync lint affected
 

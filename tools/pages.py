@@ -1,5 +1,5 @@
-"""The generated pages of docs/ (events, errors, api, recipes), and which rights to
-topics and blobs each service has.
+"""The generated pages of docs/ (events, errors, recipes), which rights to topics and blobs each service has, and the
+reference of the API, which is made for a release.
 
 Promises: what they say is read from the code of every service of this tree and from its protos; `--check` fails when a
 page says otherwise.
@@ -116,41 +116,10 @@ def errors_page(catalogue: Mapping[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
-CALLING = """\
-# Calls
+REFERENCE = """\
+# Reference of the API
 
-Generated from `protos/` by `tools/pages.py`; do not edit.
-
-## Call a platform
-
-- **Address.** A platform writes the `host:port` of its gRPC port into the file `endpoint` of its data directory
-  (`.tutti` by default); after a kill the file may be stale. `tutti up --port 7000` sets the port. A service that runs
-  alone has its own file, `endpoints/SERVICE`. The port is on loopback, in plain text unless
-  [TLS](operations/access.md#tls) is set.
-- **Token.** The file `tokens` of the data directory has a line `role token` for each role. Send the token as the header
-  `authorization: Bearer TOKEN`. Health and reflection need none.
-- **Without code.** Reflection is enabled, so [grpcurl](https://github.com/fullstorydev/grpcurl) needs no protos:
-
-      grpcurl -plaintext -H "authorization: Bearer $(sed -n 's/^engineer //p' .tutti/tokens)" \\
-          -d '{"page_size": 5}' "$(cat .tutti/endpoint)" tutti.scheduler.v1.SchedulerService/ListJobs
-
-- **Spelling of states.** Requests and answers contain the names of the enums (`JOB_STATE_RUNNING`). The command line
-  (also with `-o json`), filters, and the JSON of web pages use another spelling: lower case, without the common prefix
-  (`running`). Both spellings are listed with each enum below.
-- **Other languages.** `buf.gen.yaml` generates Go and TypeScript. `examples/go` and `examples/typescript` use the
-  generated code to list the runs of a platform; `make examples` generates, builds and runs them.
-- **Python.** The client finds address and token in the data directory, and raises the classes of
-  `tutti.chassis.errors`:
-
-      from tutti.client import connect
-      from tutti.contracts.common.v1 import ListRequest
-      with connect(".tutti") as client:
-          print(client.scheduler.ListJobs(ListRequest(page_size=5)))
-
-- **Without the data directory**, give `connect(address="host:port", token="...")`, or set `TUTTI_TOKEN`, which is
-  sent to such an address only; commands take `--address` (or `TUTTI_ADDRESS`), and `--tls-ca` for a platform with TLS.
-- **Errors and updates.** A failed call has a [reason](errors.md). `Watch` of the Admin service
-  (`client.watch("runs/x")`) streams the changes of a resource; every service answers it for its own resources.
+Generated from `protos/` by `tools/pages.py`. `docs/api.md` explains how to call a platform.
 
 In the tables: **again** means that the call may be retried, because repeating the request has no further effect;
 **long** means that the call reads whole data before it answers, so give it a longer deadline than the usual 10 s;
@@ -221,7 +190,7 @@ class Types:
 
 def api_page(files: Sequence[FileDescriptorProto]) -> str:
     """Every method with its roles, then the fields of what is sent and answered, a table a package."""
-    types, lines, roots = Types(files), [CALLING], list[str]()
+    types, lines, roots = Types(files), [REFERENCE], list[str]()
     for file in files:
         for service in file.service:
             name = f"{file.package}.{service.name}"
@@ -599,7 +568,6 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "events.md": events_page(every_event(), every),
         DOCS / "errors.md": errors_page(CATALOGUE),
-        DOCS / "api.md": api_page(parsed()),
         DOCS / "recipes.md": recipes_page(),
         TOPICS: topics_file(every),
         BLOBS: blobs_file(every),
@@ -639,7 +607,14 @@ def stale(made: Mapping[Path, str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the generated pages of docs/.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is not what would be made")
-    check: bool = parser.parse_args().check
+    parser.add_argument("--api", type=Path, metavar="FILE", help="write the reference of the API instead")
+    given = parser.parse_args()
+    if given.api:
+        given.api.parent.mkdir(parents=True, exist_ok=True)
+        given.api.write_text(api_page(parsed()))
+        print(given.api)
+        return
+    check: bool = given.check
     made = pages()
     if not check:
         for path, text in made.items():

@@ -29,6 +29,7 @@ PAGES = sorted(
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 COMMAND = re.compile(r"^    tutti ([a-z ]+?)(?= [A-Z#-]|  | recipes| checkpoints/|$)", re.MULTILINE)
 OPERATIONS = [page for page in PAGES if "docs/operations" in page.as_posix() and COMMAND.search(page.read_text())]
+REFERENCE = pages.api_page(pages.parsed())
 ARCHITECTURE, API, RECIPES = ((ROOT / f"docs/{page}.md").read_text() for page in ("architecture", "api", "recipes"))
 
 
@@ -84,9 +85,11 @@ def test_the_commands_of_a_page_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_call_is_on_the_page_with_roles_options_and_fields(name: str) -> None:
+def test_a_call_is_in_the_reference_with_roles_options_and_fields(name: str) -> None:
     service, _, short = name.rpartition(".")
-    rows = re.findall(rf"^\| `{short}` \| .+ \| .+ \| (.*) \| (.+) \| (.+) \|$", section(service, API), re.MULTILINE)
+    rows = re.findall(
+        rf"^\| `{short}` \| .+ \| .+ \| (.*) \| (.+) \| (.+) \|$", section(service, REFERENCE), re.MULTILINE
+    )
     assert len(rows) == 1
     options, roles, words = rows[0]
     method = find_method(f"/{service}/{short}")
@@ -97,7 +100,7 @@ def test_a_call_is_on_the_page_with_roles_options_and_fields(name: str) -> None:
     assert words.strip()
     for message in (METHODS[name].input_type, METHODS[name].output_type):
         listed = re.findall(
-            rf"^\| `{message.name}` \| `(\w+)` \|", section(f"Fields of {message.file.package}", API), re.M
+            rf"^\| `{message.name}` \| `(\w+)` \|", section(f"Fields of {message.file.package}", REFERENCE), re.M
         )
         assert listed == [field.name for field in message.fields]
 
