@@ -23,9 +23,8 @@ from tutti.cli.progress import follow
 from tutti.client import Client, connect
 from tutti.contracts.common.v1 import STATE_DONE, ListRequest
 from tutti.contracts.lineage.v1 import ListDocumentsRequest, TraceDocumentRequest
-from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
-from tutti.lineage.commands.reruns import EVERY, PERHAPS
-from tutti.lineage.commands.retractions import recorded, retract
+from tutti.contracts.pipeline.v1 import RERUN_EFFECT_PERHAPS, CreateRunRequest, Run
+from tutti.lineage.commands.retractions import EFFECTS, EVERY, recorded, retract
 
 SEED, COPIES, STEPS = 7, 3, 2
 FEW, MANY = 6, 300
@@ -239,7 +238,7 @@ def test_who_was_compared_with_the_page_gets_what_it_lost_to_it_as_if_it_had_nev
         "stages": [
             {"name": "ingest", "what": "reused"},
             {"name": "filter", "what": "reused"},
-            *({"name": name, "what": PERHAPS} for name in ("dedup", "tokenization", "train")),
+            *({"name": name, "what": EFFECTS[RERUN_EFFECT_PERHAPS]} for name in ("dedup", "tokenization", "train")),
         ],
     }
     shutil.copytree(pages, without)

@@ -7,13 +7,15 @@ once; what is recorded goes on without the caller.
 from collections.abc import Callable
 from dataclasses import replace
 
-from tutti.chassis.errors import InvalidField, Problem
+from tutti.chassis.errors import CorruptRow, InvalidField, Problem
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.service import Host
 from tutti.chassis.store import crud
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
+from tutti.client import Client
+from tutti.client.resources import list_all
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest
 from tutti.contracts.pipeline.v1 import (
     CheckRecipeRequest,
@@ -22,6 +24,8 @@ from tutti.contracts.pipeline.v1 import (
     CreateRunResponse,
     ListRecipeFilesRequest,
     ListRecipeFilesResponse,
+    PlanRerunsRequest,
+    PlanRerunsResponse,
     RecipeProblem,
     Run,
     RunTraining,
@@ -32,7 +36,7 @@ from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Result, Sources
-from tutti.pipeline.runs import transitions
+from tutti.pipeline.runs import reruns, transitions
 from tutti.pipeline.runs.driver import Driver
 from tutti.pipeline.runs.forecasts import Forecasts
 from tutti.pipeline.runs.references import Earlier
@@ -170,6 +174,10 @@ class PipelineApi:
         if request.all_problems:
             problems, inputs = self._asked.problems(request, call)
             return CheckRecipeResponse(problems=map(_problem, problems), inputs=inputs)
+        return self._checked(request, call)
+
+    def _checked(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
+        """The stages of a sound recipe, and whether they would be reused. Raises InvalidField."""
         recipe, sources = self._asked.read(request, call)
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
         response.inputs.extend(reports(recipe, sources))
@@ -193,6 +201,21 @@ class PipelineApi:
         if request.forecast:
             response.forecasts.extend(self._forecasts.of(recipe, sources, results))
         return response
+
+    def PlanReruns(self, request: PlanRerunsRequest, call: Call) -> PlanRerunsResponse:
+        def whole(unit: Unit) -> list[Run]:
+            listed = self._tables.runs.readable(unit, call.principal)
+            if listed.damaged:
+                raise CorruptRow(listed.damaged[0])
+            return [each for each in listed.found if self._tables.runs.is_whole_for(unit, each.name, call.principal)]
+
+        every = sorted(self._host.units.run(whole), key=lambda run: run.started_at.ToNanoseconds())
+        datasets = list_all(Client.of_channels(self._host.channel), "datasets", fields=("name", "tokenizer"))
+        tokenizers = {each.name: each.tokenizer for each in datasets}
+        planned = reruns.plans(
+            every, request, tokenizers, lambda name: self._checked(CheckRecipeRequest(again=name), call)
+        )
+        return PlanRerunsResponse(reruns=planned)
 
 
 def _problem(problem: InvalidField) -> RecipeProblem:

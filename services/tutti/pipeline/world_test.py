@@ -79,6 +79,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.contracts.tokenization.v1 import (
     CreateTokenizationResponse,
     Dataset,
+    ListDatasetsResponse,
     ListTokenizationsResponse,
     Tokenization,
     Tokenizer,
@@ -235,6 +236,9 @@ class TokenizationOwner(DataOwner):
         if request.name not in self.datasets:
             raise NotFound(request.name)
         return self.datasets[request.name]
+
+    def ListDatasets(self, request: ListRequest, call: Call) -> ListDatasetsResponse:
+        return ListDatasetsResponse(datasets=self.datasets.values())
 
     def GetTokenizer(self, request: GetRequest, call: Call) -> Tokenizer:
         found = [each for each in self.datasets.values() if each.tokenizer == request.name]

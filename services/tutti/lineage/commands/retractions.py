@@ -28,14 +28,26 @@ from tutti.contracts.ingest.v1 import (
     WithdrawRetractionRequest,
 )
 from tutti.contracts.lineage.v1 import Reach, ShowDocumentRequest, ShowReachRequest
-from tutti.contracts.pipeline.v1 import Run
-from tutti.lineage.commands.reruns import plans
+from tutti.contracts.pipeline.v1 import (
+    RERUN_EFFECT_AGAIN,
+    RERUN_EFFECT_PERHAPS,
+    RERUN_EFFECT_REUSED,
+    PlanRerunsRequest,
+    Rerun,
+    Run,
+)
 from tutti.report.documents import listed
 from tutti.report.values import printable, shown
 
 MOST = 10_000
 FOLDED_SECONDS, LOOK_SECONDS = 20.0, 0.25
 _ID = re.compile(r"[0-9a-f]{64}")
+EFFECTS = {
+    RERUN_EFFECT_REUSED: "reused",
+    RERUN_EFFECT_AGAIN: "again",
+    RERUN_EFFECT_PERHAPS: "again, unless the dataset comes out the same",
+}
+EVERY = "every run above"
 EVALUATION = "evaluation"  # the stage that reads the texts which dedup takes out of the corpus
 STEPS, RUNS = 20, 5  # that are shown to a person; JSON has all
 REMOVING = """
@@ -92,7 +104,7 @@ def retract(page: str, reason: str, dry_run: bool, output: str, **where: Any) ->
             "document_count": made.document_count,
             **plain(reach),
             "evaluated": evaluated(list_all(client, "runs", fields=("name", "stages")), reach),
-            "plan": list(plans(client, reach, dry_run=dry_run)),
+            "plan": plans(client, reach, recorded=not dry_run),
         }
     if output == JSON:
         print_json(answer)
@@ -135,6 +147,24 @@ def reached(client: Client, documents: Sequence[str]) -> Reach:
             if time.monotonic() >= until:
                 raise
             time.sleep(LOOK_SECONDS)
+
+
+def plans(client: Client, reach: Reach, *, recorded: bool) -> list[Plain]:
+    """For every recipe that used the documents, the command that runs it again, and its effect."""
+    asked = PlanRerunsRequest(runs=reach.runs, datasets=reach.datasets, recorded=recorded)
+    return [planned(each) for each in client.pipeline.PlanReruns(asked, timeout=READING_SECONDS).reruns]
+
+
+def planned(rerun: Rerun) -> Plain:
+    """The same as plain values; without a command if nothing is to be done."""
+    return {
+        "run": rerun.run,
+        "title": rerun.title,
+        "after": EVERY if rerun.after_all else rerun.after,
+        "command": f"tutti runs again {rerun.run}" if rerun.needed else "",
+        "steps": rerun.steps,
+        "stages": [{"name": stage.name, "what": EFFECTS[stage.effect]} for stage in rerun.stages],
+    }
 
 
 def evaluated(every: Iterable[Run], reach: Reach) -> list[str]:

@@ -12,7 +12,8 @@ from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.chassis.identity.principal import Method, Principal
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_FAILED
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, CancelRequest, GetRequest, ListRequest
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, ListRunsResponse, Run
+from tutti.contracts.lineage.v1 import ReachedRun
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, ListRunsResponse, PlanRerunsRequest, Run
 from tutti.pipeline.pages.pages import RunPages
 from tutti.pipeline.runs.tables import Tables
 from tutti.pipeline.stages import campaigns_test
@@ -98,6 +99,14 @@ def test_the_recipe_of_another_tenant_is_not_run_again(world: World) -> None:
         with pytest.raises(NotFound):
             ask()
     create(world, OWN, recipe="", again=name)
+
+
+def test_a_plan_of_reruns_has_the_runs_alone_whose_recipes_the_caller_sees(world: World) -> None:
+    name = create(world, OWN).name
+    request = PlanRerunsRequest(runs=[ReachedRun(run=name, kept=1)])
+    (planned,) = world.api.PlanReruns(request, replace(CALL, user=OWN)).reruns
+    assert (planned.run, planned.needed) == (name, True)
+    assert list(world.api.PlanReruns(request, replace(CALL, user=OTHER)).reruns) == []
 
 
 def test_the_same_request_of_another_tenant_tells_no_more(world: World) -> None:

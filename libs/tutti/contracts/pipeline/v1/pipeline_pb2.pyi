@@ -7,7 +7,9 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tutti.contracts.ingest.v1 import ingest_pb2 as _ingest_pb2
+from tutti.contracts.lineage.v1 import lineage_pb2 as _lineage_pb2
 from tutti.contracts.pipeline.v1 import events_pb2 as _events_pb2
 import builtins as _builtins
 import sys
@@ -19,6 +21,34 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _RerunEffect:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RerunEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RerunEffect.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RERUN_EFFECT_UNSPECIFIED: _RerunEffect.ValueType  # 0
+    """RERUN_EFFECT_UNSPECIFIED is not used."""
+    RERUN_EFFECT_REUSED: _RerunEffect.ValueType  # 1
+    """RERUN_EFFECT_REUSED: its result is reused."""
+    RERUN_EFFECT_PERHAPS: _RerunEffect.ValueType  # 2
+    """RERUN_EFFECT_PERHAPS: it runs again, unless the stages before it have the same results as before."""
+    RERUN_EFFECT_AGAIN: _RerunEffect.ValueType  # 3
+    """RERUN_EFFECT_AGAIN: it runs again."""
+
+class RerunEffect(_RerunEffect, metaclass=_RerunEffectEnumTypeWrapper):
+    """RerunEffect is the effect of running a run again on one of its stages."""
+
+RERUN_EFFECT_UNSPECIFIED: RerunEffect.ValueType  # 0
+"""RERUN_EFFECT_UNSPECIFIED is not used."""
+RERUN_EFFECT_REUSED: RerunEffect.ValueType  # 1
+"""RERUN_EFFECT_REUSED: its result is reused."""
+RERUN_EFFECT_PERHAPS: RerunEffect.ValueType  # 2
+"""RERUN_EFFECT_PERHAPS: it runs again, unless the stages before it have the same results as before."""
+RERUN_EFFECT_AGAIN: RerunEffect.ValueType  # 3
+"""RERUN_EFFECT_AGAIN: it runs again."""
+Global___RerunEffect: _TypeAlias = RerunEffect  # noqa: Y015
 
 @_typing.final
 class CreateRunRequest(_message.Message):
@@ -480,3 +510,135 @@ class Forecast(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds) -> _WhichOneofReturnType__seconds | None: ...
 
 Global___Forecast: _TypeAlias = Forecast  # noqa: Y015
+
+@_typing.final
+class PlanRerunsRequest(_message.Message):
+    """PlanRerunsRequest describes what documents contributed to, as ShowReach of lineage returns it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    DATASETS_FIELD_NUMBER: _builtins.int
+    RECORDED_FIELD_NUMBER: _builtins.int
+    recorded: _builtins.bool
+    """recorded is true if the retraction is in effect, so that filters of the documents are not reused."""
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[_lineage_pb2.ReachedRun]:
+        """runs that read some of the documents, with their outcomes."""
+
+    @_builtins.property
+    def datasets(self) -> _containers.RepeatedCompositeFieldContainer[_lineage_pb2.ReachedDataset]:
+        """datasets that contain some of the documents."""
+
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[_lineage_pb2.ReachedRun] | None = ...,
+        datasets: _abc.Iterable[_lineage_pb2.ReachedDataset] | None = ...,
+        recorded: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["datasets", b"datasets", "recorded", b"recorded", "runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanRerunsRequest: _TypeAlias = PlanRerunsRequest  # noqa: Y015
+
+@_typing.final
+class PlanRerunsResponse(_message.Message):
+    """PlanRerunsResponse contains a plan for each recipe that used the documents, or results that depend on them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RERUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def reruns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Rerun]:
+        """reruns in an order in which each comes after those that it depends on."""
+
+    def __init__(
+        self,
+        *,
+        reruns: _abc.Iterable[Global___Rerun] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reruns", b"reruns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanRerunsResponse: _TypeAlias = PlanRerunsResponse  # noqa: Y015
+
+@_typing.final
+class RerunStage(_message.Message):
+    """RerunStage is a stage of a run, and the effect on it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    EFFECT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the stage."""
+    effect: Global___RerunEffect.ValueType
+    """effect on it."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        effect: Global___RerunEffect.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RerunStage: _TypeAlias = RerunStage  # noqa: Y015
+
+@_typing.final
+class Rerun(_message.Message):
+    """Rerun is the newest run of a recipe, and the effect of running it again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    NEEDED_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    AFTER_ALL_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
+    run: _builtins.str
+    """run by name."""
+    title: _builtins.str
+    """title of its recipe."""
+    needed: _builtins.bool
+    """needed is false if it is made without the documents already."""
+    after: _builtins.str
+    """after: the run that has to end first; empty if there is none."""
+    after_all: _builtins.bool
+    """after_all: all earlier reruns of the answer have to end first."""
+    steps: _builtins.int
+    """steps to train at most."""
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___RerunStage]:
+        """stages of the run."""
+
+    def __init__(
+        self,
+        *,
+        run: _builtins.str = ...,
+        title: _builtins.str = ...,
+        needed: _builtins.bool = ...,
+        after: _builtins.str = ...,
+        after_all: _builtins.bool = ...,
+        steps: _builtins.int = ...,
+        stages: _abc.Iterable[Global___RerunStage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "after_all", b"after_all", "needed", b"needed", "run", b"run", "stages", b"stages", "steps", b"steps", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rerun: _TypeAlias = Rerun  # noqa: Y015

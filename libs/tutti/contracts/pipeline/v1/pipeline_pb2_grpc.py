@@ -67,6 +67,11 @@ class PipelineServiceStub:
                 request_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.CheckRecipeRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.CheckRecipeResponse.FromString,
                 _registered_method=True)
+        self.PlanReruns = channel.unary_unary(
+                '/tutti.pipeline.v1.PipelineService/PlanReruns',
+                request_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.PlanRerunsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.PlanRerunsResponse.FromString,
+                _registered_method=True)
 
 
 class PipelineServiceServicer:
@@ -115,6 +120,13 @@ class PipelineServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanReruns(self, request, context):
+        """PlanReruns returns what to run again after a retraction, in which order, and the effect on each stage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PipelineServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -147,6 +159,11 @@ def add_PipelineServiceServicer_to_server(servicer, server):
                     servicer.CheckRecipe,
                     request_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.CheckRecipeRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.CheckRecipeResponse.SerializeToString,
+            ),
+            'PlanReruns': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanReruns,
+                    request_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.PlanRerunsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.PlanRerunsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -312,6 +329,33 @@ class PipelineService:
             '/tutti.pipeline.v1.PipelineService/CheckRecipe',
             tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.CheckRecipeRequest.SerializeToString,
             tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.CheckRecipeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanReruns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.pipeline.v1.PipelineService/PlanReruns',
+            tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.PlanRerunsRequest.SerializeToString,
+            tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.PlanRerunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

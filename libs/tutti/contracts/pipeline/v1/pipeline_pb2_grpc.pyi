@@ -47,6 +47,8 @@ class PipelineServiceStub:
     """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them."""
     CheckRecipe: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]
     """CheckRecipe validates a recipe and returns which stages would be reused."""
+    PlanReruns: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.PlanRerunsRequest, _pipeline_pb2.PlanRerunsResponse]
+    """PlanReruns returns what to run again after a retraction, in which order, and the effect on each stage."""
 
 @_typing.type_check_only
 class PipelineServiceAsyncStub(PipelineServiceStub):
@@ -65,6 +67,8 @@ class PipelineServiceAsyncStub(PipelineServiceStub):
     """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them."""
     CheckRecipe: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]  # type: ignore[assignment]
     """CheckRecipe validates a recipe and returns which stages would be reused."""
+    PlanReruns: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.PlanRerunsRequest, _pipeline_pb2.PlanRerunsResponse]  # type: ignore[assignment]
+    """PlanReruns returns what to run again after a retraction, in which order, and the effect on each stage."""
 
 class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
     """PipelineService runs recipes."""
@@ -116,5 +120,13 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_pipeline_pb2.CheckRecipeResponse, _abc.Awaitable[_pipeline_pb2.CheckRecipeResponse]]:
         """CheckRecipe validates a recipe and returns which stages would be reused."""
+
+    @_abc_1.abstractmethod
+    def PlanReruns(
+        self,
+        request: _pipeline_pb2.PlanRerunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pipeline_pb2.PlanRerunsResponse, _abc.Awaitable[_pipeline_pb2.PlanRerunsResponse]]:
+        """PlanReruns returns what to run again after a retraction, in which order, and the effect on each stage."""
 
 def add_PipelineServiceServicer_to_server(servicer: PipelineServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -3,17 +3,17 @@
 import json
 from typing import Any
 
-from tutti.contracts.lineage.v1 import Reach, ReachedDataset, ReachedRun
-from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
-from tutti.lineage.commands.reruns import AGAIN, EVERY, PERHAPS, REUSED, changes, families, taken, taker_plan, takes
+from tutti.contracts.lineage.v1 import ReachedDataset, ReachedRun
+from tutti.contracts.pipeline.v1 import PlanRerunsRequest, RerunEffect, Run, RunSpec, Stage
+from tutti.pipeline.runs.reruns import AGAIN, PERHAPS, REUSED, changes, families, taken, taker_plan, takes
 
-REACH = Reach(
+REACH = PlanRerunsRequest(
     datasets=[
         ReachedDataset(dataset="datasets/a", tokenizer="tokenizers/a", train=1),
         ReachedDataset(dataset="datasets/held-out", validation=1),
     ]
 )
-DROPPED = Reach(runs=[ReachedRun(run="runs/a", duplicates=1)])
+DROPPED = PlanRerunsRequest(runs=[ReachedRun(run="runs/a", duplicates=1)])
 
 
 def run(name: str, makes: str, *mixes: str, of: str = "", against: str = "", origin: str = "") -> Run:
@@ -26,7 +26,7 @@ def run(name: str, makes: str, *mixes: str, of: str = "", against: str = "", ori
     return Run(name=f"runs/{name}", spec=spec, stages=[*stages, Stage(name="train")])
 
 
-def takers(every: list[Run], reach: Reach, **others: str) -> dict[str, tuple[str, str, str]]:
+def takers(every: list[Run], reach: PlanRerunsRequest, **others: str) -> dict[str, tuple[RerunEffect.ValueType, ...]]:
     """What becomes of dedup, tokenization and training of the runs that take what may change.
 
     A dataset's tokenizer is named as the dataset is, or as `others` say.
@@ -111,12 +111,12 @@ def test_it_is_carried_out_again_after_those_that_it_takes_of() -> None:
     compared = run("b", "b", against="datasets/a")
     words = taken(compared, {"datasets/a": AGAIN})
     plan = taker_plan(compared, words, None)
-    assert (plan["command"], plan["after"], plan["steps"]) == ("tutti runs again runs/b", EVERY, 7)
-    assert [(stage["name"], stage["what"]) for stage in plan["stages"]] == [
+    assert (plan.run, plan.needed, plan.after_all, plan.steps) == ("runs/b", True, True, 7)
+    assert [(stage.name, stage.effect) for stage in plan.stages] == [
         ("filter", REUSED),
         ("dedup", PERHAPS),
         ("tokenization", PERHAPS),
         ("train", PERHAPS),
     ]
-    read = taker_plan(compared, words, ReachedRun(run="runs/b", duplicates=1))["stages"]
-    assert [stage["what"] for stage in read] == [AGAIN, AGAIN, AGAIN, PERHAPS]
+    read = taker_plan(compared, words, ReachedRun(run="runs/b", duplicates=1)).stages
+    assert [stage.effect for stage in read] == [AGAIN, AGAIN, AGAIN, PERHAPS]
