@@ -12,9 +12,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import kafka
+import psutil
 import pytest
 from kafka.errors import UnknownBrokerIdError
 from tests.browser.campaign import CampaignServer, pair_lines
+from tests.e2e.command import tutti
 from tests.faults.processes import until
 from tests.web.annotation_test import Annotator
 from tests.web.hosted import Visitor, hosted
@@ -116,6 +118,25 @@ def test_no_call_waits_for_an_s3_server_that_hangs(own_server: Callable[[str], A
                 with pytest.raises(BlobsUnavailable, match=f"{parts.hostname}:{parts.port}"):
                     call()
         assert blobs.get("owner/kind/a") == b"a"
+
+
+def test_a_command_names_the_database_that_hangs(own_server: Callable[[str], Any], tmp_path: Path) -> None:
+    server = own_server("postgres")
+    url, folder = server.up(), tmp_path / "platform"
+    with hosted(folder, f"database.url={url}"):
+        assert tutti("runs", "ls", "--data-dir", folder).code == 0
+        postmaster = psutil.Process(json.loads((server.folder / server.name / "pid.json").read_text())["pid"])
+        processes = [postmaster, *postmaster.children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            told = tutti("runs", "ls", "--data-dir", folder)
+        finally:
+            for process in processes:
+                process.resume()
+        assert told.code == 3
+        assert "the database does not answer the platform: " in told.err
+        assert "database.url" in told.err
 
 
 def test_what_is_judged_while_event_log_and_blob_store_hang_is_published_once(

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tutti.chassis.config.datadir import DEFAULT, config_in, named
+from tutti.chassis.errors import DeadlineExceeded, Problem
 from tutti.chassis.runtime.healthfile import awaits_upgrade
 from tutti.cli.failures import MISUSE, UNREACHABLE, Failure
 from tutti.cli.output import patiently
 from tutti.cli.record import restarts
 from tutti.client import Client, Unreachable, connect
+from tutti.contracts.admin.v1 import DoctorRequest
 
 if TYPE_CHECKING:
     from tutti.chassis.rpc.tls import Tls
 
 RESTART_SECONDS, LOOK_SECONDS = 60.0, 0.1
+STORE_SECONDS = 60.0
+"""For the checks of all stores, which are longer than the deadlines of those that hang."""
 AUTHORITY, PROXY = "tutti.tls-ca", "tutti.proxy"
 
 
@@ -113,11 +117,30 @@ def _awaited(data_dir: Path) -> Client:
             time.sleep(LOOK_SECONDS)
 
 
+def store_trouble(client: Client) -> str:
+    """Return the first store that does not answer the platform, with what to do; "" if all do or nobody may say."""
+    # It brings the framework of services, for which few commands wait.
+    from tutti.chassis.runtime.dependencies import STORES
+
+    with contextlib.suppress(Problem):
+        for each in client.admin.Doctor(DoctorRequest(), timeout=STORE_SECONDS).findings:
+            if not each.ok and each.check in STORES:
+                return f"the {each.check} does not answer the platform: {each.message}"
+    return ""
+
+
 @contextlib.contextmanager
 def connected(data_dir: Path, address: str | None = None) -> Iterator[Client]:
-    """A client of the platform; a host that is started again is waited for. Raises Unreachable."""
+    """A client of the platform; a host that is started again is waited for. Raises Unreachable.
+
+    A call that has no answer in time raises Failure if a store is the cause.
+    """
     client = connect(address=address, tls=trusted(None), proxy=_proxy()) if address else _awaited(data_dir)
     try:
         yield client
+    except DeadlineExceeded as problem:
+        if trouble := store_trouble(client):
+            raise Failure(f"{problem.message} [{problem.reason}]; {trouble}", UNREACHABLE) from problem
+        raise
     finally:
         client.close()
