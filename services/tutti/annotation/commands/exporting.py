@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from tutti.backbone.files import RealFiles, publish
-from tutti.cli.access import served
-from tutti.cli.connection import connection_options
+from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.naming import resolved
 from tutti.cli.output import output_option, print_one
@@ -50,7 +49,7 @@ def extend(group: click.Group) -> None:
                 if not (token := page.next_page_token):
                     return
 
-        with served(**where) as client:
+        with connected(**where) as client:
             name = resolved(client, "campaigns", campaign)
             with written_to(path, "--to"):
                 publish(RealFiles(), path.with_name(f".{path.name}.partial"), path, lines(client, name))
