@@ -4,11 +4,11 @@ import importlib
 import pkgutil
 
 import pytest
-from google.protobuf.descriptor import FileDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, ServiceDescriptor
 
 import tutti.contracts
 from tutti.chassis.rpc.methods import READS, methods_of
-from tutti.contracts.options.v1 import ROLE_UNSPECIFIED, Role, access
+from tutti.contracts.options.v1 import ROLE_AGENT, ROLE_UNSPECIFIED, Role, access, refers
 
 
 def files() -> list[FileDescriptor]:
@@ -21,6 +21,10 @@ SERVICES: dict[str, ServiceDescriptor] = {
     service.full_name: service for file in files() for service in file.services_by_name.values()
 }
 METHODS = {method.full_name: method for service in SERVICES.values() for method in service.methods}
+
+
+def roles_of(method: MethodDescriptor) -> set[int]:
+    return set(method.GetOptions().Extensions[access].roles)
 
 
 def test_there_are_services_to_look_at() -> None:
@@ -56,3 +60,12 @@ def test_methods_that_only_read_take_no_request_that_changes_something() -> None
     assert "/tutti.scheduler.v1.SchedulerService/ListJobs" in reading
     assert "/tutti.scheduler.v1.SchedulerService/CreateJob" not in reading
     assert [verb for verb in READS if not any(path.rpartition("/")[2].startswith(verb) for path in reading)] == []
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if roles_of(method) == {ROLE_AGENT}])
+def test_an_agent_is_refused_that_names_another_node(name: str) -> None:
+    """The chassis refuses it before the method is called, for fields that declare `acts`."""
+    fields = METHODS[name].input_type.fields
+    rules = {field.name: field.GetOptions().Extensions[refers] for field in fields}
+    nodes = {field for field, rule in rules.items() if field == "node" or rule.to == "nodes"}
+    assert {field for field in nodes if not rules[field].acts} == set()

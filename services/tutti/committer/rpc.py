@@ -87,7 +87,6 @@ class CommitterApi:
 
     def ReportShard(self, request: ReportShardRequest, call: Call) -> ReportShardResponse:
         required(request, "job", "step", "epoch", "node", *([] if request.error else ["report_key", "report_digest"]))
-        call.require_node(request.node)
         job = _check_job(request.job)
         name = ShardName(job, request.line, request.step, request.epoch, request.rank).stored_by(request.node)
         if request.error:
@@ -119,7 +118,6 @@ class CommitterApi:
 
     def ClaimVerification(self, request: ClaimVerificationRequest, call: Call) -> ClaimVerificationResponse:
         required(request, "node", "process")
-        call.require_node(request.node)
         claim = self._shards.claim(request.node, request.process)
         if claim is None:
             return ClaimVerificationResponse()
@@ -133,7 +131,6 @@ class CommitterApi:
 
     def ReportVerification(self, request: ReportVerificationRequest, call: Call) -> ReportVerificationResponse:
         required(request, "verification", "claim", "node", "process")
-        call.require_node(request.node)
         self._shards.verified(
             request.verification, request.claim, node=request.node, process=request.process, error=request.error
         )

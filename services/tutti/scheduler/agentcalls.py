@@ -67,7 +67,6 @@ class AgentCalls:
 
     def RegisterNode(self, request: RegisterNodeRequest, call: Call) -> Node:
         check_name("nodes", request.name)
-        call.require_node(request.name)
         required(request, "incarnation")
         if not 1 <= request.slots <= MAX_SLOTS:
             raise InvalidField("slots", seen=request.slots, expected=f"1 … {MAX_SLOTS} ranks that may run here")
@@ -119,7 +118,6 @@ class AgentCalls:
 
     def Heartbeat(self, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
         required(request, "name", "incarnation")
-        call.require_node(request.name)
 
         def hear(unit: Unit) -> HeartbeatResponse:
             node = self.tables.nodes.get(unit, request.name)
@@ -155,7 +153,6 @@ class AgentCalls:
 
     def ReportRank(self, request: ReportRankRequest, call: Call) -> ReportRankResponse:
         required(request, "job", "epoch", "node", "event")
-        call.require_node(request.node)
         if request.event == RANK_EVENT_LISTENING:
             required(request, "address")
             _check_length("address", request.address, MAX_ADDRESS_BYTES)
@@ -208,7 +205,6 @@ class AgentCalls:
 
     def ReportProgress(self, request: ReportProgressRequest, call: Call) -> ReportProgressResponse:
         required(request, "job", "epoch", "node")
-        call.require_node(request.node)
         self._host.units.run(lambda unit: self._progress(unit, request))
         return ReportProgressResponse()
 
@@ -252,7 +248,6 @@ class AgentCalls:
 
     def ReportStall(self, request: ReportStallRequest, call: Call) -> ReportStallResponse:
         required(request, "job", "epoch", "node", "ranks")
-        call.require_node(request.node)
 
         def report(unit: Unit) -> ReportStallResponse:
             job = self._current(unit, request.job, request.epoch)
@@ -262,7 +257,6 @@ class AgentCalls:
 
     def ReportReleased(self, request: ReportReleasedRequest, call: Call) -> ReportReleasedResponse:
         required(request, "job", "epoch", "node", "incarnation")
-        call.require_node(request.node)
 
         def release(unit: Unit) -> None:
             job = self.tables.jobs.lock(unit, request.job)
