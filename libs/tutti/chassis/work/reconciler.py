@@ -77,9 +77,10 @@ class Reconciler:
         interval: float = 30.0,
     ) -> None:
         self.name = f"{host.service} {name} reconciler"
-        self.interval = min(interval, 0.5)  # how soon a due name is noticed; looking costs no transaction
+        self.interval = 0.5  # how soon a due name is noticed; looking costs no transaction
+        self.look_every(interval)
         self.woken = threading.Event()
-        self._host, self._open, self._advance, self._tell, self._every = host, open, advance, tell, interval
+        self._host, self._open, self._advance, self._tell = host, open, advance, tell
         self._due: dict[str, float] = {}
         self._failures: dict[str, _Failures] = {}
         self._advanced: set[str] = set()
@@ -93,6 +94,7 @@ class Reconciler:
     def look_every(self, seconds: float) -> None:
         """Set the interval between two reconciliations of all open resources; call it before the first step."""
         self.interval, self._every = min(seconds, self.interval), seconds
+        self._backoff = Backoff(FIRST_BACKOFF_SECONDS, min(MOST_BACKOFF_SECONDS, seconds))
 
     def wake(self, name: str) -> None:
         """Advance this name soon; safe from any thread, meant for on_commit hooks."""
@@ -188,8 +190,7 @@ class Reconciler:
         failures = self._failures.setdefault(name, _Failures())
         failures.all += 1
         if is_transient(error) or isinstance(error, Cancelled | FencedOff):
-            waits = Backoff(FIRST_BACKOFF_SECONDS, min(MOST_BACKOFF_SECONDS, self._every))
-            self._later(name, waits.drawn(failures.all, self._host.randomness.uniform))
+            self._later(name, self._backoff.drawn(failures.all, self._host.randomness.uniform))
             _log.info("%s: %s waits: %s", self.name, name, error)
         else:
             _log.error("%s: %s could not be advanced", self.name, name, exc_info=error)
