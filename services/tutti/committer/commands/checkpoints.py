@@ -31,97 +31,97 @@ def every(client: Client) -> list[str]:
     return [each.name for each in sorted(known, key=lambda each: (each.job, each.line, each.step))]
 
 
+@click.command(
+    "verify",
+    short_help="Read every byte back, and quarantine damaged checkpoints.",
+    help="Read every byte of a checkpoint back (default: of all), and quarantine damaged ones.",
+)
+@click.argument("names", nargs=-1)
+@output_option
+@connection_options
+def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        chosen = [resolved(client, "checkpoints", name) for name in names] or every(client)
+        results = []
+        for name in chosen:
+            request = VerifyCheckpointRequest(name=name)
+            with patiently(f"reads every byte of {name}"):
+                answer = client.committer.VerifyCheckpoint(request, timeout=READING_SECONDS)
+            results.append({"name": name, "ok": answer.ok, "bytes": answer.bytes, "problems": list(answer.problems)})
+            if output != JSON:
+                click.echo(f"{name}  {'holds' if answer.ok else 'DAMAGED'}  {answer.bytes:,} bytes")
+                for problem in answer.problems:
+                    click.echo(f"  {problem}")
+    if output == JSON:
+        print_json(results)
+    damaged = sum(not result["ok"] for result in results)
+    if damaged:
+        raise Failure(f"{damaged} of {len(results)} checkpoints are damaged and quarantined; the one before is used")
+
+
+@click.command(
+    "curve",
+    short_help="Show the curve of a checkpoint.",
+    help="Show loss and metrics of every step up to a checkpoint, including its ancestors.",
+)
+@click.argument("name", default=LATEST)
+@click.option(
+    "--points",
+    type=click.IntRange(4, 20_000),
+    default=1000,
+    show_default=True,
+    help="Maximum number of steps; if there are more, show the lowest and highest values of each interval.",
+)
+@click.option("--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only steps after this one.")
+@output_option
+@connection_options
+def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        found = resolved(client, "checkpoints", name)
+        request = GetCurveRequest(name=found, after_step=after, max_points=points)
+        answer = client.committer.GetCurve(request, timeout=READING_SECONDS)
+    if output == JSON:
+        print_json(plain(answer))
+    else:
+        show_curve(answer)
+
+
+@click.command("pin", help="Protect a checkpoint from pruning, or remove the protection.")
+@click.argument("name")
+@click.option("--off", is_flag=True, help="Remove the protection.")
+@output_option
+@connection_options
+def pin(name: str, off: bool, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        found = resolved(client, "checkpoints", name)
+        request = PinCheckpointRequest(request_id=fresh_id(), name=found, pinned=not off)
+        print_one(plain(client.committer.PinCheckpoint(request)), output)
+
+
+@click.command(
+    "prune",
+    short_help="Delete old checkpoints of a job.",
+    help="Delete all checkpoints except the last N of each line. Without --yes, only list them.",
+)
+@click.argument("job")
+@click.option("--keep-last", type=click.IntRange(1, 2**31 - 1), default=3, show_default=True)
+@click.option("--yes", is_flag=True, help="Delete, instead of listing.")
+@output_option
+@connection_options
+def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
+    with connected(**where) as client:
+        request = PruneCheckpointsRequest(
+            request_id=fresh_id(), job=resolved(client, "jobs", job), keep_last=keep_last, validate_only=not yes
+        )
+        found = plain(client.committer.PruneCheckpoints(request))
+    print_one(found, output)
+    if not found["checkpoints"]:
+        say(f"there is nothing to remove beside the last {keep_last} of each line and what is pinned or in use")
+    elif not yes:
+        say("nothing was removed; add --yes to remove these")
+
+
 def extend(group: click.Group) -> None:
     """Add the verbs of a checkpoint to the group `checkpoints`."""
-    group.add_command(inspect)
-    group.add_command(import_folder)
-
-    @group.command(
-        "verify",
-        short_help="Read every byte back, and quarantine damaged checkpoints.",
-        help="Read every byte of a checkpoint back (default: of all), and quarantine damaged ones.",
-    )
-    @click.argument("names", nargs=-1)
-    @output_option
-    @connection_options
-    def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
-        with connected(**where) as client:
-            chosen = [resolved(client, "checkpoints", name) for name in names] or every(client)
-            results = []
-            for name in chosen:
-                request = VerifyCheckpointRequest(name=name)
-                with patiently(f"reads every byte of {name}"):
-                    answer = client.committer.VerifyCheckpoint(request, timeout=READING_SECONDS)
-                results.append(
-                    {"name": name, "ok": answer.ok, "bytes": answer.bytes, "problems": list(answer.problems)}
-                )
-                if output != JSON:
-                    click.echo(f"{name}  {'holds' if answer.ok else 'DAMAGED'}  {answer.bytes:,} bytes")
-                    for problem in answer.problems:
-                        click.echo(f"  {problem}")
-        if output == JSON:
-            print_json(results)
-        damaged = sum(not result["ok"] for result in results)
-        if damaged:
-            raise Failure(
-                f"{damaged} of {len(results)} checkpoints are damaged and quarantined; the one before is used"
-            )
-
-    @group.command(
-        "curve",
-        short_help="Show the curve of a checkpoint.",
-        help="Show loss and metrics of every step up to a checkpoint, including its ancestors.",
-    )
-    @click.argument("name", default=LATEST)
-    @click.option(
-        "--points",
-        type=click.IntRange(4, 20_000),
-        default=1000,
-        show_default=True,
-        help="Maximum number of steps; if there are more, show the lowest and highest values of each interval.",
-    )
-    @click.option("--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only steps after this one.")
-    @output_option
-    @connection_options
-    def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
-        with connected(**where) as client:
-            found = resolved(client, "checkpoints", name)
-            request = GetCurveRequest(name=found, after_step=after, max_points=points)
-            answer = client.committer.GetCurve(request, timeout=READING_SECONDS)
-        if output == JSON:
-            print_json(plain(answer))
-        else:
-            show_curve(answer)
-
-    @group.command("pin", help="Protect a checkpoint from pruning, or remove the protection.")
-    @click.argument("name")
-    @click.option("--off", is_flag=True, help="Remove the protection.")
-    @output_option
-    @connection_options
-    def pin(name: str, off: bool, output: str, **where: Any) -> None:
-        with connected(**where) as client:
-            found = resolved(client, "checkpoints", name)
-            request = PinCheckpointRequest(request_id=fresh_id(), name=found, pinned=not off)
-            print_one(plain(client.committer.PinCheckpoint(request)), output)
-
-    @group.command(
-        "prune",
-        short_help="Delete old checkpoints of a job.",
-        help="Delete all checkpoints except the last N of each line. Without --yes, only list them.",
-    )
-    @click.argument("job")
-    @click.option("--keep-last", type=click.IntRange(1, 2**31 - 1), default=3, show_default=True)
-    @click.option("--yes", is_flag=True, help="Delete, instead of listing.")
-    @output_option
-    @connection_options
-    def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
-        with connected(**where) as client:
-            request = PruneCheckpointsRequest(
-                request_id=fresh_id(), job=resolved(client, "jobs", job), keep_last=keep_last, validate_only=not yes
-            )
-            found = plain(client.committer.PruneCheckpoints(request))
-        print_one(found, output)
-        if not found["checkpoints"]:
-            say(f"there is nothing to remove beside the last {keep_last} of each line and what is pinned or in use")
-        elif not yes:
-            say("nothing was removed; add --yes to remove these")
+    for command in (inspect, import_folder, verify, curve, pin, prune):
+        group.add_command(command)
