@@ -73,19 +73,19 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
     copy = getattr(arguments, "copy", 1)
     logs.configure(part_of(alone, copy) or "host", loaded.values.telemetry.level)
     stop = Stop()
-    _beat(heartbeatpipe.hold(stop.set))
-    signals = Signals(stop)
+    _beat(heartbeatpipe.hold(lambda: stop.set("its supervisor is gone")))
+    Signals(stop)
     host = HostProcess(builds, data_dir, loaded, alone=alone, copy=copy)
     try:
         address = host.start(stop)
     except StoppedWaiting:
-        log.info("stopping: %s", signals.name or "its supervisor is gone")
+        log.info("stopping: %s", stop.reason)
         return 0
     _keep_what_the_start_made()
     log.info("ready at %s with %s", address, ", ".join(builds))
     while not stop.wait(3600):
         pass
-    log.info("stopping: %s", signals.name or "its supervisor is gone")
+    log.info("stopping: %s", stop.reason)
     host.stop()
     return 0
 

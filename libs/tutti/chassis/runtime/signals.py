@@ -21,6 +21,8 @@ class Stop:
     """Like a `threading.Event` that one thread waits for, but may be set in a signal handler."""
 
     def __init__(self) -> None:
+        self.reason = ""
+        """The first that `set` was given."""
         self._set = False
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
@@ -29,7 +31,8 @@ class Stop:
     def is_set(self) -> bool:
         return self._set
 
-    def set(self) -> None:
+    def set(self, reason: str = "") -> None:
+        self.reason = self.reason or reason
         self._set = True
         with suppress(BlockingIOError):  # full of words that nobody read yet: they wake, too
             self._waker.send(b"!")
@@ -37,6 +40,15 @@ class Stop:
     def waker(self) -> int:
         """The descriptor; a byte written to it ends a wait that has to look again."""
         return self._waker.fileno()
+
+    def fileno(self) -> int:
+        """The descriptor for loops that wait for others too: readable after a signal or `set`, until `clear`."""
+        return self._wake.fileno()
+
+    def clear(self) -> None:
+        """Discard the bytes that ended a wait; what is set stays so."""
+        with suppress(BlockingIOError):
+            self._wake.recv(READ_BYTES)
 
     def wait(self, seconds: float) -> bool:
         """True as soon as it is set; false if it is not within `seconds`."""
@@ -47,8 +59,7 @@ class Stop:
             left = deadline - time.monotonic()
             if left <= 0 or not told.poll(left * 1000):
                 break
-            with suppress(BlockingIOError):
-                self._wake.recv(READ_BYTES)
+            self.clear()
         return self._set
 
 
@@ -66,4 +77,4 @@ class Signals:
         if self.name:
             os._exit(SECOND_SIGNAL)
         self.name = signal.Signals(number).name
-        self._stop.set()
+        self._stop.set(self.name)

@@ -1,10 +1,13 @@
 """The signals that tell a process to end, in a process that gets them at the worst moment."""
 
+import select
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from tutti.chassis.runtime.signals import Stop
 
 INTERRUPTED = """
 import os, signal, sys
@@ -58,6 +61,17 @@ def test_a_signal_that_arrives_in_another_thread_ends_the_wait() -> None:
     """As one does that arrives when the main thread is about to sleep: neither interrupts its call."""
     ended = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "SIGTERM\n", "")
+
+
+def test_a_loop_that_waits_for_other_descriptors_too_is_woken_and_knows_the_first_reason() -> None:
+    stop = Stop()
+    assert not select.select([stop], [], [], 0)[0]
+    stop.set("its supervisor is gone")
+    stop.set("later")
+    assert select.select([stop], [], [], 60)[0]
+    stop.clear()
+    assert not select.select([stop], [], [], 0)[0]
+    assert (stop.is_set(), stop.wait(0), stop.reason) == (True, True, "its supervisor is gone")
 
 
 def test_a_second_signal_ends_the_process_at_once() -> None:

@@ -6,11 +6,9 @@ One agent a node: the folder is locked. What a former agent of the node left run
 import argparse
 import contextlib
 import logging
-import os
 import re
 import select
-import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +30,7 @@ from tutti.chassis.rpc.tls import tls_of
 from tutti.chassis.rpc.watch import Watch
 from tutti.chassis.runtime import sharedmemory
 from tutti.chassis.runtime.healthfile import HealthFile, health_path
+from tutti.chassis.runtime.signals import Signals, Stop
 from tutti.chassis.telemetry import configure_tracing, flush_tracing
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
@@ -60,7 +59,6 @@ LOOP_SECONDS = 0.1
 HEALTH_SECONDS = 2.0
 NODES = "agents"
 SLOTS = 8  # as many as a step has leaves by default
-KILLED = 130
 
 
 class TrainerSettings(Section):
@@ -126,11 +124,24 @@ def _serve(given: argparse.Namespace) -> int:
         sweep(files)
         stack.callback(own(buffers, state, files).release)
         stack.callback(remove, buffers)
-        stop = _Stop()
+        stop = Stop()
+        Signals(stop)
+        heartbeat = heartbeatpipe.hold(lambda: stop.set("its supervisor is gone"))
         channels = _Channels(data_dir, loaded)
         stack.callback(channels.close)
-        background = ThreadedCalls()
+        background, launcher = ThreadedCalls(), ProcessLauncher()
         watch = Watch(channels.to("scheduler"), settings.name, lambda revision, node: background.wake(), Node).start()
+        io = ProcessIoLink(
+            IoSettings(
+                node=settings.node,
+                blobs=loaded.values.blobs.url or data_dir.blobs_url,
+                state=str(state),
+                buffers=str(buffers),
+                spool=loaded.values.rank.spool_snapshots,
+            ),
+            clock,
+            silence=settings.silence,
+        )
         agent = Agent(
             settings,
             incarnation=uuid7(clock, SystemRandomness()),
@@ -139,53 +150,75 @@ def _serve(given: argparse.Namespace) -> int:
             sampling=ExperienceServiceStub(channels.to("sampling")),
             background=background,
             clock=clock,
-            launcher=(launcher := ProcessLauncher()),
-            io=(
-                io := ProcessIoLink(
-                    IoSettings(
-                        node=settings.node,
-                        blobs=loaded.values.blobs.url or data_dir.blobs_url,
-                        state=str(state),
-                        buffers=str(buffers),
-                        spool=loaded.values.rank.spool_snapshots,
-                    ),
-                    clock,
-                    silence=settings.silence,
-                )
-            ),
+            launcher=launcher,
+            io=io,
             journal=journal,
             watch=lambda: seen[1] if (seen := watch.latest()) else None,
         )
         stack.callback(agent.close)
         stack.callback(flush_tracing)
-        metrics.collect(Disk(data_dir.path))
-        scraped = MetricsServer(loaded.values.telemetry.metrics_listen)
-        data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{scraped.address}\n".encode())
-        log.info("the agent of %s has %d slots", settings.name, settings.slots)
-        try:
-            log.info("%s", sharedmemory.tried())
-        except sharedmemory.Lacking as lacking:
-            log.warning("%s", lacking)
+        _expose(settings, data_dir, loaded)
         health = _Health(HealthFile(health_path(data_dir.path, f"agent-{settings.node}")), clock)
         named = settings.address != (given.address or loaded.section("trainer", TrainerSettings).address)
-        while agent.state is not AgentState.DONE:
-            stop.beat()
-            if health.due():
-                health.tell("" if agent.state is AgentState.SERVING else agent.state.value)
-                if named and moved(settings.address, of_this_machine()):
-                    stop.ask(
-                        f"{settings.address} is no address of this machine any more; the next start resolves it anew"
-                    )
-            if stop.asked and agent.state in (AgentState.REGISTERING, AgentState.SERVING):
-                log.info("the agent stops: %s", stop.asked)
-                agent.drain()
-            if not agent.step():
-                waiting = [*background.filenos(), *launcher.filenos(), *io.filenos(), stop.fileno()]
-                select.select(waiting, [], [], LOOP_SECONDS)
-                stop.clear()
-        if agent.refused:
-            return say(agent.refused, FAILED)
-        return FAILED if agent.superseded else 0
+        filenos = [background.filenos, launcher.filenos, io.filenos]
+        return _turn(agent, stop, heartbeat, health, filenos, settings.address if named else "")
+
+
+def _expose(settings: AgentSettings, data_dir: DataDir, loaded: Loaded) -> None:
+    """Serve the metrics of this process, and log what it has."""
+    metrics.collect(Disk(data_dir.path))
+    scraped = MetricsServer(loaded.values.telemetry.metrics_listen)
+    data_dir.write(f"endpoints/agent-{settings.node}.metrics", f"{scraped.address}\n".encode())
+    log.info("the agent of %s has %d slots", settings.name, settings.slots)
+    try:
+        log.info("%s", sharedmemory.tried())
+    except sharedmemory.Lacking as lacking:
+        log.warning("%s", lacking)
+
+
+class _Health:
+    """The health file, written every few turns of the loop."""
+
+    def __init__(self, file: HealthFile, clock: SystemClock) -> None:
+        self._file, self._clock, self._next = file, clock, 0.0
+
+    def due(self) -> bool:
+        return self._clock.monotonic() >= self._next
+
+    def tell(self, reason: str) -> None:
+        self._next = self._clock.monotonic() + HEALTH_SECONDS
+        self._file.write(reason)
+
+
+def _turn(
+    agent: Agent,
+    stop: Stop,
+    heartbeat: heartbeatpipe.Heartbeat,
+    health: _Health,
+    filenos: Sequence[Callable[[], Sequence[int]]],
+    address: str,
+) -> int:
+    """Turn the loop of the agent until it is done; the exit code.
+
+    The agent drains when `stop` is set, or when `address`, resolved from a name, is no address of this machine any
+    more; it may be empty.
+    """
+    while agent.state is not AgentState.DONE:
+        heartbeat.beat()
+        if health.due():
+            health.tell("" if agent.state is AgentState.SERVING else agent.state.value)
+            if address and moved(address, of_this_machine()):
+                stop.set(f"{address} is no address of this machine any more; the next start resolves it anew")
+        if stop.is_set() and agent.state in (AgentState.REGISTERING, AgentState.SERVING):
+            log.info("the agent stops: %s", stop.reason)
+            agent.drain()
+        if not agent.step():
+            waiting = [*(each for found in filenos for each in found()), stop.fileno()]
+            select.select(waiting, [], [], LOOP_SECONDS)
+            stop.clear()
+    if agent.refused:
+        return say(agent.refused, FAILED)
+    return FAILED if agent.superseded else 0
 
 
 def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
@@ -255,52 +288,3 @@ class _Channels:
     def close(self) -> None:
         for channel in self._made.values():
             channel.close()
-
-
-class _Health:
-    """The health file, written every few turns of the loop."""
-
-    def __init__(self, file: HealthFile, clock: SystemClock) -> None:
-        self._file, self._clock, self._next = file, clock, 0.0
-
-    def due(self) -> bool:
-        return self._clock.monotonic() >= self._next
-
-    def tell(self, reason: str) -> None:
-        self._next = self._clock.monotonic() + HEALTH_SECONDS
-        self._file.write(reason)
-
-
-class _Stop:
-    """The reason why the agent stops; wakes its loop."""
-
-    def __init__(self) -> None:
-        self.asked = ""
-        self._wake, self._waker = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(self._waker, False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._signalled)
-        self._heartbeat = heartbeatpipe.hold(lambda: self.ask("its supervisor is gone"))
-
-    def beat(self) -> None:
-        """The loop of the agent turns."""
-        self._heartbeat.beat()
-
-    def fileno(self) -> int:
-        return self._wake
-
-    def clear(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake, 64)
-
-    def _signalled(self, number: int, frame: object) -> None:
-        if self.asked:
-            # Ranks and children end with their sockets.
-            os._exit(KILLED)
-        self.ask(signal.Signals(number).name)
-
-    def ask(self, why: str) -> None:
-        self.asked = self.asked or why
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._waker, b"!")
