@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tools.manifests.__main__ import FOLDER, invalid, rendered
+from tools.manifests.__main__ import FOLDER, containers, invalid, rendered
 from tools.manifests.parts import quantity
 
 from tutti.chassis.config.datadir import tokens_at
@@ -53,14 +53,14 @@ def template(workload: Manifest) -> Manifest:
 
 
 def test_the_committed_files_are_those_that_the_compose_file_gives() -> None:
-    assert {name: (FOLDER / name).read_text() for name in rendered()} == rendered()
+    assert {name: (FOLDER / name).read_text() for name in rendered(containers())} == rendered(containers())
     committed = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.yaml")}
-    assert committed == set(rendered())
+    assert committed == set(rendered(containers()))
 
 
 def test_every_manifest_is_valid_and_a_misspelt_one_is_not() -> None:
-    assert list(invalid(rendered())) == []
-    wrong = rendered()["base/door.yaml"].replace("replicas:", "replica:")
+    assert list(invalid(rendered(containers()))) == []
+    wrong = rendered(containers())["base/door.yaml"].replace("replicas:", "replica:")
     (refused,) = invalid({"base/door.yaml": wrong})
     assert refused.startswith("deploy/kubernetes/base/door.yaml: Deployment door: ")
     assert "replica" in refused
