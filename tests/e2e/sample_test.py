@@ -92,6 +92,15 @@ def test_a_text_follows_its_prompt_and_its_end_has_a_reason(up: None, data_dir: 
     assert "[5 tokens; ended by: length limit (--tokens)]" in result.err
 
 
+def test_continued_texts_are_no_answers_to_judge(up: None, data_dir: Path, checkpoint: str, tmp_path: Path) -> None:
+    assert texts(sampled(data_dir, checkpoint))
+    (guideline := tmp_path / "guideline.md").write_text("Which answer is better?\n")
+    asked = ("--sample", "latest", "--guideline", guideline, "--axis", "helpful=Which?")
+    refused = tutti("campaigns", "create", "texts", *asked, "--data-dir", data_dir)
+    assert_one_line(refused, 2, "continues texts", "`tutti runs show`")
+    assert json.loads(tutti("campaigns", "ls", "-o", "json", "--data-dir", data_dir).out) == []
+
+
 @pytest.fixture(scope="module")
 def exported(up: None, data_dir: Path, checkpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("export") / "out"

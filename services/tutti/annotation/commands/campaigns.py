@@ -159,6 +159,12 @@ def _source(client: Client, name: str) -> AnswerSource:
     sample = get_one(client, "samples", resolved(client, "samples", name))
     if not sample.result.content_digest:
         raise Failure(f"{sample.name} is not done: wait for it, or choose another one of `tutti samples ls`", MISUSE)
+    if not sample.spec.HasField("prompt_set"):
+        raise Failure(
+            f"{sample.name} continues texts: expected a sample of answers to conversations (a stage `sample` with "
+            f"`prompts` in `from`); `tutti runs show` names the result of each stage",
+            MISUSE,
+        )
     return AnswerSource(
         sample=sample.name, manifest_key=sample.result.manifest_key, content_digest=sample.result.content_digest
     )
