@@ -29,6 +29,7 @@ from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 from tutti.report.comparing import compared
 from tutti.report.facts import Facts
+from tutti.report.hints import typed
 from tutti.report.summary import summary
 from tutti.report.summarytext import lines
 from tutti.report.writing import place_of, write
@@ -255,6 +256,9 @@ def finish(platform: Platform, name: str, output: str) -> None:
                 click.echo(line)
             for at, each in enumerate(reported(facts, platform.data_dir)):
                 click.echo(f"{('report', 'curves')[at] if at < 2 else '':14}{each}")
+            if platform.own:
+                up = typed("tutti up --detach", platform.data_dir or DEFAULT)
+                say(f"the platform stops with this command; `{up}` starts one for others, such as those above")
     elif output == JSON:
         failed = next(answers(lambda: summary(client, done, warn=say), platform.ended))
         print_json({**failed, "report": None, "pictures": []})
