@@ -161,9 +161,9 @@ def made(whole: type[Any]) -> list[bytes]:
             entry = ChunkEntry(chunk.index, Tensor.PARAMETER, end, 4 * chunk.length, bytes([chunk.index] * 32))
             places.append(ChunkPlace(0, entry))
             end += entry.nbytes
-        model, blobs = model_root(layout, [place.entry.digest for place in places]), (BlobEntry("a", end, DIGEST),)
+        root, blobs = model_root(layout, [place.entry.digest for place in places]), (BlobEntry("a", end, DIGEST),)
         files = (FolderFile("config.json", DIGEST, "b"), FolderFile("model.safetensors", OTHER, ""))
-        imported = ImportBody(layout, files, DIGEST, "", "mit", "float32", model, blobs, tuple(places), ("c",))
+        imported = ImportBody(layout, files, DIGEST, "", "mit", "float32", root, blobs, tuple(places), ("c",))
         return [imported.manifest(producer="tutti.committer 0.3.0").encode()]
     if whole is IngestBody:
         shard = DocumentShardInfo(DIGEST, OTHER, bytes=1, documents=1, text_bytes=1, first_doc_id="a", last_doc_id="a")
