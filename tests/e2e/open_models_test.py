@@ -61,7 +61,7 @@ def qwen(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Followed:
-    """The page, followed on a folder: what its commands printed, by their second word and third."""
+    """The page, followed on a folder: the output of each command, by its name."""
 
     data_dir: Path
     model: Path

@@ -1,7 +1,7 @@
 """The manifest of an imported checkpoint: the parameters of a model that others trained, and the folder they came from.
 
 Promises: it has no moments, no shape and no state digest; its ancestor is the digest over exactly the files that were
-read. Reading one checks that both of its digests follow from what it lists.
+read. Reading one checks that both of its digests follow from its files and chunks.
 """
 
 from __future__ import annotations

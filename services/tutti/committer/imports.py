@@ -1,8 +1,8 @@
 """Imports as work: a folder of Hugging Face becomes a checkpoint of parameters.
 
-Promises: the same folder becomes the same checkpoint, however often and by whomever it is imported; every byte was read
-back by a process that did not write it before the checkpoint exists. What is stored has the digest of its bytes in its
-key, so an import that was killed goes on, and leaves nothing that is taken for a checkpoint.
+Promises: importing the same folder again, at once or later, gives the same checkpoint. Before the checkpoint exists, a
+process that did not write its bytes has read every byte back. Blobs have the digest of their bytes in their keys, so an
+import that was killed continues, and nothing that it left is taken for a checkpoint.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Imports:
     def _stored(
         self, context: TaskContext, folder: Path, root: Path | None, surveyed: Surveyed, scratch: Path
     ) -> ImportBody:
-        """Store what is read of the folder, and read it back. Raises WorkFailed."""
+        """Store the parameters, tokenizer and texts of the folder; read each shard back. Raises WorkFailed."""
         layout, digest = Layout(surveyed.model), surveyed.digest
         shards, blobs = list[Shard](), list[BlobEntry]()
         for chunks in reading.shards_of(layout):
@@ -151,14 +151,14 @@ class Imports:
         )
 
     def _read_back(self, context: TaskContext, key: str, shard: Shard, surveyed: Surveyed, path: Path) -> None:
-        """Compare what the store gives with what was digested, in another process than that. Raises WorkFailed."""
+        """Compare a stored shard with its digests, in another process than the one that wrote it. Raises WorkFailed."""
         self._host.blobs.fetch(key, path)
         problems = context.resident(reading.read_back, path, key, shard, surveyed.model)
         if problems:
-            raise WorkFailed(f"what was stored cannot be read back: {quarantine.reason(problems)}; import it again")
+            raise WorkFailed(f"a stored shard cannot be read back: {quarantine.reason(problems)}; import it again")
 
     def _decide(self, unit: Unit, body: ImportBody) -> None:
-        """The decision; or, where what was decided was damaged, its return."""
+        """Write the decision; if there is one, take its checkpoint out of quarantine."""
         if self._records.decision(unit, body.name) is not None:
             checkpoint = self._checkpoints.lock(unit, body.name)
             if checkpoint.state == CHECKPOINT_STATE_QUARANTINED:

@@ -1,4 +1,4 @@
-"""A folder of Hugging Face becomes one checkpoint of parameters, however often, and whoever dies in between."""
+"""A folder of Hugging Face becomes one checkpoint of parameters, also if the import is repeated or killed."""
 
 import json
 from collections.abc import Callable

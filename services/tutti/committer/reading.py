@@ -1,4 +1,4 @@
-"""A folder of Hugging Face read in a process of the pool: what it is, then its parameters, a shard at a time.
+"""A folder of Hugging Face read in a process of the pool: first its files, then its parameters, a shard at a time.
 
 Top-level and picklable. Memory is bounded by one chunk, and by the texts beside the weights.
 """

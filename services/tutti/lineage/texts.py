@@ -88,7 +88,7 @@ class Texts:
             state = CheckpointState.Name(found.state).removeprefix("CHECKPOINT_STATE_").lower()
             raise Refused("NOT_COMMITTED", f"{name} is {state}; choose one of `tutti checkpoints ls` that is committed")
         if found.folder_digest:
-            raise Refused("NOT_INDEXED", f"{name} was imported: what it was trained on is not known here")
+            raise Refused("NOT_INDEXED", f"{name} was imported, so its training data is unknown")
         return self._library.checkpoint(found.manifest_key)
 
     def _dataset(self, name: str) -> Dataset:

@@ -1,4 +1,4 @@
-"""Marks of a tokenizer that others trained: the ids that end, begin and pad a text, which its file does not tell.
+"""Marks of a foreign tokenizer: the ids that end, begin and pad a text, which its `tokenizer.json` does not contain.
 
 Such a tokenizer is stored as an object of its marks and its `tokenizer.json`. Pure.
 """
@@ -17,7 +17,7 @@ FILE = "tokenizer"
 @dataclass(frozen=True)
 class Marks:
     """`ends` are the ids that end a text; the first of them is written behind a text. `begin` and `padding` are ids, or
-    None. `roles` are the spellings of added tokens that stand for the roles of a chat template.
+    None. `roles` are the spellings of the role tokens of a chat template.
     """
 
     ends: tuple[int, ...]

@@ -286,7 +286,7 @@ class BytePairTokenizer:
 
 
 def _whole(encoder: Tokenizer) -> Tokenizer:
-    """The encoder without what a file of others may say of cutting and filling texts."""
+    """The encoder, without the truncation and the padding that a foreign file may ask for."""
     encoder.no_truncation()
     encoder.no_padding()
     return encoder

@@ -36,9 +36,9 @@ PIECE = 16 << 20
 
 @dataclass(frozen=True)
 class Seen:
-    """The files that were read of a folder, by name: the digests of their bytes, and what tells that one has changed.
+    """The files of a folder that were read, by name: the digests of their bytes.
 
-    The latter is known of files of weights: their size, and when they were changed.
+    `identities` are the size and the time of the last change of each file of weights.
     """
 
     digests: Mapping[str, str]

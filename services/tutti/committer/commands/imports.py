@@ -25,20 +25,20 @@ def import_folder(folder: Path, output: str, **where: Any) -> None:
     """Make a checkpoint of the Llama, Mistral, Qwen2 or Qwen3 model in FOLDER, with its tokenizer.
 
     \b
-    tutti checkpoints inspect ./Qwen3-0.6B        # what the folder holds; nothing is stored
+    tutti checkpoints inspect ./Qwen3-0.6B        # shows the model; stores nothing
     tutti checkpoints import ./Qwen3-0.6B
     tutti sample checkpoints/import-DIGEST/0/0 --prompt "The"
 
     The checkpoint is named by the digest over the files that are read, so the same folder always becomes the same
     checkpoint. It has the parameters alone, as float32. The stage `sft` begins with it (`initial: checkpoints/...`),
-    and `tutti checkpoints export` writes it, or what it became, for transformers. An empty licence means that the
+    and `tutti checkpoints export` writes it, or a tuned one, for transformers. An empty licence means that the
     folder names none.
 
     The machine of the platform reads the folder. It must be in one of the folders of the setting `committer.roots`;
     without that setting only the holder of the platform's own tokens may name one. The exit code is 2 for a folder that
     is refused: the error names the file and the key.
 
-    Where nobody serves the data directory the platform is started for the time being.
+    If no platform serves the data directory, the command starts one and stops it at the end.
     """
     with reached(**where) as platform:
         committer = platform.client.committer
@@ -60,7 +60,7 @@ def _ended(look: Any, gone: Any, folder: Path) -> Import:
 
 
 def shown(done: Import) -> Plain:
-    """The checkpoint of an import, and what came with it."""
+    """The checkpoint of an import, its digests, tokenizer, template and licence."""
     return {
         "checkpoint": done.checkpoint,
         "model_digest": done.model_digest,

@@ -1,4 +1,4 @@
-"""What a stage needs to know of the checkpoint that it begins with: of a training, or of a model that was imported."""
+"""The checkpoint that a stage begins with: its model and its tokenizer, of a training or of an import."""
 
 from dataclasses import dataclass
 from typing import Self
