@@ -35,6 +35,7 @@ from tutti.model.programs import records
 from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, RopeScaling, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
+from tutti.records import fields
 from tutti.records.canonical import canonical_json, parse_json
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind, Manifest
@@ -187,11 +188,12 @@ def example(record: type[Any]) -> Any:
 
 def grow(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> type[Any]:
     """Add the field `added`, an integer that is 0 by default, to a record, wherever its class is used."""
-    field = ("added", int, later(0, since="9.9"))
-    grown = dataclasses.make_dataclass(kind.__name__, [field], bases=(kind,), frozen=True)
+    added = ("added", int, later(0, since="9.9"))
+    grown = dataclasses.make_dataclass(kind.__name__, [added], bases=(kind,), frozen=True)
     for module in list(sys.modules.values()):
         if (getattr(module, "__name__", "") or "").startswith("tutti.") and vars(module).get(kind.__name__) is kind:
             monkeypatch.setattr(module, kind.__name__, grown)
+    monkeypatch.setattr(fields, "annotations_of", fields.annotations_of.__wrapped__)  # it is kept by class
     return grown
 
 

@@ -205,7 +205,7 @@ class _Reader:
 def _merged(runs: Sequence[_Run], capacity: int) -> Iterator[Columns]:
     """The records of sorted runs in order.
 
-    Each step takes all records up to the smallest of the last loaded ones: a run that goes on has no smaller ones. It
+    Each step takes all records up to the smallest of the last loaded ones, because what follows in a run is larger. It
     visits only the runs that have such a record, so that runs of ascending records cost no more than one run.
     """
     readers = [_Reader(run, max(1, capacity // len(runs))) for run in runs]

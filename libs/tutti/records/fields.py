@@ -1,18 +1,23 @@
-"""Typed reading of JSON objects.
+"""Typed reading of JSON objects: a field at a time, or a record by its annotations.
 
 A field that is missing or of another type is named by its path; nothing is guessed or converted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from tutti.records.canonical import JsonValue, is_digest
-from tutti.records.errors import CorpusError
-from tutti.records.records import read_later
+from tutti.records.errors import CorpusError, InvalidManifest
+from tutti.records.manifest import Kind, Manifest
+from tutti.records.records import later_names, read_later
 
 T = TypeVar("T")
+Digest: TypeAlias = Annotated[str, "digest"]
+"""The annotation of a field that holds a `blake3:<hex>` digest."""
 
 
 class Fields:
@@ -24,6 +29,26 @@ class Fields:
         self._value: Mapping[str, object] = value
         self._path = path
         self._error = error
+
+    @classmethod
+    def of(cls, manifest: Manifest, kind: Kind) -> Fields:
+        """Return the body of a manifest. Raises InvalidManifest if it is of another kind."""
+        if manifest.kind != kind:
+            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected {str(kind)!r}")
+        return cls(manifest.body, path="body", error=InvalidManifest)
+
+    def record(self, kind: type[T], **read: Any) -> T:
+        """Read a frozen dataclass by the annotations of its fields; `read` holds fields that the caller has read.
+
+        Fields are texts (`str`), digests (`Digest`), counts (`int`), numbers (`float`), flags (`bool`), records,
+        mappings of names to counts, and tuples of texts, counts or records. A record with a method `read` is read by
+        that. A field with a default may be missing. Raises TypeError for another annotation.
+        """
+        plain: type = kind
+        for name, annotation, required in annotations_of(plain):
+            if name not in read and (required or name in self._value):
+                read[name] = self._as(name, annotation)
+        return kind(**read, **self.later(kind))
 
     def later(self, kind: type) -> dict[str, Any]:
         """The fields of the record `kind` that later versions added and that are here, for its constructor."""
@@ -60,6 +85,10 @@ class Fields:
             raise self._error(f"{self._path}.{key}: expected a number, seen {value!r}")
         return float(value)
 
+    def flag(self, key: str) -> bool:
+        """True or false."""
+        return self._typed(key, bool, "true or false")
+
     def nested(self, key: str) -> Fields:
         return Fields(self._get(key), path=f"{self._path}.{key}", error=self._error)
 
@@ -92,6 +121,25 @@ class Fields:
         value: JsonValue = self._get(key)  # type: ignore[assignment]
         return value
 
+    def _as(self, key: str, annotation: Any) -> Any:
+        if annotation in (simple := self._simple()):
+            return simple[annotation](key)
+        if dataclasses.is_dataclass(annotation):
+            return _record(self.nested(key), annotation)
+        match get_origin(annotation), get_args(annotation):
+            case (origin, (kind, end)) if origin is tuple and end is ...:
+                if dataclasses.is_dataclass(kind):
+                    return tuple(_record(each, kind) for each in self.objects(key))
+                if kind in (str, int):
+                    return tuple(self.texts(key) if kind is str else self.counts(key))
+            case (origin, (kind, value)) if origin is Mapping and (kind, value) == (str, int):
+                inner = self.nested(key)
+                return {name: inner.count(name) for name in inner._value}
+        raise TypeError(f"{key}: a field of type {annotation} is not read by its annotation")
+
+    def _simple(self) -> Mapping[Any, Callable[[str], Any]]:
+        return {Digest: self.digest, str: self.text, int: self.count, float: self.number, bool: self.flag}
+
     def _list(self, key: str) -> Sequence[object]:
         return self._typed(key, list, "a list")
 
@@ -105,3 +153,18 @@ class Fields:
         if key not in self._value:
             raise self._error(f"{self._path}.{key}: missing")
         return self._value[key]
+
+
+def _record(fields: Fields, kind: Any) -> Any:
+    return kind.read(fields) if hasattr(kind, "read") else fields.record(kind)
+
+
+@cache
+def annotations_of(kind: type) -> Sequence[tuple[str, Any, bool]]:
+    """The name and annotation of each field that is no later one, and whether it is required."""
+    hints, later = get_type_hints(kind, include_extras=True), later_names(kind)
+    return [
+        (field.name, hints[field.name], field.default is field.default_factory is dataclasses.MISSING)
+        for field in dataclasses.fields(kind)
+        if field.name not in later
+    ]

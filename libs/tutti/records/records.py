@@ -1,5 +1,7 @@
 """Records: frozen dataclasses whose canonical JSON is hashed, and how they grow.
 
+`written` makes JSON of a record, and `Fields.record` (`tutti.records.fields`) reads it, both by the fields alone.
+
 A field that is added to a record is declared with `later`. It is written only where it differs from its default, and
 absent means the default, so that records of earlier versions keep their bytes and digests. Fields without `later` are
 always written. A value has one spelling: a later field written at its default is refused, and so is an unknown field.

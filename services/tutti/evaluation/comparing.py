@@ -16,7 +16,8 @@ from tutti.judgements.crowds import Crowd, generator_of, outcome
 from tutti.judgements.intervals import Interval, win_rate
 from tutti.native.arrays import np
 from tutti.records.canonical import JsonValue
-from tutti.records.fields import Fields
+from tutti.records.fields import Digest, Fields
+from tutti.records.records import written
 
 CONFIDENCE = 0.95
 DIGITS = 6
@@ -40,7 +41,7 @@ class Pair:
 class Judgement:
     """`score` is as displayed: -2, the left answer is much better, to 2. `left` says that the candidate was left."""
 
-    prompt: str
+    prompt: Digest
     number: int
     annotator: int
     left: bool
@@ -52,26 +53,14 @@ class Judgement:
         return outcome(self.score, is_left=self.left)
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {
-            "prompt": self.prompt,
-            "number": self.number,
-            "annotator": self.annotator,
-            "left": self.left,
-            "score": self.score,
-        }
+        return written(self)
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
         number = fields.value("score")
         if not isinstance(number, int) or not -2 <= number <= 2:
             raise InvalidConversation(f"score: {number!r}; expected -2 … 2")
-        return cls(
-            fields.digest("prompt"),
-            fields.count("number"),
-            fields.count("annotator"),
-            bool(fields.value("left")),
-            number,
-        )
+        return fields.record(cls, score=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,30 +177,18 @@ class Differing:
     it won of so many judgements.
     """
 
-    prompt: str
+    prompt: Digest
     number: int
     promised: float
     judged: float
     judgements: int
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {
-            "prompt": self.prompt,
-            "number": self.number,
-            "promised": self.promised,
-            "judged": self.judged,
-            "judgements": self.judgements,
-        }
+        return written(self)
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        return cls(
-            fields.digest("prompt"),
-            fields.count("number"),
-            fields.number("promised"),
-            fields.number("judged"),
-            fields.count("judgements"),
-        )
+        return fields.record(cls)
 
 
 def differing(

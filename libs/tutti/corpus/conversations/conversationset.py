@@ -12,9 +12,9 @@ from typing import Any
 from tutti.corpus.conversations.conversations import Conversation, from_lines
 from tutti.records.canonical import JsonValue, keyed_bytes
 from tutti.records.errors import InvalidManifest
-from tutti.records.fields import Fields
+from tutti.records.fields import Digest, Fields
 from tutti.records.manifest import Kind, Manifest
-from tutti.records.records import later, written, written_later
+from tutti.records.records import later, written
 
 _UNIT = 2.0**64
 
@@ -24,7 +24,7 @@ class Lines:
     """A blob of JSON lines: its key, the digest of its bytes, how many bytes and how many lines."""
 
     blob: str
-    bytes_digest: str
+    bytes_digest: Digest
     bytes: int
     count: int
 
@@ -34,17 +34,7 @@ class Lines:
     @classmethod
     def of(cls, manifest: Manifest, field: str = "lines") -> Lines:
         """Return the blob of lines that a manifest names. Raises InvalidManifest."""
-        return cls.read(Fields(manifest.body, path="body", error=InvalidManifest).nested(field))
-
-    @classmethod
-    def read(cls, fields: Fields) -> Lines:
-        return cls(
-            fields.text("blob"),
-            fields.digest("bytes_digest"),
-            fields.count("bytes"),
-            fields.count("count"),
-            **fields.later(cls),
-        )
+        return Fields(manifest.body, path="body", error=InvalidManifest).nested(field).record(cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +50,7 @@ def _licensed(value: Any) -> tuple[Licensed, ...]:
     if not isinstance(value, list):
         raise InvalidManifest(f"body.licences: expected a list, seen {type(value).__name__}")
     items = [Fields(each, path=f"body.licences[{at}]", error=InvalidManifest) for at, each in enumerate(value)]
-    return tuple(Licensed(each.text("licence"), each.count("conversations"), **each.later(Licensed)) for each in items)
+    return tuple(each.record(Licensed) for each in items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,38 +68,14 @@ class ConversationsBody:
     licences: tuple[Licensed, ...] = later((), since="0.2", read=_licensed)
 
     def manifest(self, *, producer: str) -> Manifest:
-        body: dict[str, JsonValue] = {
-            "lines": self.lines.to_json(),
-            "layouts": dict(self.layouts),
-            "rejected": dict(self.rejected),
-            "duplicates": self.duplicates,
-            "parts": dict(self.parts),
-            **written_later(self),
-        }
-        return Manifest(kind=Kind.CONVERSATIONS, body=body, parents=(), producer=producer)
+        return Manifest(kind=Kind.CONVERSATIONS, body=written(self), parents=(), producer=producer)
 
     @classmethod
     def read(cls, manifest: Manifest) -> ConversationsBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind != Kind.CONVERSATIONS:
-            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'conversations'")
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        body = cls(
-            Lines.read(fields.nested("lines")),
-            _counts(fields, "layouts"),
-            _counts(fields, "rejected"),
-            fields.count("duplicates"),
-            _counts(fields, "parts"),
-            **fields.later(cls),
-        )
+        body = Fields.of(manifest, Kind.CONVERSATIONS).record(cls)
         manifest.require_read(body.manifest(producer=manifest.producer).body)
         return body
-
-
-def _counts(fields: Fields, key: str) -> dict[str, int]:
-    inner, names = fields.nested(key), fields.value(key)
-    assert isinstance(names, Mapping)
-    return {name: inner.count(name) for name in names}
 
 
 def in_part(data: bytes, part: str = "") -> Iterator[Conversation]:

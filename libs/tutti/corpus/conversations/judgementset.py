@@ -15,6 +15,7 @@ from tutti.corpus.conversations.conversations import (
 )
 from tutti.records.canonical import JsonValue
 from tutti.records.fields import Fields
+from tutti.records.records import written
 
 BOTH_BAD = "both_bad"
 """The score of a pair of which neither answer is acceptable."""
@@ -63,21 +64,12 @@ class JudgementLine:
     scores: Mapping[str, int | str]
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {
-            "pair": self.pair,
-            "annotator": self.annotator,
-            "guideline": self.guideline,
-            "left": self.left,
-            "scores": dict(self.scores),
-        }
+        return written(self)
 
     @classmethod
     def read(cls, fields: Fields) -> JudgementLine:
         scores = fields.value("scores")
         if not isinstance(scores, Mapping):
             raise InvalidConversation("scores: expected an object")
-        left = fields.value("left")
-        if not isinstance(left, bool):
-            raise InvalidConversation("left: expected true or false")
         own = {str(axis): score if isinstance(score, int) else str(score) for axis, score in scores.items()}
-        return cls(fields.count("pair"), fields.text("annotator"), fields.text("guideline"), left, own)
+        return fields.record(cls, scores=own)

@@ -20,6 +20,7 @@ from tutti.corpus.rows import AS_PARQUET
 from tutti.native.arrays import pa, pq
 from tutti.records.canonical import bytes_digest, canonical_json, framed, hasher, named
 from tutti.records.errors import CorpusError, CorruptShard, UnsupportedFormat
+from tutti.records.fields import Digest
 
 FORMAT_MAJOR = 1
 _GROUP_ROWS, _GROUP_CHARACTERS = 4096, 8 << 20
@@ -50,8 +51,8 @@ def schema() -> pa.Schema:
 class DocumentShardInfo:
     """The entry of a document shard in a manifest; `text_bytes` counts UTF-8."""
 
-    content_digest: str
-    bytes_digest: str
+    content_digest: Digest
+    bytes_digest: Digest
     bytes: int
     documents: int
     text_bytes: int

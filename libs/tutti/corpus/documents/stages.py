@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from tutti.corpus.documents.documentshard import DocumentShardInfo
 from tutti.corpus.tokens.dataset import Rejected
 from tutti.records.canonical import JsonValue
-from tutti.records.errors import InvalidManifest
-from tutti.records.fields import Fields
+from tutti.records.fields import Digest, Fields
 from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written, written_later
 
@@ -27,24 +26,6 @@ class DocumentShardEntry:
     def resource(self) -> str:
         return f"document-shards/{self.info.content_digest.removeprefix('blake3:')}"
 
-    @classmethod
-    def read(cls, fields: Fields) -> DocumentShardEntry:
-        info = fields.nested("info")
-        return cls(
-            blob=fields.text("blob"),
-            info=DocumentShardInfo(
-                content_digest=info.digest("content_digest"),
-                bytes_digest=info.digest("bytes_digest"),
-                bytes=info.count("bytes"),
-                documents=info.count("documents"),
-                text_bytes=info.count("text_bytes"),
-                first_doc_id=info.text("first_doc_id"),
-                last_doc_id=info.text("last_doc_id"),
-                **info.later(DocumentShardInfo),
-            ),
-            **fields.later(cls),
-        )
-
 
 def _parents(shards: tuple[DocumentShardEntry, ...]) -> tuple[str, ...]:
     return tuple(sorted({shard.resource for shard in shards}))
@@ -59,7 +40,7 @@ class CrawlBody:
     """
 
     archives: tuple[str, ...]
-    site_digest: str
+    site_digest: Digest
     counts: tuple[tuple[str, int], ...]
     earlier: tuple[str, ...] = ()
 
@@ -78,16 +59,9 @@ class CrawlBody:
     @classmethod
     def read(cls, manifest: Manifest) -> CrawlBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind != Kind.CRAWL:
-            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'crawl'")
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        body = cls(
-            archives=tuple(fields.texts("archives")),
-            site_digest=fields.digest("site_digest"),
-            counts=tuple((item.text("what"), item.count("pages")) for item in fields.objects("counts")),
-            earlier=tuple(fields.texts("earlier", missing=())),
-            **fields.later(cls),
-        )
+        fields = Fields.of(manifest, Kind.CRAWL)
+        counts = tuple((item.text("what"), item.count("pages")) for item in fields.objects("counts"))
+        body = fields.record(cls, counts=counts)
         manifest.require_read(body.manifest(producer=manifest.producer).body)
         return body
 
@@ -115,7 +89,7 @@ class IngestBody:
 
     shards: tuple[DocumentShardEntry, ...]
     measures: tuple[str, ...]
-    input_digest: str
+    input_digest: Digest
     files: int
     documents: int
     rejected: tuple[Rejected, ...]
@@ -132,22 +106,9 @@ class IngestBody:
     @classmethod
     def read(cls, manifest: Manifest) -> IngestBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind != Kind.INGEST:
-            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'ingest'")
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        body = cls(
-            shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
-            measures=tuple(fields.texts("measures", missing=())),
-            input_digest=fields.digest("input_digest"),
-            files=fields.count("files"),
-            documents=fields.count("documents"),
-            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
-            rejections=fields.text("rejections"),
-            extraction_version=fields.count("extraction_version"),
-            normalisation_version=fields.count("normalisation_version"),
-            masked=tuple((item.text("kind"), item.count("places")) for item in fields.objects("masked", missing=())),
-            **fields.later(cls),
-        )
+        fields = Fields.of(manifest, Kind.INGEST)
+        masked = tuple((item.text("kind"), item.count("places")) for item in fields.objects("masked", missing=()))
+        body = fields.record(cls, measures=tuple(fields.texts("measures", missing=())), masked=masked)
         manifest.require_read(body.manifest(producer=manifest.producer).body)
         return body
 
@@ -178,17 +139,7 @@ class FilterBody:
         if manifest.kind == Kind.INGEST:
             read = IngestBody.read(manifest)
             return cls(read.shards, "", read.documents, read.rejected, read.rejections)
-        if manifest.kind != Kind.FILTER:
-            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'filter'")
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        body = cls(
-            shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
-            decisions=fields.text("decisions"),
-            documents=fields.count("documents"),
-            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
-            rejections=fields.text("rejections"),
-            **fields.later(cls),
-        )
+        body = Fields.of(manifest, Kind.FILTER).record(cls)
         manifest.require_read(body.manifest(producer=manifest.producer).body)
         return body
 
@@ -235,28 +186,8 @@ class DedupBody:
     @classmethod
     def read(cls, manifest: Manifest) -> DedupBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind != Kind.DEDUP:
-            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'dedup'")
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        body = cls(
-            shards=tuple(DocumentShardEntry.read(item) for item in fields.objects("shards")),
-            decisions=fields.text("decisions", missing=""),
-            clusters=fields.text("clusters"),
-            documents=fields.count("documents"),
-            duplicates=fields.count("duplicates"),
-            near_duplicates=fields.count("near_duplicates", missing=0),  # version 0.1 had exact ones alone
-            cluster_count=fields.count("cluster_count"),
-            rejected=tuple(Rejected.read(item) for item in fields.objects("rejected")),
-            rejections=fields.text("rejections"),
-            contaminated=fields.count("contaminated", missing=0),
-            earlier=fields.count("earlier", missing=0),
-            compared=tuple(fields.texts("compared", missing=())),
-            cuts=fields.text("cuts", missing=""),
-            cut_documents=fields.count("cut_documents", missing=0),
-            cut_units=fields.count("cut_units", missing=0),
-            cut_bytes=fields.count("cut_bytes", missing=0),
-            cleaned_lines=fields.count("cleaned_lines", missing=0),
-            **fields.later(cls),
-        )
+        fields = Fields.of(manifest, Kind.DEDUP)
+        near = fields.count("near_duplicates", missing=0)  # version 0.1 had exact ones alone
+        body = fields.record(cls, decisions=fields.text("decisions", missing=""), near_duplicates=near)
         manifest.require_read(body.manifest(producer=manifest.producer).body)
         return body

@@ -23,6 +23,7 @@ from tutti.corpus.tokens.tokenshard import TokenShard, token_dtype
 from tutti.native.arrays import np, npt
 from tutti.records.canonical import framed, hasher, named
 from tutti.records.errors import CorpusError
+from tutti.records.fields import Digest
 
 MEMORY_BYTES = 512 << 20
 LEAST_MEMORY_BYTES = 1 << 20
@@ -36,8 +37,8 @@ _COPY = 1 << 16
 class IndexInfo:
     """The entry of an index in a manifest; `suffixes`: the positions that it sorts."""
 
-    content_digest: str
-    bytes_digest: str
+    content_digest: Digest
+    bytes_digest: Digest
     bytes: int
     tokens: int
     suffixes: int

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tutti.corpus.spans.building import IndexInfo
 from tutti.records.canonical import JsonValue
-from tutti.records.errors import InvalidManifest
 from tutti.records.fields import Fields
 from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written
@@ -27,22 +26,6 @@ class IndexBody:
     @classmethod
     def read(cls, manifest: Manifest) -> IndexBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind != Kind.INDEX:
-            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'index'")
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
-        info = fields.nested("info")
-        body = cls(
-            blob=fields.text("blob"),
-            info=IndexInfo(
-                content_digest=info.digest("content_digest"),
-                bytes_digest=info.digest("bytes_digest"),
-                bytes=info.count("bytes"),
-                tokens=info.count("tokens"),
-                suffixes=info.count("suffixes"),
-                documents=info.count("documents"),
-                **info.later(IndexInfo),
-            ),
-            **fields.later(cls),
-        )
+        body = Fields.of(manifest, Kind.INDEX).record(cls)
         manifest.require_read(body.manifest(dataset="", producer=manifest.producer).body)
         return body

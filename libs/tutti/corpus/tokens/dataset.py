@@ -13,7 +13,7 @@ from enum import StrEnum
 from tutti.corpus.tokens.tokenshard import TokenShardInfo
 from tutti.records.canonical import JsonValue
 from tutti.records.errors import InvalidManifest
-from tutti.records.fields import Fields
+from tutti.records.fields import Digest, Fields
 from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import written
 
@@ -37,10 +37,10 @@ class Packing(StrEnum):
 class ShardEntry:
     """A token shard: `shard_id` is its content digest; it holds `sequences` samples from `first_sample` on."""
 
-    shard_id: str
+    shard_id: Digest
     blob: str
     bytes: int
-    bytes_digest: str
+    bytes_digest: Digest
     sequences: int
     tokens: int
     first_sample: int
@@ -64,22 +64,6 @@ class ShardEntry:
             last_doc_id=info.last_doc_id,
         )
 
-    @classmethod
-    def read(cls, fields: Fields) -> ShardEntry:
-        return cls(
-            shard_id=fields.digest("shard_id"),
-            blob=fields.text("blob"),
-            bytes=fields.count("bytes"),
-            bytes_digest=fields.digest("bytes_digest"),
-            sequences=fields.count("sequences"),
-            tokens=fields.count("tokens"),
-            first_sample=fields.count("first_sample"),
-            documents=fields.count("documents"),
-            first_doc_id=fields.text("first_doc_id"),
-            last_doc_id=fields.text("last_doc_id"),
-            **fields.later(cls),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -93,14 +77,7 @@ class Split:
 
     @classmethod
     def read(cls, fields: Fields) -> Split:
-        split = cls(
-            shards=tuple(ShardEntry.read(item) for item in fields.objects("shards")),
-            documents=fields.count("documents"),
-            sequences=fields.count("sequences"),
-            targets=fields.count("targets"),
-            text_bytes=fields.count("text_bytes"),
-            **fields.later(cls),
-        )
+        split = fields.record(cls)
         expected = 0
         for shard in split.shards:
             if shard.first_sample != expected:
@@ -120,10 +97,6 @@ class Rejected:
     reason: str
     count: int
 
-    @classmethod
-    def read(cls, fields: Fields) -> Rejected:
-        return cls(reason=fields.text("reason"), count=fields.count("count"), **fields.later(cls))
-
 
 @dataclass(frozen=True, slots=True)
 class DatasetBody:
@@ -133,7 +106,7 @@ class DatasetBody:
     packing as a stream, so that names from before there was another one stay.
     """
 
-    tokenizer_version: str
+    tokenizer_version: Digest
     vocabulary: int
     eos: int
     context: int
@@ -152,21 +125,10 @@ class DatasetBody:
     @classmethod
     def read(cls, manifest: Manifest) -> DatasetBody:
         """Raises InvalidManifest naming the field that is missing or wrong."""
-        if manifest.kind != Kind.DATASET:
-            raise InvalidManifest(f"a manifest of kind {str(manifest.kind)!r}, expected 'dataset'")
-        fields = Fields(manifest.body, path="body", error=InvalidManifest)
+        fields = Fields.of(manifest, Kind.DATASET)
         packing = fields.text("packing", missing=Packing.STREAM.value)
         if packing not in list(Packing):
             raise InvalidManifest(f"body.packing is {packing!r}, expected {' or '.join(Packing)}; use a newer tutti")
-        body = cls(
-            tokenizer_version=fields.digest("tokenizer_version"),
-            vocabulary=fields.count("vocabulary"),
-            eos=fields.count("eos"),
-            context=fields.count("context"),
-            train=Split.read(fields.nested("train")),
-            validation=Split.read(fields.nested("validation")),
-            packing=Packing(packing),
-            **fields.later(cls),
-        )
+        body = fields.record(cls, packing=Packing(packing))
         manifest.require_read(body.to_json(), retired=("rejected", "rejections"))  # of version 0.1
         return body

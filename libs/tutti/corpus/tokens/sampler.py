@@ -19,7 +19,7 @@ from tutti.native.deferred import deferred
 from tutti.records.canonical import JsonValue, keyed_bytes
 from tutti.records.errors import InvalidSpan, UnknownSample
 from tutti.records.fields import Fields
-from tutti.records.records import later, written, written_later
+from tutti.records.records import later, written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,33 +198,10 @@ class Span:
         return {}
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {
-            "datasets": [written(share) for share in self.datasets],
-            "from_step": self.from_step,
-            "leaves": self.leaves,
-            "rows_per_leaf": self.rows_per_leaf,
-            "seed": self.seed,
-            **written_later(self),
-        }
+        return written(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, JsonValue] | Fields) -> Span:
         """Raises InvalidSpan naming the field that is missing or wrong."""
         fields = value if isinstance(value, Fields) else Fields(value, path="span", error=InvalidSpan)
-        return cls(
-            from_step=fields.count("from_step"),
-            datasets=tuple(
-                DatasetShare(
-                    dataset_version=item.text("dataset_version"),
-                    sequences=item.count("sequences"),
-                    weight=item.count("weight"),
-                    start=item.count("start"),
-                    **item.later(DatasetShare),
-                )
-                for item in fields.objects("datasets")
-            ),
-            seed=fields.count("seed"),
-            leaves=fields.count("leaves"),
-            rows_per_leaf=fields.count("rows_per_leaf"),
-            **fields.later(cls),
-        )
+        return fields.record(cls)
