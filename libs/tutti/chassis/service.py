@@ -16,6 +16,7 @@ from sqlalchemy import MetaData, Table
 
 from tutti.backbone import Blobs, Clock, Database, Randomness
 from tutti.backbone.owned import BlobRights, service_rights
+from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.sections import WebSettings
 from tutti.chassis.events.event import Event
 from tutti.chassis.identity.principal import Principal
@@ -177,6 +178,18 @@ class Service:
         return service_rights(self.name, self.reads, self.deletes, self.writes)
 
 
+@dataclass(frozen=True)
+class Home:
+    """The means to start programs that end with the host: its data directory, and the token of services that they need.
+
+    `closing` registers a function that is called when the host stops, before its stores are closed.
+    """
+
+    data_dir: DataDir
+    token: str
+    closing: Callable[[Callable[[], None]], object]
+
+
 class Host(Protocol):
     """Everything that a service may use from outside."""
 
@@ -210,6 +223,10 @@ class Host(Protocol):
 
     def settings(self, model: type[S]) -> S:
         """The service's own section of the settings."""
+        ...
+
+    def home(self) -> Home:
+        """Raises Unavailable where no program can be started, as in a simulation."""
         ...
 
 

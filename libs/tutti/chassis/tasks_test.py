@@ -22,7 +22,7 @@ from tutti.chassis.errors import Cancelled, DeadlineExceeded, Refused, Unavailab
 from tutti.chassis.identity.cause import Cause, caused_by, current_cause
 from tutti.chassis.runtime.parts import Parts
 from tutti.chassis.runtime.process import parts_of, prepare
-from tutti.chassis.service import Service, TaskKind
+from tutti.chassis.service import Home, Service, TaskKind
 from tutti.chassis.store import taskrows
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chassis.tasks import (
@@ -71,6 +71,9 @@ class Bench:
 
     def channel(self, service: str) -> grpc.Channel:
         raise NotImplementedError(service)
+
+    def home(self) -> Home:
+        raise AssertionError("no program is started here")
 
     def settings(self, model: type[Any]) -> Any:
         return model.model_validate(self.values)

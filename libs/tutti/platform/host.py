@@ -44,7 +44,7 @@ from tutti.chassis.runtime.loops import LoopThread, drain
 from tutti.chassis.runtime.probe import Probe, look_at_log
 from tutti.chassis.runtime.process import parts_of, prepare, process_name
 from tutti.chassis.runtime.signals import Stop
-from tutti.chassis.service import Build, Front, FrontHost, PagesAt, Served
+from tutti.chassis.service import Build, Front, FrontHost, Home, PagesAt, Served
 from tutti.chassis.store import audit, stack
 from tutti.chassis.store.stack import Stores
 from tutti.chassis.telemetry import configure_tracing, flush_tracing
@@ -277,6 +277,7 @@ class HostProcess:
             pool=self._pool,
             channels=self.channel,
             loaded=self._loaded,
+            place=Home(self._data_dir, self._tokens.of(Role.SERVICE), self._open.callback),
         )
         service = build(host)
         blobs.rights = service.blob_rights()

@@ -26,6 +26,7 @@ from tutti.chassis.events.catalog import event_type
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.runtime.parts import assemble
+from tutti.chassis.service import Home
 from tutti.chassis.store.canonical import render
 from tutti.chassis.store.tables import shared
 from tutti.chassis.store.unit import Units
@@ -82,6 +83,9 @@ class OneThreadHost:
 
     def channel(self, service: str) -> grpc.Channel:
         raise AssertionError(f"the committer calls nobody, but wants {service}")
+
+    def home(self) -> Home:
+        raise AssertionError("no program is started here")
 
     def settings(self, model: type[S]) -> S:
         return model(**self.given)

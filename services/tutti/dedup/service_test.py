@@ -12,6 +12,7 @@ from tutti.backbone.embedded.blobs import EmbeddedBlobs
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.identity import auth
 from tutti.chassis.rpc.call import Call
+from tutti.chassis.service import Home
 from tutti.chassis.tasks import Pool, TaskWorker
 from tutti.chassis.tasks_test import Bench, Inline
 from tutti.chassis.work.work import publish, put_file, put_named
@@ -37,6 +38,9 @@ CALL = Call(role=auth.Role.OPERATOR, request_id="", peer="test", deadline_second
 @dataclass
 class Host(Bench):
     asked: DedupSettings = field(default_factory=DedupSettings)
+
+    def home(self) -> Home:
+        raise AssertionError("no program is started here")
 
     def settings(self, model: type[Any]) -> Any:
         return self.asked

@@ -23,7 +23,7 @@ from tutti.backbone.embedded.eventlog import EmbeddedEventLog
 from tutti.chassis.errors import NotFound, Refused
 from tutti.chassis.rpc.references import Guarded
 from tutti.chassis.runtime.parts import assemble
-from tutti.chassis.service import Finding
+from tutti.chassis.service import Finding, Home
 from tutti.chassis.store.tables import shared
 from tutti.chassis.store.unit import Units
 from tutti.chassis.tasks import Pool
@@ -135,6 +135,9 @@ class OneThreadHost:
 
     def channel(self, service: str) -> grpc.Channel:
         return self.pipeline if service == "pipeline" else Silent()
+
+    def home(self) -> Home:
+        raise AssertionError("no program is started here")
 
     def settings(self, model: type[S]) -> S:
         return model()

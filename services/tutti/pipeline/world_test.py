@@ -22,6 +22,7 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import kinds
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.methods import find_method
+from tutti.chassis.service import Home
 from tutti.chassis.store.bodies import content_digest as body_digest
 from tutti.chassis.store.canonical import render
 from tutti.chassis.store.tables import shared
@@ -312,6 +313,9 @@ class WorldHost:
 
     def channel(self, service: str) -> grpc.Channel:
         return cast(grpc.Channel, Peer(self.peers[service], self.works))
+
+    def home(self) -> Home:
+        raise AssertionError("no program is started here")
 
     def settings(self, model: type[Any]) -> Any:
         return model.model_validate(dict(self.values))

@@ -21,7 +21,7 @@ from tutti.chassis.errors import AlreadyExists, NotFound, Problem, Refused, Stal
 from tutti.chassis.events.event import Event
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc.call import Call
-from tutti.chassis.service import Service
+from tutti.chassis.service import Home, Service
 from tutti.chassis.store.tables import shared
 from tutti.chassis.store.unit import Units
 from tutti.chassis.work.reconciler import Reconciler
@@ -183,6 +183,9 @@ class WorldHost:
 
     def channel(self, service: str) -> grpc.Channel:
         return cast(grpc.Channel, Peer(self.peers[service]))
+
+    def home(self) -> Home:
+        raise AssertionError("no program is started here")
 
     def settings(self, model: type[Any]) -> Any:
         assert issubclass(model, BaseModel)
