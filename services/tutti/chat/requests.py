@@ -6,6 +6,7 @@ changes an answer is ignored in silence.
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +21,7 @@ MOST_STOPS = 4
 MOST_STOP = 256
 """Characters of a stop string, at most."""
 SEEDS = 2**53
+TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,9}")
 ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 
 
@@ -133,6 +135,25 @@ def read(body: object) -> ChatRequest:
     )
 
 
+def as_body(request: ChatRequest) -> dict[str, object]:
+    """A body that is read as this request."""
+    shaping = request.shaping
+    return {
+        "model": request.model,
+        "messages": [{"role": str(each.role), "content": each.content} for each in request.messages],
+        "stream": request.stream,
+        "stream_options": {"include_usage": request.include_usage},
+        "stop": list(request.stops),
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "seed": request.given_seed,
+        "max_tokens": request.tokens or None,
+        "logit_bias": {str(token): value for token, value in shaping.bias},
+        "presence_penalty": shaping.presence,
+        "frequency_penalty": shaping.frequency,
+    }
+
+
 def hashed(seed: int) -> int:
     """The seed below 2^53 for one that is not."""
     return int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:8]) % SEEDS
@@ -199,13 +220,13 @@ def _stops(value: object) -> tuple[str, ...]:
 def _bias(value: object) -> tuple[tuple[int, float], ...]:
     if not isinstance(value, Mapping):
         raise InvalidField("logit_bias", seen=value, expected="an object of numbers by token id")
-    found = []
+    found: dict[int, float] = {}
     for token, bias in value.items():
         number = isinstance(bias, int | float) and not isinstance(bias, bool)
-        if not (token.isascii() and token.isdigit()) or not number or not math.fabs(bias) <= 100:
+        if not TOKEN_ID.fullmatch(token) or not number or not math.fabs(bias) <= 100:
             raise InvalidField("logit_bias", seen={token: bias}, expected="numbers from -100 to 100 by token id")
-        found.append((int(token), float(bias)))
-    return tuple(sorted(found))
+        found[int(token)] = float(bias)
+    return tuple(sorted(found.items()))
 
 
 def _messages(value: object) -> tuple[Message, ...]:

@@ -1,5 +1,6 @@
 """Requests as clients send them: what is read, and what is refused by which name."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
-from tutti.chat.requests import FIELDS, MOST_MESSAGES, SEEDS, Use, hashed, read
+from tutti.chat.requests import FIELDS, MOST_MESSAGES, SEEDS, Use, as_body, hashed, read
 from tutti.corpus.conversations.conversations import Message, Role
 from tutti.inference.engine import Shaping
 from tutti.inference.sampling import Sampling
@@ -111,6 +112,7 @@ def test_a_seed_outside_the_range_of_draws_is_hashed_and_both_are_known(seed: in
         ({"presence_penalty": 3}, "presence_penalty"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
         ({"logit_bias": {"1": 101}}, "logit_bias"),
+        ({"logit_bias": {"01": 1}}, "logit_bias"),
         ({"n": 2}, "n"),
         ({"n": True}, "n"),
         ({"logprobs": True}, "logprobs"),
@@ -139,3 +141,34 @@ def test_the_table_refuses_only_fields_whose_neutral_values_pass() -> None:
     for name, field in FIELDS.items():
         for value in field.neutral if field.use is Use.REFUSED else ():
             read(body(**{name: value}))
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "stream": st.booleans(),
+            "stream_options": st.fixed_dictionaries({"include_usage": st.booleans()}),
+            "stop": st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=9), max_size=4),
+            "temperature": st.floats(0, 2),
+            "top_p": st.floats(0.01, 1),
+            "seed": st.integers(-(2**63), 2**63 - 1),
+            "max_tokens": st.integers(1, 999),
+            "logit_bias": st.dictionaries(st.integers(0, 999).map(str), st.floats(-100, 100), max_size=3),
+            "presence_penalty": st.floats(-2, 2),
+            "messages": st.lists(
+                st.fixed_dictionaries(
+                    {
+                        "role": st.sampled_from(["system", "user"]),
+                        "content": st.text(st.characters(codec="utf-8")),
+                    }
+                ),
+                min_size=1,
+                max_size=3,
+            ),
+        },
+    )
+)
+def test_the_body_of_a_request_is_read_as_the_same_request(more: dict[str, Any]) -> None:
+    request = read(body(**more))
+    assert read(json.loads(json.dumps(as_body(request)))) == request
