@@ -41,8 +41,9 @@ INSIDE = {
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
-        *["replica : completions", "records : bodies", "answering", "requests : visible"],
-        *["routing", "children : links", "progress", "tokens", "names : reasons"],
+        *["service", "rpc : replica", "serving : answers", "completions : tables", "recording : generations"],
+        *["journal : bodies", "records", "answering", "requests : visible", "routing : fleets"],
+        *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],
     "trainer": [
         *["simulated : agent", "rank", "programs", "policies", "batches", "io", "lifeline"],

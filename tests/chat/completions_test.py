@@ -26,7 +26,8 @@ from tutti.chassis.rpc import eventloop
 from tutti.chassis.service import Host, Service
 from tutti.chat.answering import Record, Served, joined, pieces
 from tutti.chat.completions import Completions, Model
-from tutti.chat.records import AnswerRecord, Verdict, record_of, verify
+from tutti.chat.journal import Entry, Finished, Journal, Said
+from tutti.chat.records import AnswerRecord, Verdict, digest_of_ids, record_of, verify
 from tutti.chat.requests import read
 from tutti.chat.routing import Router
 from tutti.corpus.conversations.template import CHAT_1
@@ -55,8 +56,11 @@ class World:
         self.router = eventloop.run(made(), 60)
         await_that(lambda: all(each.opened for each in self.router.replicas), "replicas to be followed")
         ids = itertools.count()
+        self.entries = list[Entry]()
+        model = Model("toy", "deployments/toy", "checkpoints/toy/0/1", 0, self.served, self.router, opened.signature)
         self.completions = Completions(
-            lambda: {"toy": Model("toy", 0, self.served, self.router, opened.signature)},
+            lambda: [model],
+            Journal(self.entries.extend),
             name=lambda: f"{next(ids)}",
             seed=lambda: 7,
             now=lambda: 0,
@@ -131,6 +135,16 @@ def test_an_answer_is_the_engines_whole_and_streamed(program: Program, world: Wo
     assert found[-2]["choices"][0]["finish_reason"] == said["choices"][0]["finish_reason"]
 
 
+def test_every_token_of_an_answer_is_in_the_journal_and_its_record_at_the_end(program: Program, world: World) -> None:
+    name = post(program)[2].headers["x-tutti-answer"]
+    entries = [each for each in world.entries if not isinstance(each, Finished) and each.answer == name]
+    said = [each for each in entries if isinstance(each, Said)]
+    [record] = [each.record for each in world.entries if isinstance(each, Finished) and each.begun.answer == name]
+    assert [each.at for each in said] == list(range(record.completion_tokens))
+    assert digest_of_ids([each.token for each in said]) == record.ids_digest
+    assert (record.signature, record.exact) == (world.truth.opened.signature, True)
+
+
 def test_an_answer_ends_before_a_stop_string(program: Program, world: World) -> None:
     truth, _ = world.text(body())
     stop = truth[20:22]
@@ -178,10 +192,7 @@ def test_an_answer_is_computed_again_from_its_record_and_a_changed_one_differs_b
         async with aclosing(pieces(world.served, request, world.router, record)) as found:
             async for piece in found:
                 finished = piece.finished or finished
-        opened = world.truth.opened
-        kept = record_of(
-            world.served, request, record, finished, signature=opened.signature, exact=opened.exact, moves=[]
-        )
+        kept = record_of(world.served, request, record, finished)
         changed = replace(kept, text_digest=kept.model)
         return (
             kept,

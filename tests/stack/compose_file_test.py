@@ -171,7 +171,7 @@ def interpolated(value: str, variables: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("ports", [{}, {"TUTTI_PAGES_PORT": "8001", "TUTTI_ANNOTATION_PORT": "8002"}])
 def test_links_lead_to_the_port_of_the_pages(ports: dict[str, str]) -> None:
-    for name in ("pipeline", "annotation"):
+    for name in ("pipeline", "annotation", "chat"):
         (port,) = [interpolated(each, ports).split(":")[1] for each in SERVICES[name]["ports"]]
         link = interpolated(SERVICES[name]["environment"]["TUTTI_WEB__PUBLIC_URL"], ports)
         assert link == f"http://127.0.0.1:{port}"
@@ -190,8 +190,9 @@ def test_links_lead_to_the_first_replica_on_the_ports_that_the_layer_names() -> 
 def test_two_replicas_of_each_service_open_80_connections_at_most() -> None:
     layer = {name: each for name, each in LAYERS["replicas"]["services"].items() if "deploy" in each}
     assert sorted(layer) == installed_services()
-    assert all(each["deploy"] == {"replicas": 2} for each in layer.values())
-    most = sum(2 * int(each["environment"]["TUTTI_DATABASE__CONNECTIONS"]) for each in layer.values())
+    copies = {name: each["deploy"]["replicas"] for name, each in layer.items()}
+    assert copies == {name: 1 if name == "chat" else 2 for name in layer}, "answers are routed by one process"
+    most = sum(copies[name] * int(each["environment"]["TUTTI_DATABASE__CONNECTIONS"]) for name, each in layer.items())
     print(f"{most} connections to Postgres at most")
     assert most <= 80
 

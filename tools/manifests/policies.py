@@ -40,6 +40,7 @@ def policies() -> list[Manifest]:
         ),
         policy("pages-pipeline", named("pipeline"), ingress=[{"ports": ports(PAGES)}]),
         policy("pages-annotation", named("annotation"), ingress=[{"ports": ports(PAGES)}]),
+        policy("pages-chat", named("chat"), ingress=[{"ports": ports(PAGES)}]),
         # Prometheus and the collector are yours, in a namespace with this label.
         policy("scrapes", PART_OF, ingress=[{"from": [observers()], "ports": ports(METRICS)}]),
         policy("traces", PART_OF, egress=[{"to": [observers()], "ports": ports(OTLP)}]),

@@ -30,6 +30,7 @@ from tutti.client.fan import AdminFan
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.admin.v1 import WatchRequest
 from tutti.contracts.annotation.v1.stubs import AnnotationServiceStub
+from tutti.contracts.chat.v1.stubs import ChatServiceStub
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.dedup.v1.stubs import DedupServiceStub
 from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub, ReleaseServiceStub
@@ -176,6 +177,10 @@ class Client:
     @cached_property
     def scheduler(self) -> SchedulerServiceStub:
         return SchedulerServiceStub(self.channel("scheduler"))
+
+    @cached_property
+    def chat(self) -> ChatServiceStub:
+        return ChatServiceStub(self.channel("chat"))
 
     @cached_property
     def committer(self) -> CommitterServiceStub:

@@ -45,6 +45,8 @@ class Record:
     request: Join
     ids: list[int] = field(default_factory=list)
     text: str = ""
+    answer: Answer | None = None
+    """The completion, from the first time that a piece of it was asked for."""
 
 
 def joined(served: Served, request: ChatRequest, *, id: str, seed: int, salt: str) -> Join:
@@ -67,8 +69,8 @@ def joined(served: Served, request: ChatRequest, *, id: str, seed: int, salt: st
 async def pieces(served: Served, request: ChatRequest, router: Router, record: Record) -> AsyncGenerator[Piece, None]:
     """Yield the pieces of an answer, and keep its ids and its text in `record`. Raises what `Answer.events` raises."""
     visible = Visible(served.tokenizer.spelled, request.stops)
-    answer: Answer = router.answer(record.request, model=served.model)
-    events = answer.events()
+    record.answer = router.answer(record.request, model=served.model)
+    events = record.answer.events()
     try:
         async for event in events:
             if isinstance(event, Chosen):

@@ -1,50 +1,67 @@
-"""The route of chat completions, as OpenAI's clients call it.
+"""The routes of the models and of chat completions, as OpenAI's clients call them.
 
-The handler runs in the event loop of the HTTP server, the router in that of gRPC: pieces cross by a queue.
+The handlers run in the event loop of the HTTP server, answers in that of gRPC: pieces cross by a queue.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from json import dumps
+from typing import Any
 
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import NotFound, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
-from tutti.chat.answering import Piece, Record, Served, joined, pieces
+from tutti.chat.answering import Piece, Record, Served, joined
 from tutti.chat.bodies import Head, Usage
+from tutti.chat.journal import Begun, Journal
+from tutti.chat.recording import Recording, Show
 from tutti.chat.requests import ChatRequest, read
 from tutti.chat.routing import Router
 from tutti.web.pages import Api, Ask, Reply
 
 ROLES = frozenset({Role.OPERATOR, Role.ENGINEER})
+BEGIN_SECONDS = 5.0
+"""A request whose beginning cannot be journaled in this time is refused."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A deployment that serves: `name` is what clients call it."""
+    """A deployment that serves: `name` is what clients call it, and so are its resource and its checkpoint.
+
+    `created` is in seconds since 1970.
+    """
 
     name: str
+    deployment: str
+    checkpoint: str
     created: int
     served: Served
     router: Router
     fingerprint: str
 
+    def is_called(self, name: str) -> bool:
+        return name in (self.name, self.deployment, self.checkpoint)
+
 
 class Completions:
-    """`models` returns those that serve now, by name; `name` a new id of an answer, `seed` a random seed, `now` seconds
-    since 1970.
+    """`models` returns those that serve now; `name` a new id of an answer, `seed` a random seed, `now` seconds since
+    1970.
     """
 
     def __init__(
         self,
-        models: Callable[[], dict[str, Model]],
+        models: Callable[[], Sequence[Model]],
+        journal: Journal,
         *,
         name: Callable[[], str],
         seed: Callable[[], int],
         now: Callable[[], int],
     ) -> None:
-        self._models, self._name, self._seed, self._now = models, name, seed, now
+        self._models, self._journal = models, journal
+        self._name, self._seed, self._now = name, seed, now
 
     def routes(self) -> list[Api]:
         return [
@@ -55,20 +72,28 @@ class Completions:
     async def _list(self, ask: Ask) -> Reply:
         data = [
             {"id": each.name, "object": "model", "created": each.created, "owned_by": "tutti"}
-            for _, each in sorted(self._models().items())
+            for each in sorted(self._models(), key=lambda each: each.name)
         ]
         return Reply({"object": "list", "data": data})
 
     async def _complete(self, ask: Ask) -> Reply:
         request: ChatRequest = ask.body
-        model = self._models().get(request.model)
-        if model is None:
-            raise NotFound(f"the model {request.model!r}")
-        ident = self._name()
+        model, ident = self._called(request.model), self._name()
         join = joined(model.served, request, id=ident, seed=self._seed(), salt=ask.principal.tenant)
+        begun = Begun(
+            f"answers/{ident}",
+            ask.principal.user,
+            ask.principal.tenant,
+            model.deployment,
+            model.checkpoint,
+            request,
+            join.sampling.seed,
+        )
+        await self._begin(begun)
         record, head = Record(join), Head(f"chatcmpl-{ident}", model.name, self._now(), model.fingerprint)
-        headers = {"x-tutti-answer": f"answers/{ident}"}
-        found = crossing(lambda: pieces(model.served, request, model.router, record))
+        headers = {"x-tutti-answer": begun.answer}
+        recording = Recording(self._journal, model.served, model.router, begun, record)
+        found = crossing(recording.run)
         if request.stream:
             return Reply(self._events(request, head, record, found), headers=headers)
         finished = ""
@@ -78,6 +103,21 @@ class Completions:
         finally:
             await found.aclose()
         return Reply(head.whole(record.text, finished, usage_of(record)), headers=headers)
+
+    def _called(self, name: str) -> Model:
+        """The model that a request names. Raises NotFound."""
+        called = [each for each in self._models() if each.is_called(name)]
+        if not called:
+            raise NotFound(f"the model {name!r}")
+        return min(called, key=lambda each: each.name)
+
+    async def _begin(self, begun: Begun) -> None:
+        """Journal the beginning of an answer. Raises Unavailable."""
+        writing = asyncio.run_coroutine_threadsafe(self._journal.written(begun), eventloop.event_loop())
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(writing), BEGIN_SECONDS)
+        except TimeoutError:
+            raise Unavailable("the database of answers does not answer: try again later") from None
 
     async def _events(
         self, request: ChatRequest, head: Head, record: Record, found: AsyncGenerator[Piece, None]
@@ -100,29 +140,30 @@ def usage_of(record: Record) -> Usage:
     return Usage(len(record.request.prompt), len(record.ids))
 
 
-async def crossing(make: Callable[[], AsyncGenerator[Piece, None]]) -> AsyncGenerator[Piece, None]:
-    """Yield here what a generator yields in the event loop of gRPC; to close this one closes it there."""
-    here, queue = asyncio.get_running_loop(), asyncio.Queue[Piece | BaseException | None]()
+async def crossing(run: Callable[[Show], Coroutine[Any, Any, None]]) -> AsyncGenerator[Piece, None]:
+    """Yield here what `run` shows in the event loop of gRPC, until the piece that says why the answer ended.
 
-    def put(said: Piece | BaseException | None) -> None:
-        here.call_soon_threadsafe(queue.put_nowait, said)
+    To close this generator cancels `run`.
+    """
+    here, queue = asyncio.get_running_loop(), asyncio.Queue[Piece | Exception]()
 
-    async def pump() -> None:
-        events = make()
-        try:
-            async for each in events:
-                put(each)
-            put(None)
-        except Exception as error:
-            put(error)
-        finally:
-            await events.aclose()
+    def show(said: Piece | Exception) -> None:
+        with contextlib.suppress(RuntimeError):  # the server of the pages has ended
+            here.call_soon_threadsafe(queue.put_nowait, said)
 
-    pumping = asyncio.run_coroutine_threadsafe(pump(), eventloop.event_loop())
+    def ended(running: "Future[None]") -> None:
+        if not running.cancelled() and isinstance(error := running.exception(), Exception):
+            show(error)
+
+    running = asyncio.run_coroutine_threadsafe(run(show), eventloop.event_loop())
+    running.add_done_callback(ended)
     try:
-        while (said := await queue.get()) is not None:
-            if isinstance(said, BaseException):
+        finished = ""
+        while not finished:
+            said = await queue.get()
+            if isinstance(said, Exception):
                 raise said
+            finished = said.finished
             yield said
     finally:
-        pumping.cancel()
+        running.cancel()

@@ -1,12 +1,14 @@
-"""The reasons that replicas and the router refuse for."""
+"""The reasons that the service, its router and its replicas refuse for."""
 
 from tutti.chassis.errors import Unavailable, declare
 
 declare(
     {
         "KEPT_MOVING": "replica after replica was lost before the next token of the request; look into their logs",
+        "NO_RELEASE": "the checkpoint has no active release; release it, or try it with `--experimental`",
         "NOT_FINITE": "the model computed something that is not a number for this request; take another checkpoint",
         "READ_TOO_SLOWLY": "a stream of tokens was read too slowly and has ended; follow the replica again",
+        "REQUEST_GONE": "the request of an answer was deleted, so it cannot be computed again",
         "REPLICA_FULL": "as many requests wait at the replica as it accepts; try again later, or start more replicas",
         "STREAM_ENDED": "the stream that the request belongs to has ended; follow the replica again",
     }

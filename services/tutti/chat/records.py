@@ -6,11 +6,11 @@ answers with equal records had equal bytes.
 
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tutti.chassis.store.clipping import clipped
 from tutti.chat.answering import Record, Served, joined, pieces
-from tutti.chat.progress import Move
 from tutti.chat.requests import ChatRequest
 from tutti.chat.routing import Router
 from tutti.model.spec import Recorded
@@ -18,13 +18,18 @@ from tutti.records.canonical import bytes_digest, content_digest
 
 PARTS = ("prompt_digest", "ids_digest", "text_digest", "finished", "completion_tokens")
 """The parts in which a recomputed answer is compared."""
+CANCELLED = "cancelled"
+"""The end of an answer whose reader left, or that failed, before its own end."""
+MOST_MOVES, MOST_REASON = 32, 120
+"""The largest number of moves in a record, and of bytes in the reason of one."""
 
 
 @dataclass(frozen=True)
 class AnswerRecord(Recorded):
     """`request_digest` is that of the request as it was read; `seed` is the one that was used.
 
-    `signature` is that of the engine; `exact`: it promises equal bits. `moves` are [token number, reason] each.
+    `signature` is that of the engine; `exact`: it promises equal bits. `moves` are the first of `moved` ones, [token
+    number, reason] each.
     """
 
     model: str
@@ -39,6 +44,7 @@ class AnswerRecord(Recorded):
     text_digest: str
     finished: str
     moves: list[list[Any]]
+    moved: int
     prompt_tokens: int
     completion_tokens: int
     bytes: int
@@ -46,10 +52,14 @@ class AnswerRecord(Recorded):
 
 @dataclass(frozen=True)
 class Verdict:
-    """`differs` names the parts in which the recomputed answer is another; `bytes` is the length of its text."""
+    """`differs` names the parts in which the recomputed answer is another; `bytes` is the length of its text.
+
+    `signature` is that of the engine that computed it again.
+    """
 
     differs: tuple[str, ...]
     bytes: int
+    signature: str
 
     @property
     def equal(self) -> bool:
@@ -74,31 +84,24 @@ def digest_of_request(request: ChatRequest) -> str:
     )
 
 
-def record_of(
-    served: Served,
-    request: ChatRequest,
-    record: Record,
-    finished: str,
-    *,
-    signature: str,
-    exact: bool,
-    moves: list[Move],
-) -> AnswerRecord:
+def record_of(served: Served, request: ChatRequest, record: Record, finished: str) -> AnswerRecord:
     """The record of an answer that has ended."""
-    text = record.text.encode()
+    text, answer = record.text.encode(), record.answer
+    opened, moves = (answer.opened, answer.moves) if answer is not None else (None, [])
     return AnswerRecord(
         model=served.model,
         tokenizer=served.tokenizer.version,
         template=served.renderer.template.digest,
-        signature=signature,
-        exact=exact,
+        signature=opened.signature if opened is not None else "",
+        exact=opened is not None and opened.exact,
         request_digest=digest_of_request(request),
         seed=record.request.sampling.seed,
-        prompt_digest=_digest_of_ids(record.request.prompt),
-        ids_digest=_digest_of_ids(record.ids),
+        prompt_digest=digest_of_ids(record.request.prompt),
+        ids_digest=digest_of_ids(record.ids),
         text_digest=bytes_digest(text),
         finished=finished,
-        moves=[[each.at, each.reason] for each in moves],
+        moves=[[each.at, clipped(each.reason, MOST_REASON)] for each in moves[:MOST_MOVES]],
+        moved=len(moves),
         prompt_tokens=len(record.request.prompt),
         completion_tokens=len(record.ids),
         bytes=len(text),
@@ -106,15 +109,27 @@ def record_of(
 
 
 async def verify(served: Served, request: ChatRequest, router: Router, kept: AnswerRecord, *, id: str) -> Verdict:
-    """Compute an answer again from its request and compare. Raises what `pieces` raises."""
-    record, finished = Record(joined(served, request, id=id, seed=kept.seed, salt="")), ""
-    async with aclosing(pieces(served, request, router, record)) as found:
-        async for piece in found:
-            finished = piece.finished or finished
-    again = record_of(served, request, record, finished, signature=kept.signature, exact=kept.exact, moves=[])
-    parts = ("model", "tokenizer", "template", "request_digest", *PARTS)
-    return Verdict(tuple(part for part in parts if getattr(again, part) != getattr(kept, part)), again.bytes)
+    """Compute an answer again from its request and compare. Raises what `pieces` raises.
+
+    Of an answer that was cancelled, the tokens that it had are computed again, and the text that they made visible.
+    """
+    join, finished, text = joined(served, request, id=id, seed=kept.seed, salt=""), "", ""
+    cut = kept.finished == CANCELLED
+    if cut:
+        join, finished = replace(join, limits=replace(join.limits, tokens=max(1, kept.completion_tokens))), CANCELLED
+    record = Record(join)
+    if not cut or kept.completion_tokens:
+        async with aclosing(pieces(served, request, router, record)) as found:
+            async for piece in found:
+                text += piece.text if piece.token is not None or not cut else ""
+                finished = finished if cut else piece.finished or finished
+    record.text = text
+    again = record_of(served, request, record, finished)
+    parts = ("model", "tokenizer", "template", "request_digest", "seed", *PARTS)
+    differs = tuple(part for part in parts if getattr(again, part) != getattr(kept, part))
+    return Verdict(differs, again.bytes, again.signature)
 
 
-def _digest_of_ids(ids: Sequence[int]) -> str:
+def digest_of_ids(ids: Sequence[int]) -> str:
+    """The digest of token ids."""
     return content_digest({"ids": list(ids)}, kind="token ids")

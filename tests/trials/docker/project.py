@@ -68,6 +68,7 @@ class Project:
             "TUTTI_PAGES_URL": _first(pages),
             "TUTTI_ANNOTATION_PORT": annotation,
             "TUTTI_ANNOTATION_URL": _first(annotation),
+            "TUTTI_CHAT_PORT": str(self.port + 4 + len(READERS_PORTS)),
             "TUTTI_PROMETHEUS_PORT": str(self.port + 2),
             **{name: str(self.port + 4 + number) for number, name in enumerate(READERS_PORTS)},
             "TUTTI_INPUT": str(self.input),

@@ -1,0 +1,101 @@
+"""Records of answers as resources: written at the end of an answer, and computed again on request.
+
+Promises: a record has no text; what is compared follows from the request and the model alone.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from tutti.chassis.errors import Refused, Unavailable
+from tutti.chassis.identity.principal import Principal
+from tutti.chassis.rpc import eventloop
+from tutti.chassis.store.unit import Unit, Units
+from tutti.chat.completions import Model
+from tutti.chat.generations import KEPT
+from tutti.chat.journal import Begun, Entry, Finished, Said
+from tutti.chat.records import AnswerRecord, Verdict, digest_of_ids, verify
+from tutti.chat.tables import Tables
+from tutti.contracts.chat.v1 import Answer, Move
+
+SAME = (
+    *("model", "tokenizer", "template", "signature", "exact", "request_digest", "seed", "prompt_digest", "ids_digest"),
+    *("text_digest", "finished", "moved", "prompt_tokens", "completion_tokens"),
+)
+"""The parts of a record that the resource has under the same names."""
+JOURNAL = "journal"
+"""The part that differs if the journaled token ids are not those of the record."""
+
+
+class Answers:
+    """`models` returns the deployments that serve now; `name` a new id of a completion."""
+
+    def __init__(
+        self, units: Units, tables: Tables, models: Callable[[], Sequence[Model]], name: Callable[[], str]
+    ) -> None:
+        self._units, self._tables, self._models, self._name = units, tables, models, name
+
+    def commit(self, entries: Sequence[Entry]) -> None:
+        """Write entries of the journal in one transaction."""
+        self._units.run(lambda unit: self._write(unit, entries))
+
+    def _write(self, unit: Unit, entries: Sequence[Entry]) -> None:
+        rows, ended = self._tables.generations, [each for each in entries if isinstance(each, Finished)]
+        rows.begin(unit, [each for each in entries if isinstance(each, Begun)])
+        rows.add(unit, [each for each in entries if isinstance(each, Said)])
+        for each in ended:
+            if self._tables.answers.find(unit, each.begun.answer) is None:
+                made = message_of(each.begun, each.record)
+                made.ended_at.FromDatetime(unit.now)
+                self._tables.answers.create(unit, made)
+        rows.end(unit, [each.begun.answer for each in ended])
+
+    def verify(self, name: str, principal: Principal, seconds: float) -> Verdict:
+        """Compute an answer again within a time.
+
+        Raises NotFound, Refused where its request is gone, Unavailable where no replica of its model serves.
+        """
+        answer, generation = self._units.run(
+            lambda unit: (
+                self._tables.answers.get_for(unit, name, principal),
+                self._tables.generations.find(unit, name),
+            )
+        )
+        if generation is None:
+            days = KEPT // timedelta(days=1)
+            raise Refused("REQUEST_GONE", f"{name} is older than {days} days: its request was deleted")
+        model = next((each for each in self._models() if each.served.model == answer.model), None)
+        if model is None:
+            raise Unavailable(
+                f"no deployment serves {answer.model}, the model of this answer: `tutti serve {answer.checkpoint}` "
+                "serves it again",
+                reason="NO_REPLICA",
+            )
+        record = record_in(answer)
+        again = verify(model.served, generation.request, model.router, record, id=self._name())
+        verdict = eventloop.run(again, seconds)
+        if digest_of_ids(generation.ids) != record.ids_digest:
+            verdict = Verdict((*verdict.differs, JOURNAL), verdict.bytes, verdict.signature)
+        return verdict
+
+
+def message_of(begun: Begun, record: AnswerRecord) -> Answer:
+    """The resource of a record, without the time of its end."""
+    return Answer(
+        name=begun.answer,
+        tenant=begun.tenant,
+        user=begun.user,
+        deployment=begun.deployment,
+        checkpoint=begun.checkpoint,
+        moves=[Move(at=at, reason=reason) for at, reason in record.moves],
+        text_bytes=record.bytes,
+        **{name: getattr(record, name) for name in SAME},
+    )
+
+
+def record_in(answer: Answer) -> AnswerRecord:
+    """The record in a resource."""
+    return AnswerRecord(
+        moves=[[each.at, each.reason] for each in answer.moves],
+        bytes=answer.text_bytes,
+        **{name: getattr(answer, name) for name in SAME},
+    )

@@ -1,0 +1,74 @@
+"""The chat service: checkpoints answer requests of programs, and every answer has a record.
+
+Promises: a deployment serves until it is stopped; no token is sent before it is in the journal; every answer that
+was sent is computed again from its record while its request is kept.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+
+from tutti.backbone import Isolation, uuid7
+from tutti.chassis.rpc import standard
+from tutti.chassis.service import Host, Service
+from tutti.chassis.store.unit import Units
+from tutti.chat.answers import Answers
+from tutti.chat.completions import Completions
+from tutti.chat.generations import KEPT, Generations
+from tutti.chat.journal import Journal
+from tutti.chat.requests import SEEDS
+from tutti.chat.rpc import ChatApi
+from tutti.chat.serving import Deployments
+from tutti.chat.tables import Tables
+from tutti.contracts.chat.v1.chat_pb2 import DESCRIPTOR
+from tutti.web.pages import Site
+
+PRUNE_SECONDS = timedelta(hours=1).total_seconds()
+
+
+class Pruner:
+    """A Loop that deletes the requests and the token ids of old answers."""
+
+    def __init__(self, units: Units, generations: Generations) -> None:
+        self.name, self.interval = "chat journal pruner", PRUNE_SECONDS
+        self._units, self._generations = units, generations
+
+    def step(self) -> bool:
+        self._units.run(lambda unit: self._generations.prune(unit, unit.now - KEPT), isolation=Isolation.READ_COMMITTED)
+        return False
+
+
+def build(host: Host) -> Service:
+    tables = Tables(host.metadata)
+    deployments = Deployments(host, tables)
+
+    def name() -> str:
+        return uuid7(host.clock, host.randomness)
+
+    answers = Answers(host.units, tables, deployments.models, name)
+    completions = Completions(
+        deployments.models,
+        Journal(answers.commit),
+        name=name,
+        seed=lambda: host.randomness.bits(SEEDS.bit_length() - 1),
+        now=lambda: int(host.clock.now().timestamp()),
+    )
+    api = ChatApi(host, tables, deployments.reconciler, answers)
+
+    return Service(
+        name="chat",
+        reads=["committer", "tokenization", "trainer"],
+        resources=[tables.deployments, tables.answers],
+        tables=tables.generations.tables,
+        serves=[
+            standard.served(
+                DESCRIPTOR.services_by_name["ChatService"],
+                api,
+                standard.Stored(host.units, tables.deployments, deployments.told),
+                standard.Stored(host.units, tables.answers),
+            )
+        ],
+        loops=[deployments.reconciler, Pruner(host.units, tables.generations)],
+        migrations=Path(__file__).with_name("migrations"),
+        pages=Site("chat", "tutti.chat", completions.routes()),
+        holds=lambda unit, key, principal: False,
+    )

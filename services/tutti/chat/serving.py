@@ -1,0 +1,243 @@
+"""Deployments: checkpoints that are brought to serve, and kept serving, until they are stopped.
+
+Promises: a deployment is where its row says it shall be, however often this process or its replicas end; what keeps it
+from serving is its reason; a checkpoint that cannot answer fails at once, replicas that end again and again after
+some tries.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tutti.chassis.connections import connection_of_loop
+from tutti.chassis.rpc import eventloop
+from tutti.chassis.service import Home, Host
+from tutti.chassis.store.clipping import clipped
+from tutti.chassis.store.unit import Unit
+from tutti.chassis.tasks import WorkFailed
+from tutti.chassis.work.reconciler import RETRYING, Reconciler, Trouble
+from tutti.chat.answering import Served
+from tutti.chat.completions import Model
+from tutti.chat.fleets import Fleet, GaveUp
+from tutti.chat.routing import Router
+from tutti.chat.standing import state_of
+from tutti.chat.tables import Tables
+from tutti.checkpoints.errors import CheckpointError
+from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.reader import stage
+from tutti.contracts.chat.v1 import (
+    DEPLOYMENT_STATE_FAILED,
+    DEPLOYMENT_STATE_READY,
+    DEPLOYMENT_STATE_STARTING,
+    DEPLOYMENT_STATE_STOPPED,
+    DEPLOYMENT_STATE_STOPPING,
+    Deployment,
+    DeploymentState,
+    Opened,
+)
+from tutti.corpus.conversations.template import of_digest
+from tutti.records.canonical import bytes_digest
+from tutti.staging.checkpoints import Checkpoints, Found
+
+OPEN = (DEPLOYMENT_STATE_STARTING, DEPLOYMENT_STATE_READY, DEPLOYMENT_STATE_STOPPING)
+LOOK_SECONDS = 0.5
+ROUTER_SECONDS = 10.0
+"""Deadline of a change of the router's replicas."""
+EPOCH = datetime.fromtimestamp(0, UTC)
+_OTHERS = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass
+class Running:
+    """A deployment in this process; `served` is the model as the router needs it, `folder` has its checkpoint."""
+
+    fleet: Fleet
+    folder: Path
+    served: Served
+    opened: Opened | None = None
+
+
+class Deployments:
+    """The reconciler of deployments, and the router to their replicas."""
+
+    def __init__(self, host: Host, tables: Tables) -> None:
+        self._host, self._resource = host, tables.deployments
+        self._checkpoints = Checkpoints(host)
+        self._running: dict[str, Running] = {}
+        self._ready: dict[str, Model] = {}
+        self._router: Router | None = None
+        self._used: set[str] = set()
+        self.reconciler = Reconciler("deployments", host, open=self._open, advance=self._advance, tell=self._tell)
+
+    def models(self) -> list[Model]:
+        """The deployments that are ready; from any thread."""
+        return list(self._ready.values())
+
+    def told(self, unit: Unit, deployment: Deployment) -> Deployment:
+        """A deployment as it is now: the row of one that was ready says so until this process has looked at it."""
+        if deployment.state == DEPLOYMENT_STATE_READY and deployment.name not in self._ready:
+            deployment.state, deployment.serving = DEPLOYMENT_STATE_STARTING, 0
+            deployment.reason = deployment.reason or "the service was started, and starts the replicas again"
+        return deployment
+
+    def _open(self, unit: Unit) -> Iterable[str]:
+        return [each.name for each in self._resource.select(unit, state=[int(state) for state in OPEN])]
+
+    def _advance(self, name: str) -> float | None:
+        deployment = self._host.units.run(lambda unit: self._resource.get(unit, name))
+        if deployment.state not in OPEN:
+            self._leave(name)
+            return None
+        if deployment.state == DEPLOYMENT_STATE_STOPPING:
+            self._leave(name)
+            self._change(deployment, lambda each, now: _ended(each, DEPLOYMENT_STATE_STOPPED, "", now))
+            return None
+        try:
+            running = self._running.get(name) or self._begin(deployment)
+            running.fleet.keep(deployment.spec.replicas)
+        except (WorkFailed, GaveUp) as error:
+            reason = str(error)
+            self._leave(name)
+            self._change(deployment, lambda each, now: _ended(each, DEPLOYMENT_STATE_FAILED, reason, now))
+            return None
+        self._look(deployment, running)
+        return LOOK_SECONDS
+
+    def _look(self, deployment: Deployment, running: Running) -> None:
+        """Follow the replicas that are there, and record the state of the deployment."""
+        router = self._follow()
+        followed = {each.address: each.opened for each in router.replicas if each.opened is not None}
+        views = running.fleet.views(followed)
+        running.opened = next((followed[each] for each in running.fleet.addresses if each in followed), running.opened)
+        state, reason = state_of(deployment.state, views)
+        opened, restarts = running.opened, running.fleet.restarts
+
+        def change(each: Deployment, now: datetime) -> None:
+            each.state, each.reason = state, clipped(reason)
+            each.serving, each.restarts = sum(view.serves for view in views), restarts
+            each.model = running.served.model
+            if opened is not None:
+                each.signature, each.exact = opened.signature, opened.exact
+
+        self._change(deployment, change)
+        if state == DEPLOYMENT_STATE_READY and opened is not None:
+            self._ready[deployment.name] = Model(
+                name=deployment.name.partition("/")[2],
+                deployment=deployment.name,
+                checkpoint=deployment.spec.checkpoint,
+                created=deployment.started_at.seconds,
+                served=running.served,
+                router=router,
+                fingerprint=opened.signature,
+            )
+        else:
+            self._ready.pop(deployment.name, None)
+
+    def _begin(self, deployment: Deployment) -> Running:
+        """Fetch the checkpoint of a deployment. Raises WorkFailed where it cannot answer."""
+        home, found = self._host.home(), self._checkpoints.find(deployment.spec.checkpoint)
+        served = served_by(found)
+        folder = Path(tempfile.mkdtemp(prefix="tutti-chat-"))
+        try:
+            stage(self._host.blobs, found.manifest_key, folder, state_digest=found.state_digest)
+        except CheckpointError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise WorkFailed(str(error)) from error
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        fleet = Fleet(home, prefix_of(deployment.name), folder, self._host.clock.monotonic)
+        if self._router is None:
+            self._router = eventloop.run(_router(home), ROUTER_SECONDS)
+            home.closing(self._close)
+        running = self._running[deployment.name] = Running(fleet, folder, served)
+        return running
+
+    def _follow(self) -> Router:
+        """Let the router follow the replicas of all deployments."""
+        assert self._router is not None
+        addresses = {address for each in self._running.values() for address in each.fleet.addresses}
+        if addresses != self._used:
+            eventloop.run(self._router.use(addresses), ROUTER_SECONDS)
+            self._used = addresses
+        return self._router
+
+    def _leave(self, name: str) -> None:
+        """Take a deployment out of service, and end its replicas."""
+        self._ready.pop(name, None)
+        running = self._running.pop(name, None)
+        if running is not None:
+            self._follow()  # its requests move, where another deployment has the same model
+            running.fleet.close()
+            shutil.rmtree(running.folder, ignore_errors=True)
+
+    def _close(self) -> None:
+        """End all replicas; their rows say that they shall serve, so the next start begins anew."""
+        self._ready.clear()
+        for each in self._running.values():
+            each.fleet.close()
+            shutil.rmtree(each.folder, ignore_errors=True)
+        self._running.clear()
+        if self._router is not None:
+            eventloop.run(self._router.close(), ROUTER_SECONDS)
+
+    def _change(self, seen: Deployment, change: Callable[[Deployment, datetime], None]) -> None:
+        """Write what became of a deployment, unless a call has changed its goal since then."""
+        changed = Deployment()
+        changed.CopyFrom(seen)
+        change(changed, EPOCH)
+        if changed == seen:
+            return
+
+        def write(unit: Unit) -> None:
+            deployment = self._resource.lock(unit, seen.name)
+            if (deployment.spec, deployment.started_at) != (seen.spec, seen.started_at):
+                return
+            if (deployment.state == DEPLOYMENT_STATE_STOPPING) == (seen.state == DEPLOYMENT_STATE_STOPPING):
+                change(deployment, unit.now)
+                self._resource.put(unit, deployment)
+
+        self._host.units.run(write)
+
+    def _tell(self, unit: Unit, name: str, trouble: Trouble | None) -> None:
+        deployment = self._resource.lock(unit, name)
+        if deployment.state not in OPEN:
+            return
+        if trouble is not None:
+            deployment.reason = clipped(trouble.reason)
+            if trouble.final:
+                _ended(deployment, DEPLOYMENT_STATE_FAILED, deployment.reason, unit.now)
+        elif deployment.reason.startswith(RETRYING):
+            deployment.reason = ""
+        self._resource.put(unit, deployment)
+
+
+def served_by(found: Found) -> Served:
+    """The model of a checkpoint as it answers. Raises WorkFailed for one that knows no conversations."""
+    training = CheckpointBody.decode(found.manifest).training
+    if not training.template:
+        raise WorkFailed(
+            f"{found.name} was not trained on conversations and has no chat template: serve a checkpoint of a stage "
+            "`sft`, or of one that began with it"
+        )
+    renderer = of_digest(training.template).bind(found.tokenizer)
+    return Served(found.model_digest, training.length, found.tokenizer, renderer)
+
+
+def prefix_of(name: str) -> str:
+    """The beginning of the names of a deployment's replicas, different for each deployment."""
+    digest = bytes_digest(name.encode()).removeprefix("blake3:")
+    return f"{_OTHERS.sub('-', name.partition('/')[2])[:40].strip('-')}-{digest[:6]}"
+
+
+def _ended(deployment: Deployment, state: "DeploymentState.ValueType", reason: str, now: datetime) -> None:
+    deployment.state, deployment.reason, deployment.serving = state, clipped(reason), 0
+    deployment.ended_at.FromDatetime(now)
+
+
+async def _router(home: Home) -> Router:
+    return Router(connection_of_loop, home.token)

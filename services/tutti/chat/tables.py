@@ -1,0 +1,36 @@
+"""The resources and rows of the chat.
+
+Promises: a record of an answer exists for the user that asked, the owner of the platform and services alone.
+"""
+
+from sqlalchemy import MetaData
+
+from tutti.chassis.identity.principal import Principal
+from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.unit import Unit
+from tutti.chat.generations import Generations
+from tutti.contracts.chat.v1 import Answer, Deployment
+
+
+def is_shown(unit: Unit, answer: Answer, principal: Principal) -> bool:
+    """Return whether the record of an answer exists for a principal."""
+    asked = (principal.user, principal.tenant) == (answer.user, answer.tenant)
+    return asked or principal.is_owner or principal.is_machine
+
+
+class Tables:
+    def __init__(self, metadata: MetaData) -> None:
+        self.deployments: Resource[Deployment] = Resource(
+            metadata,
+            "deployments",
+            Deployment,
+            {"state": lambda each: int(each.state), "checkpoint": lambda each: each.spec.checkpoint},
+        )
+        self.answers: Resource[Answer] = Resource(
+            metadata,
+            "answers",
+            Answer,
+            {"deployment": lambda each: each.deployment, "user": lambda each: each.user},
+            shown=is_shown,
+        )
+        self.generations = Generations(metadata)

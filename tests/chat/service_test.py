@@ -1,0 +1,247 @@
+"""The service over HTTP and gRPC: deployments that serve, are killed and stopped, and answers with their records."""
+
+import json
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests import talks
+from tests.chat.platforms import CHAT_BUILDS, planted
+from tests.chat.replicas import START_SECONDS, await_that
+from tests.web.apis_test import Program, events
+from tests.web.hosted import Hosted, hosted
+from tests.web.tokens_test import issue, user
+from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused, Unavailable
+from tutti.client import Client, connect
+from tutti.contracts.chat.v1 import (
+    DEPLOYMENT_STATE_FAILED,
+    DEPLOYMENT_STATE_READY,
+    DEPLOYMENT_STATE_STOPPED,
+    Answer,
+    CreateDeploymentRequest,
+    Deployment,
+    DeploymentSpec,
+    StopDeploymentRequest,
+    VerifyAnswerRequest,
+)
+from tutti.contracts.common.v1 import GetRequest, ListRequest
+from tutti.contracts.evaluation.v1 import (
+    STANDING_ACTIVE,
+    STANDING_REFUSED,
+    STANDING_REVOKED,
+    STANDING_STALE,
+    Release,
+)
+from tutti.platform.processes import ProcessId, process_id
+
+NAME = "deployments/toy"
+VERIFY_SECONDS = 120.0
+
+
+class World:
+    """A platform with a deployment that is ready, and programs of two users."""
+
+    def __init__(self, served: Hosted) -> None:
+        self.served, self.checkpoint = served, planted(served)
+        with served.client() as operator:
+            self.deploy(operator, NAME, self.checkpoint, replicas=2)
+            self.tokens = [issue(operator, user(operator, name))[0] for name in ("One", "Another")]
+            self.settled(operator, NAME, DEPLOYMENT_STATE_READY)
+
+    @property
+    def programs(self) -> list[Program]:
+        return [Program(self.served, each) for each in self.tokens]
+
+    def client(self, number: int) -> Client:
+        """A client with the token of a user."""
+        with self.served.client() as operator:
+            return connect(address=operator.address("chat"), token=self.tokens[number])
+
+    def deploy(self, client: Client, name: str, checkpoint: str, replicas: int = 1) -> Deployment:
+        spec = DeploymentSpec(checkpoint=checkpoint, replicas=replicas, experimental=True)
+        return client.chat.CreateDeployment(CreateDeploymentRequest(name=name, spec=spec)).deployment
+
+    def settled(self, client: Client, name: str, *states: int) -> Deployment:
+        """The deployment once it has one of these states."""
+        seen = [Deployment()]
+
+        def look() -> bool:
+            seen[0] = client.chat.GetDeployment(GetRequest(name=name))
+            return seen[0].state in states
+
+        await_that(look, f"{name} to be in {states}", START_SECONDS)
+        return seen[0]
+
+    def replicas(self) -> list[ProcessId]:
+        """The processes of its replicas, by their names."""
+        found = {" ".join(each.cmdline()): each.pid for each in psutil.Process().children() if each.is_running()}
+        return [process_id(pid) for command, pid in sorted(found.items()) if "tutti.chat.replica" in command]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds=CHAT_BUILDS) as served:
+        yield World(served)
+
+
+def body(**more: Any) -> bytes:
+    messages = [{"role": "user", "content": "a b c"}]
+    return json.dumps({"model": "toy", "messages": messages, "seed": 5, "max_tokens": 60, **more}).encode()
+
+
+def ask(program: Program, **more: Any) -> tuple[str, str]:
+    """The text of an answer that was not streamed, and the name of its record."""
+    status, said, response = program.send("POST", "/v1/chat/completions", body(**more))
+    assert status == 200, said
+    return said["choices"][0]["message"]["content"], response.headers["x-tutti-answer"]
+
+
+def verified(client: Client, name: str) -> list[str]:
+    """The parts in which an answer differs."""
+    verdict = client.chat.VerifyAnswer(VerifyAnswerRequest(name=name), timeout=VERIFY_SECONDS)
+    assert verdict.equal == (not verdict.differs)
+    return list(verdict.differs)
+
+
+def test_a_deployment_is_called_by_its_name_and_by_its_checkpoint(world: World) -> None:
+    [program, _] = world.programs
+    assert [each["id"] for each in program.send("GET", "/v1/models")[1]["data"]] == ["toy"]
+    assert len({ask(program, model=name)[0] for name in ("toy", NAME, world.checkpoint)}) == 1
+
+
+def test_an_answer_has_a_record_that_its_user_alone_can_read_and_verify(world: World) -> None:
+    text, name = ask(world.programs[0], stop="zz")
+    with world.client(0) as one, world.client(1) as other:
+        record = one.chat.GetAnswer(GetRequest(name=name))
+        assert (record.text_bytes, record.deployment, record.checkpoint) == (len(text.encode()), NAME, world.checkpoint)
+        assert text not in str(record)
+        assert record.ByteSize() <= 8 << 10
+        assert verified(one, name) == []
+        assert name in [each.name for each in one.chat.ListAnswers(ListRequest()).answers]
+        assert name not in [each.name for each in other.chat.ListAnswers(ListRequest()).answers]
+        with pytest.raises(NotFound):
+            other.chat.GetAnswer(GetRequest(name=name))
+        with pytest.raises(NotFound):
+            other.chat.VerifyAnswer(VerifyAnswerRequest(name=name))
+
+
+@pytest.mark.parametrize("part", ["text_digest", "ids_digest", "seed", "completion_tokens"])
+def test_a_record_that_was_changed_differs_by_the_part(world: World, part: str) -> None:
+    _, name = ask(world.programs[0])
+    running = world.served.running("chat")
+    [answers] = [each for each in running.service.resources if each.message is Answer]
+
+    def change(unit: Any) -> None:
+        record = answers.lock(unit, name)
+        value = getattr(record, part)
+        setattr(record, part, value + 1 if isinstance(value, int) else record.model)
+        answers.put(unit, record)
+
+    running.host.units.run(change)
+    with world.client(0) as client:
+        differs = verified(client, name)
+    assert part in differs
+
+
+def test_a_replica_that_is_killed_in_mid_sentence_leaves_no_trace_and_is_started_again(world: World) -> None:
+    sent = {"seed": 11, "max_tokens": 200, "logit_bias": {str(talks.TOKENIZER.eos): -100}}
+    whole, _ = ask(world.programs[0], **sent)
+    before = world.replicas()
+    with world.served.client() as operator:
+        restarts = operator.chat.GetDeployment(GetRequest(name=NAME)).restarts
+    response = world.programs[0].open("POST", "/v1/chat/completions", body(**sent, stream=True))
+    first = response.readline() + response.readline()
+    before[0].send(signal.SIGKILL)
+    found = [json.loads(each) for each in (first.decode().removeprefix("data: "), *events(response)[:-1])]
+    text = "".join(each["choices"][0]["delta"].get("content", "") for each in found if each["choices"])
+    assert text == whole
+    with world.served.client() as operator:
+        await_that(
+            lambda: (
+                (seen := operator.chat.GetDeployment(GetRequest(name=NAME))).restarts > restarts and seen.serving == 2
+            ),
+            "the replica to be started again",
+            START_SECONDS,
+        )
+        assert verified(operator, response.headers["x-tutti-answer"]) == []
+    assert world.replicas() != before
+
+
+def test_an_answer_whose_reader_leaves_has_a_record_of_what_was_said(world: World) -> None:
+    sent = body(seed=12, max_tokens=250, logit_bias={str(talks.TOKENIZER.eos): -100}, stream=True)
+    program = world.programs[0]
+    response = program.open("POST", "/v1/chat/completions", sent)
+    response.readline()
+    name = response.headers["x-tutti-answer"]
+    response.close()
+    program.connection.close()
+    with world.client(0) as client:
+        await_that(lambda: name in [each.name for each in client.chat.ListAnswers(ListRequest()).answers], "a record")
+        record = client.chat.GetAnswer(GetRequest(name=name))
+        assert record.finished in ("cancelled", "length")
+        assert verified(client, name) == []
+
+
+def test_requests_that_cannot_be_answered_are_refused_by_their_parameter(world: World) -> None:
+    [program, _] = world.programs
+    for more, status, param in (
+        ({"model": "other"}, 404, None),
+        ({"n": 2}, 400, "n"),
+        ({"messages": [{"role": "user", "content": "a " * 300}]}, 400, "messages"),
+    ):
+        seen, said, _ = program.send("POST", "/v1/chat/completions", body(**more))
+        assert (seen, said["error"]["param"]) == (status, param)
+    assert program.send("POST", "/v1/chat/completions", b"{")[0] == 400
+    assert Program(world.served, "").send("GET", "/v1/models")[0] == 401
+
+
+def test_a_deployment_that_cannot_work_is_refused_or_fails_with_its_reason(world: World) -> None:
+    with world.served.client() as operator:
+        for checkpoint, replicas, field in ((world.checkpoint, 0, "spec.replicas"), ("toy", 1, "spec.checkpoint")):
+            with pytest.raises(InvalidField) as refused:
+                world.deploy(operator, "deployments/wrong", checkpoint, replicas)
+            assert refused.value.field == field
+        with pytest.raises(AlreadyExists):
+            world.deploy(operator, NAME, "checkpoints/other/0/1")
+        mute = planted(world.served, "mute", tokenizer=talks.TOKENIZER.version)
+        world.deploy(operator, "deployments/mute", mute)
+        failed = world.settled(operator, "deployments/mute", DEPLOYMENT_STATE_FAILED)
+        assert "chat template" in failed.reason
+        world.deploy(operator, "deployments/nothing", "checkpoints/nothing/0/1")
+        assert (
+            "checkpoints/nothing/0/1" in world.settled(operator, "deployments/nothing", DEPLOYMENT_STATE_FAILED).reason
+        )
+
+
+def test_a_checkpoint_without_an_active_release_is_served_as_an_experiment_alone(world: World) -> None:
+    spec = DeploymentSpec(checkpoint=world.checkpoint, replicas=2)
+    request = CreateDeploymentRequest(name=NAME, spec=spec)
+    with world.served.client() as operator:
+        for number, standing in enumerate((STANDING_REFUSED, STANDING_STALE, STANDING_REVOKED)):
+            release = Release(name=f"releases/r{number}", checkpoint=world.checkpoint, standing=standing)
+            world.served.plant("evaluation", release)
+            with pytest.raises(Refused) as refused:
+                operator.chat.CreateDeployment(request)
+            assert refused.value.reason == "NO_RELEASE"
+        active = Release(name="releases/active", checkpoint=world.checkpoint, standing=STANDING_ACTIVE)
+        world.served.plant("evaluation", active)
+        assert operator.chat.CreateDeployment(request).deployment.release == "releases/active"
+
+
+def test_a_deployment_that_is_stopped_ends_its_replicas_and_can_be_started_again(world: World) -> None:
+    _, name = ask(world.programs[0])
+    replicas = world.replicas()
+    with world.served.client() as operator:
+        operator.chat.StopDeployment(StopDeploymentRequest(name=NAME))
+        world.settled(operator, NAME, DEPLOYMENT_STATE_STOPPED)
+        assert replicas
+        assert not any(each.alive() for each in replicas)
+        assert world.programs[0].send("POST", "/v1/chat/completions", body())[0] == 404
+        with pytest.raises(Unavailable):
+            verified(operator, name)
+        world.deploy(operator, NAME, world.checkpoint)
+        world.settled(operator, NAME, DEPLOYMENT_STATE_READY)
+        assert verified(operator, name) == []
