@@ -1,4 +1,4 @@
-"""The platform that a command asks. Only `tutti run` starts one (`platform.running`); others need one that is up."""
+"""The platform that a command asks. Only `tutti run` and `tutti serve` start one; others need one that is up."""
 
 import contextlib
 import tempfile
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tutti.chassis.config.datadir import config_in
 from tutti.cli.connection import connected
 from tutti.cli.failures import MISUSE, Failure
-from tutti.cli.platform import Platform
+from tutti.cli.platform import Platform, running
 from tutti.cli.record import owner_of
 from tutti.client import Client
 
@@ -27,6 +27,15 @@ def reached(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
     """
     with connected(data_dir, address) as client:
         yield Platform(client, data_dir=None if address else data_dir)
+
+
+def upheld(data_dir: Path, address: str | None, *, detach: bool) -> contextlib.AbstractContextManager[Platform]:
+    """The platform for work that goes on: the one at an address, or, to `detach` from, one that is up; else that of the
+    data directory, which is started where none is, and stopped at the end.
+
+    Raises Unreachable.
+    """
+    return reached(data_dir, address) if address or detach else running(data_dir)
 
 
 @contextlib.contextmanager

@@ -12,13 +12,13 @@ import click
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED, recipefiles
-from tutti.cli.access import consulted, reached
+from tutti.cli.access import consulted, reached, upheld
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_cancelled, print_json, print_list, say
-from tutti.cli.platform import Platform, put_down, running
+from tutti.cli.platform import Platform, put_down
 from tutti.cli.progress import follow
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.reports import whole
@@ -141,8 +141,7 @@ def run(
             recipeclassifiers.resolve(platform, request, anew=False)
             show_plan(platform.client, request, output)
         return
-    there = reached(data_dir, address) if address or detach else running(data_dir)
-    with there as platform, naming(what):
+    with upheld(data_dir, address, detach=detach) as platform, naming(what):
         wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
         recipefiles.send(platform.client, wanted)
         recipeclassifiers.resolve(platform, wanted, anew=True)

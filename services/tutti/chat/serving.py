@@ -143,7 +143,7 @@ class Deployments:
         served = served_by(found)
         folder = Path(tempfile.mkdtemp(prefix="tutti-chat-"))
         try:
-            stage(self._host.blobs, found.manifest_key, folder, state_digest=found.state_digest)
+            stage(self._host.blobs, found.manifest_key, folder, identity=found.identity)
         except CheckpointError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise WorkFailed(str(error)) from error
