@@ -30,7 +30,7 @@ def reached(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
 
 
 def upheld(data_dir: Path, address: str | None, *, detach: bool) -> contextlib.AbstractContextManager[Platform]:
-    """The platform for work that goes on: the one at an address, or, to `detach` from, one that is up; else that of the
+    """The platform for lasting work: the one at an address, or, to `detach` from, one that is up; else that of the
     data directory, which is started where none is, and stopped at the end.
 
     Raises Unreachable.

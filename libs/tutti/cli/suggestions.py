@@ -26,7 +26,7 @@ INTENTS: Mapping[str, str] = {
     **dict.fromkeys(("annotate", "judge", "label"), "campaigns ls"),
     **dict.fromkeys(("login", "adduser"), "users invite"),
 }
-"""Words that other tools have for what a command does."""
+"""Words of other tools, and our commands for them."""
 
 
 def meant(tree: click.Group, ctx: click.Context, words: Sequence[str]) -> str:

@@ -177,8 +177,8 @@ class Desk:
     def _code(
         self, unit: Unit, campaign: Campaign, annotator: Annotator, state: str, judged: Sequence[StoredJudgement]
     ) -> tuple[str, float]:
-        """The completion code of an annotator who has done what was expected, or of what a campaign took; "" and the
-        speed if that was faster than reading.
+        """The completion code of an annotator who has judged the expected number of pairs, or all that a campaign had;
+        "" and the speed if that was faster than reading.
         """
         if annotator.code or not judged or not (len(judged) >= target(campaign) or state == "closed"):
             return annotator.code, 0.0
