@@ -78,6 +78,16 @@ def test_what_serves_answers_and_each_answer_is_verified(served: Served) -> None
     assert verified.json()["bytes"] == len(text.encode())
 
 
+def test_an_answer_is_traced_to_the_checkpoint_that_answered(served: Served) -> None:
+    _, name = served.ask()
+
+    def parents() -> list[str]:
+        traced = tutti("trace", name, "-o", "json", "--data-dir", served.data_dir)
+        return [each["parent"] for each in traced.json()["edges"]] if traced.code == 0 else []
+
+    await_that(lambda: served.checkpoint in parents(), "the graph to have the answer")
+
+
 def test_replicas_end_with_a_host_that_is_killed_and_are_started_by_the_next_one(served: Served) -> None:
     before, text = served.replicas(), served.ask()[0]
     assert len(before) == 1
