@@ -118,7 +118,7 @@ def _awaited(data_dir: Path) -> Client:
 
 
 def store_trouble(client: Client) -> str:
-    """Return the first store that does not answer the platform, with a remedy; "" if all do or it is not known."""
+    """Return the first store that does not answer the platform, and the remedy; "" if all do or it is not known."""
     # It brings the framework of services, for which few commands wait.
     from tutti.chassis.runtime.dependencies import STORES
 

@@ -26,7 +26,7 @@ INTENTS: Mapping[str, str] = {
     **dict.fromkeys(("annotate", "judge", "label"), "campaigns ls"),
     **dict.fromkeys(("login", "adduser"), "users invite"),
 }
-"""Words of other tools, and our commands for them."""
+"""Words of other tools for an action, and the command here."""
 
 
 def meant(tree: click.Group, ctx: click.Context, words: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ NONE: Mapping[str, str] = {
     **dict.fromkeys(("device", "devices", "cuda", "gpu", "accelerator"), "the devices of their nodes"),
     **dict.fromkeys(("dtype", "precision", "bf16", "fp16", "amp"), "the type that suits the device"),
 }
-"""Names for which there is no key: what decides instead."""
+"""Names of settings that no key of a recipe has, and what decides instead."""
 
 
 def meant(key: str, known: Collection[str]) -> str:

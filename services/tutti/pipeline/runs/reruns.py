@@ -64,9 +64,9 @@ def plans(
 
 
 def families(every: Sequence[Run]) -> list[list[Run]]:
-    """Runs that carry out the same recipe, or it again with what it takes of others made anew.
+    """Return the runs of each recipe, with those that repeat it over newer results of other runs.
 
-    `every` run in order of time; so are these, by the first of each: after those that it takes of.
+    `every` run in order of time; so are the families, by their first runs: each after those that it depends on.
     """
     found: dict[str, list[Run]] = {}
     for run in every:
