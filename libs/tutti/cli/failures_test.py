@@ -125,7 +125,7 @@ def test_a_token_of_two_lines_is_refused_without_showing_it() -> None:
     ("arguments", "words"),
     [
         (["jobs", "shw"], "no command 'shw'; the nearest is show; see `tutti jobs --help`"),
-        (["standing"], "no command 'standing'; there are agent, annotators, audit, "),
+        (["standing"], "no command 'standing'; there are agent, annotators, answers, audit, "),
         (["trace"], "give a RESOURCE, or --text TEXT, and one of them alone; see `tutti trace --help`"),
         (["jobs", "cancel"], "missing argument 'JOB'; see `tutti jobs cancel --help`"),
         (["version", "--loud"], "no such option '--loud'; see `tutti version --help`"),

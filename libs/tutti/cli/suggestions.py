@@ -14,7 +14,7 @@ INTENTS: Mapping[str, str] = {
     **dict.fromkeys(("watch", "follow", "attach"), "runs follow"),
     **dict.fromkeys(("cancel", "kill", "abort"), "runs cancel"),
     **dict.fromkeys(("generate", "infer", "inference", "predict", "complete", "chat"), "sample"),
-    **dict.fromkeys(("start", "serve", "server", "daemon"), "up"),
+    **dict.fromkeys(("start", "server", "daemon"), "up"),
     **dict.fromkeys(("stop", "shutdown"), "down"),
     **dict.fromkeys(("init", "new", "create"), "recipes new"),
     **dict.fromkeys(("check", "validate", "lint"), "recipes check"),
