@@ -48,7 +48,7 @@ SERVED = {
     "A list without a noun": "tutti ls",
     "A run to stop": "tutti kill runs/nosuch",
     "Text to generate": "tutti generate --prompt Once",
-    "A server to start": "tutti serve",
+    "A server to start": "tutti start",
     "A recipe to create": "tutti init --data texts",
     "A recipe to check": "tutti validate good.yaml",
     "Runs to compare": "tutti diff first second",
