@@ -14,15 +14,16 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
 from tutti.corpus.conversations.template import CHAT_1
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.evaluation.service import build as build_evaluation
+from tutti.model.spec import ModelSpec
 
 CHAT_BUILDS = {**BUILDS, "chat": build_chat, "evaluation": build_evaluation}
 
 
-def planted(served: Hosted, job: str = "chat", **changes: Any) -> str:
+def planted(served: Hosted, job: str = "chat", model: ModelSpec = MODEL, **changes: Any) -> str:
     """Store a checkpoint with random parameters; its name. Without `changes` it knows conversations."""
     changes = changes or {"template": CHAT_1.digest, "tokenizer": talks.TOKENIZER.version}
     with closing(open_blobs(served.data_dir.blobs_url)) as blobs:
-        made = talks.base(blobs, MODEL, job=job, **changes)
+        made = talks.base(blobs, model, job=job, **changes)
         blobs.put_if_absent(tokenizer_key(talks.TOKENIZER.version), talks.TOKENIZER.artefact)
         body = CheckpointBody.decode(blobs.get(manifest_of(made.name)))
     served.plant(

@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -10,7 +11,7 @@ import pytest
 
 from tests import talks
 from tests.chat.platforms import CHAT_BUILDS, planted
-from tests.chat.replicas import START_SECONDS, await_that
+from tests.chat.replicas import MODEL, START_SECONDS, await_that
 from tests.web.apis_test import Program, events
 from tests.web.hosted import Hosted, hosted
 from tests.web.tokens_test import issue, user
@@ -206,14 +207,14 @@ def test_a_deployment_that_cannot_work_is_refused_or_fails_with_its_reason(world
             assert refused.value.field == field
         with pytest.raises(AlreadyExists):
             world.deploy(operator, NAME, "checkpoints/other/0/1")
-        mute = planted(world.served, "mute", tokenizer=talks.TOKENIZER.version)
-        world.deploy(operator, "deployments/mute", mute)
-        failed = world.settled(operator, "deployments/mute", DEPLOYMENT_STATE_FAILED)
-        assert "chat template" in failed.reason
-        world.deploy(operator, "deployments/nothing", "checkpoints/nothing/0/1")
-        assert (
-            "checkpoints/nothing/0/1" in world.settled(operator, "deployments/nothing", DEPLOYMENT_STATE_FAILED).reason
-        )
+        failing = {
+            "nothing": ("checkpoints/nothing/0/1", "checkpoints/nothing/0/1"),
+            "mute": (planted(world.served, "mute", tokenizer=talks.TOKENIZER.version), "chat template"),
+            "reward": (planted(world.served, "reward", replace(MODEL, scalar_head=True)), "reward model"),
+        }
+        for name, (checkpoint, words) in failing.items():
+            world.deploy(operator, f"deployments/{name}", checkpoint)
+            assert words in world.settled(operator, f"deployments/{name}", DEPLOYMENT_STATE_FAILED).reason
 
 
 def test_a_checkpoint_without_an_active_release_is_served_as_an_experiment_alone(world: World) -> None:

@@ -39,7 +39,7 @@ from tutti.contracts.chat.v1 import (
     DeploymentState,
     Opened,
 )
-from tutti.corpus.conversations.template import of_digest
+from tutti.corpus.conversations.template import TemplateError, of_digest
 from tutti.records.canonical import bytes_digest
 from tutti.staging.checkpoints import Checkpoints, Found
 
@@ -224,7 +224,12 @@ def served_by(found: Found) -> Served:
             f"{found.name} was not trained on conversations and has no chat template: serve a checkpoint of a stage "
             "`sft`, or of one that began with it"
         )
-    renderer = of_digest(training.template).bind(found.tokenizer)
+    if training.model.scalar_head:
+        raise WorkFailed(f"{found.name} is a reward model, which gives scores: serve a checkpoint that answers")
+    try:
+        renderer = of_digest(training.template).bind(found.tokenizer)
+    except TemplateError as error:
+        raise WorkFailed(f"{found.name}: {error}") from error
     return Served(found.model_digest, training.length, found.tokenizer, renderer)
 
 
