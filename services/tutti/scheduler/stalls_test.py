@@ -9,6 +9,7 @@ from tutti.chassis.errors import InvalidField, PermissionDenied, StaleEpoch
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method, Principal
 from tutti.chassis.rpc.call import Call
+from tutti.chassis.rpc.references import References
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_RUNNING,
     JOB_STATE_STARTING,
@@ -50,7 +51,6 @@ def tell(
     inquiry: int = 0,
     seconds: float = 0.0,
     groups: Sequence[CallGroup] = WORLD,
-    call: Call = CALL,
     epoch: int = 0,
 ) -> int:
     request = ReportStallRequest(
@@ -62,7 +62,7 @@ def tell(
         ranks=standings,
         groups=groups,
     )
-    number: int = world.api.ReportStall(request, call).inquiry
+    number: int = world.api.ReportStall(request, CALL).inquiry
     world.settle()
     return number
 
@@ -150,7 +150,7 @@ def test_only_a_node_that_holds_ranks_of_the_epoch_may_report_and_only_its_own_r
     own = Principal("nodes/b", frozenset({Role.AGENT}), DEFAULT_TENANT, Method.TOKEN)
     agent_of_b = Call(role=Role.AGENT, request_id="", peer="test", deadline_seconds=10, user=own)
     with pytest.raises(PermissionDenied):
-        tell(world, a, standing(0), seconds=30.0, call=agent_of_b)
+        References(world.host, world.service).require(ReportStallRequest(job="jobs/a", node=a.name), agent_of_b)
     with pytest.raises(InvalidField, match="nodes/x"):
         tell(world, stranger, standing(0), seconds=30.0)
     with pytest.raises(InvalidField, match="rank 1 on nodes/a"):
