@@ -30,7 +30,7 @@ from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
-from tutti.chat.children import ReplicaChild
+from tutti.chat.children import SILENCE_SECONDS, ReplicaChild
 from tutti.chat.replica.program import WAITING
 from tutti.chat.routing import Answer, Router
 from tutti.contracts.chat.v1 import FollowRequest
@@ -215,6 +215,16 @@ def test_nobody_without_the_token_of_a_service_is_served(world: World) -> None:
         return error.value.reason
 
     assert run(unanswered()) == "NO_REPLICA"
+
+
+def test_a_replica_that_was_stopped_is_known_by_its_silence(world: World) -> None:
+    child = world.children["a"]
+    assert not child.hangs(0.0)
+    child.id.send(signal.SIGSTOP)
+    await_that(child.id.stopped, "the replica to be stopped")
+    child.hangs(0.0)  # takes what it said before
+    assert [child.hangs(SILENCE_SECONDS / 5 * each) for each in range(1, 7)] == [False] * 5 + [True]
+    child.id.send(signal.SIGCONT)
 
 
 def test_without_a_spare_a_completion_ends_with_an_error_and_no_end(world: World) -> None:
