@@ -12,7 +12,7 @@ import torch
 
 from tests.e2e.command import ROOT, Result, platform, tutti
 from tests.theirs import their_model, their_tokenizer
-from tutti.cli.failures import MISUSE
+from tutti.cli.failures import FAILED, MISUSE
 from tutti.inference.foreign.arithmetic_test import contents, logits, made
 from tutti.inference.foreign.config import CONFIG
 from tutti.inference.foreign.folder import WEIGHTS, opened
@@ -166,3 +166,12 @@ def test_a_folder_that_is_refused_ends_with_the_file_and_the_key(followed: Follo
     result = followed.run("checkpoints", "import", folder)
     assert (result.code, result.out) == (MISUSE, "")
     assert "config.json: hidden_act is 'gelu'; expected silu" in result.err
+
+
+def test_an_import_answers_once_it_was_tuned(followed: Followed) -> None:
+    result = followed.run("serve", followed.imported["checkpoint"], "--experimental", "--detach")
+    assert (result.code, result.out) == (FAILED, "")
+    assert "tune it in a stage `sft`" in result.err
+    served = followed.run("serve", followed.tuned["name"], "--name", "tuned", "--experimental", "--detach")
+    assert served.json()["state"] == "ready", served.err
+    assert followed.run("deployments", "stop", "tuned").json()["state"] == "stopped"

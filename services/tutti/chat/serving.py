@@ -26,8 +26,9 @@ from tutti.chat.fleets import Fleet, GaveUp
 from tutti.chat.routing import Router
 from tutti.chat.standing import state_of
 from tutti.chat.tables import Tables
+from tutti.checkpoints.bodies import decode_body
 from tutti.checkpoints.errors import CheckpointError
-from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.reader import stage
 from tutti.contracts.chat.v1 import (
     DEPLOYMENT_STATE_FAILED,
@@ -218,7 +219,13 @@ class Deployments:
 
 def served_by(found: Found) -> Served:
     """The model of a checkpoint as it answers. Raises WorkFailed for one that knows no conversations."""
-    training = CheckpointBody.decode(found.manifest).training
+    body = decode_body(found.manifest)
+    if isinstance(body, ImportBody):
+        raise WorkFailed(
+            f"{found.name} is an imported model, whose own chat template is not used: tune it in a stage `sft`, and "
+            "serve the result"
+        )
+    training = body.training
     if not training.template:
         raise WorkFailed(
             f"{found.name} was not trained on conversations and has no chat template: serve a checkpoint of a stage "
