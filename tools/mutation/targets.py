@@ -47,6 +47,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "libs/tutti/model/tree.py": ("libs/tutti/model/tree_test.py", "libs/tutti/model/plan_test.py"),
     "libs/tutti/model/vote.py": ("libs/tutti/model/vote_test.py",),
     "services/tutti/pipeline/runs/transitions.py": ("services/tutti/pipeline/runs/runsteps_test.py",),
+    "services/tutti/scheduler/decisions.py": (
+        "services/tutti/scheduler/decisions_test.py",
+        "services/tutti/scheduler/rollouts_test.py",
+        "services/tutti/scheduler/stalls_test.py",
+    ),
     "services/tutti/scheduler/gangs.py": ("services/tutti/scheduler/gangs_test.py",),
     "services/tutti/scheduler/jobs.py": ("services/tutti/scheduler/steps_test.py",),
 }

@@ -8,16 +8,19 @@ from tutti.chassis.events.event import MAX_PAYLOAD_BYTES
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_FAILED,
     JOB_STATE_QUEUED,
     JOB_STATE_RUNNING,
     JOB_STATE_STARTING,
     JOB_STATE_STOPPING,
     RANK_EVENT_SPAWNED,
+    TRANSITION_STATE_RECORDED,
+    TRANSITION_STATE_WITHDRAWN,
     DrainNodeRequest,
     ReshapeJobRequest,
     Transition,
 )
-from tutti.scheduler import gangs, jobs
+from tutti.scheduler import gangs, jobs, topology
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.topology import shape_of
 from tutti.scheduler.world_test import CALL, Agent, World
@@ -171,6 +174,38 @@ def test_a_job_that_waits_is_reshaped_from_the_shape_that_it_asked_for(world: Wo
     assert (world.job().state, world.job().shape.data_parallel) == (JOB_STATE_STARTING, 1)
 
 
+def test_a_running_job_is_reshaped_after_its_next_checkpoint_and_not_before(world: World) -> None:
+    agent = Agent(world)
+    world.create(ranks=2)
+    agent.run()
+    world.hear(world.committer.commit(world.job(), 5))
+    world.api.ReshapeJob(ReshapeJobRequest(job="jobs/a", data_parallel=1), CALL)
+    world.settle()
+    assert world.job().state == JOB_STATE_RUNNING
+    world.hear(world.committer.commit(world.job(), 10))
+    assert world.job().state == JOB_STATE_STOPPING
+
+
+def test_a_job_that_starts_is_reshaped_at_once(world: World) -> None:
+    Agent(world)
+    world.create(ranks=2)
+    world.api.ReshapeJob(ReshapeJobRequest(job="jobs/a", data_parallel=1), CALL)
+    world.settle()
+    assert world.job().state == JOB_STATE_STOPPING
+
+
+def test_a_transition_that_still_waits_is_withdrawn_for_the_next_one(world: World) -> None:
+    agent = Agent(world, slots=4)
+    world.create(ranks=4)
+    agent.run()
+    for ranks in (2, 1):
+        world.api.ReshapeJob(ReshapeJobRequest(job="jobs/a", data_parallel=ranks), CALL)
+    assert {each.name: each.state for each in transitions(world)} == {
+        topology.transition_name("jobs/a", 1): TRANSITION_STATE_WITHDRAWN,
+        topology.transition_name("jobs/a", 2): TRANSITION_STATE_RECORDED,
+    }
+
+
 def test_a_job_whose_shape_is_the_wanted_one_by_now_is_not_ended_for_it(world: World) -> None:
     agent = Agent(world, slots=4)
     world.create(ranks=4)
@@ -204,6 +239,14 @@ def test_a_job_waits_for_nodes_that_are_busy_even_if_others_are_excluded(world: 
     world.create()
     assert world.job().state == JOB_STATE_QUEUED
     assert "nodes/b" in world.job().reason
+
+
+def test_a_job_that_only_an_excluded_node_could_hold_fails(world: World) -> None:
+    Agent(world, "a", slots=1)
+    Agent(world, "b", slots=1)
+    convict(world, "nodes/b", gangs.EXCLUDING)
+    world.create(ranks=2)
+    assert (world.job().state, "tutti nodes clear b" in world.job().reason) == (JOB_STATE_FAILED, True)
 
 
 def test_a_job_that_shrinks_because_of_an_excluded_node_says_so(world: World) -> None:

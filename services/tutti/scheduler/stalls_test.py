@@ -20,6 +20,7 @@ from tutti.contracts.scheduler.v1 import (
     RankStanding,
     ReportStallRequest,
 )
+from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.world_test import CALL, Agent, World
 
 WORLD = [CallGroup(name="0", ranks=[0, 1, 2])]
@@ -158,6 +159,15 @@ def test_only_a_node_that_holds_ranks_of_the_epoch_may_report_and_only_its_own_r
     with pytest.raises(InvalidField, match="bytes"):
         tell(world, b, standing(1), seconds=30.0, groups=[CallGroup(name="x" * 1_000_001)])
     assert [inquiries(agent) for agent in (a, b)] == [[(0, 0)]] * 2
+
+
+def test_a_job_that_is_woken_in_the_last_second_of_an_inquiry_waits_for_its_end(world: World) -> None:
+    a, _, _ = gang(world)
+    tell(world, a, standing(0), seconds=30.0)
+    world.clock.advance(SchedulerSettings().stall_seconds - 0.5)
+    world.wake("jobs/a")
+    world.settle()
+    assert world.job().state == JOB_STATE_RUNNING
 
 
 def test_a_report_of_an_earlier_epoch_is_refused_and_the_next_epoch_begins_without_an_inquiry(world: World) -> None:
