@@ -5,6 +5,8 @@ generated beside it. An engine over another program promises this up to the roun
 started in exact mode gives log-probabilities with the bits of training's forward. Does not import torch.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +14,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from tutti.inference.errors import InferenceError, InvalidSampling
 from tutti.inference.limits import Limits, Stop
 from tutti.inference.sampling import Sampling
+from tutti.native.arrays import np, npt
 
 
 class Mode(StrEnum):

@@ -1,5 +1,7 @@
 """The limits of a continuation, and the reasons why one ends. Does not import torch."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
 
