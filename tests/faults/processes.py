@@ -12,7 +12,9 @@ import psutil
 
 
 def family(data_dir: Path, *others: int) -> list[psutil.Process]:
-    """The supervisor, its children and theirs, and `others` with theirs."""
+    """The supervisor, its children and theirs, and `others` with theirs; those that have ended are none of them, also
+    before their parent knows.
+    """
     roots = set(others)
     with contextlib.suppress(OSError, ValueError, KeyError):
         record = json.loads((data_dir / "processes.json").read_text())
@@ -27,7 +29,14 @@ def family(data_dir: Path, *others: int) -> list[psutil.Process]:
         if any(str(data_dir) in part for part in process.info["cmdline"] or ()):
             found.setdefault(process.pid, process)
     found.pop(os.getpid(), None)
-    return list(found.values())
+    return [each for each in found.values() if not _has_ended(each)]
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def named(data_dir: Path, word: str) -> list[psutil.Process]:
@@ -43,7 +52,7 @@ def named(data_dir: Path, word: str) -> list[psutil.Process]:
 def kill_all(data_dir: Path, *others: int) -> int:
     """Stop all, so that nobody reacts to another's death, then SIGKILL all; how many there were."""
     count = 0
-    while alive := [each for each in family(data_dir, *others) if each.is_running() and each.status() != "zombie"]:
+    while alive := family(data_dir, *others):
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for process in alive:
                 with contextlib.suppress(psutil.NoSuchProcess):
