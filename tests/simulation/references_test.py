@@ -31,12 +31,18 @@ from tutti.contracts.annotation.v1 import (
     Preferences,
     PreferencesSpec,
 )
+from tutti.contracts.chat.v1 import Answer
 from tutti.contracts.options.v1 import Refers
 from tutti.simulation import Simulation
 
 CAMPAIGN, KEY, NODE = "campaigns/a", "annotation/manifests/a.json", "nodes/a"
-NAMES = {"campaigns": CAMPAIGN, "preferences": "preferences/a", "demonstrations": "demonstrations/a"}
-UNKNOWN = {"campaigns": "campaigns/none", "preferences": "preferences/none", "demonstrations": "demonstrations/none"}
+NAMES = {
+    "campaigns": CAMPAIGN,
+    "preferences": "preferences/a",
+    "demonstrations": "demonstrations/a",
+    "answers": "answers/a",
+}
+UNKNOWN = {kind: f"{kind}/none" for kind in NAMES}
 OWN = Principal("users/ada", frozenset({Role.ENGINEER}), "tenants/default", How.TOKEN)
 OTHER = replace(OWN, user="users/eve", tenant="tenants/other")
 CALL = Call(Role.ENGINEER, "", "test", 10.0)
@@ -81,9 +87,13 @@ def world() -> Iterator[Simulation]:
             "campaigns": Campaign(name=CAMPAIGN, tenant=OWN.tenant),
             "preferences": Preferences(name=NAMES["preferences"], spec=PreferencesSpec(campaign=CAMPAIGN)),
             "demonstrations": Demonstrations(name=NAMES["demonstrations"], spec=DemonstrationsSpec(accepted=accepted)),
+            "answers": Answer(name=NAMES["answers"], tenant=OWN.tenant, user=OWN.user),
         }
-        for each in parts.service.resources:
-            parts.host.units.run(lambda unit: each.create(unit, planted[each.kind]))  # noqa: B023
+        for owner in ("annotation", "chat"):
+            made = world.lives[owner][0].parts
+            for each in made.service.resources:
+                if each.kind in planted:
+                    made.host.units.run(lambda unit: each.create(unit, planted[each.kind]))  # noqa: B023
         parts.host.units.run(lambda unit: tables.hold(unit, KEY, [CAMPAIGN]))
         yield world
 
@@ -184,7 +194,9 @@ def test_every_field_that_can_name_something_declares_what(world: Simulation) ->
             elif rule is not None and rule.to not in {BLOBS, RESOURCES, TEXT, *kinds}:
                 untyped.add(f"{field.full_name} refers to {rule.to}")
 
-    for field in every(world):
-        look(field.method.request.DESCRIPTOR)
+    for lives in world.lives.values():
+        for served in lives[0].parts.service.serves:
+            for method in methods_of(served.descriptor):
+                look(method.request.DESCRIPTOR)
     assert not untyped
     assert tenant_kinds().keys() == NAMES.keys()

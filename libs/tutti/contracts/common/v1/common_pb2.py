@@ -26,7 +26,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/common/v1/common.proto\x12\x0ftutti.common.v1\x1a google/protobuf/field_mask.proto\x1a(tutti/contracts/options/v1/options.proto\"j\n\x08\x41rtifact\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\"H\n\x08Progress\x12\x12\n\x04\x64one\x18\x01 \x01(\x04R\x04\x64one\x12\x14\n\x05total\x18\x02 \x01(\x04R\x05total\x12\x12\n\x04unit\x18\x03 \x01(\tR\x04unit\"j\n\nGetRequest\x12#\n\x04name\x18\x01 \x01(\tB\x0f\xa2\xb5\x18\x0b\n\tresourcesR\x04name\x12\x37\n\tread_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\x08readMask\"\x9a\x01\n\x0bListRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\rR\x08pageSize\x12\x1d\n\npage_token\x18\x02 \x01(\tR\tpageToken\x12\x16\n\x06\x66ilter\x18\x03 \x01(\tR\x06\x66ilter\x12\x37\n\tread_mask\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\x08readMask\"x\n\rCancelRequest\x12#\n\x04name\x18\x01 \x01(\tB\x0f\xa2\xb5\x18\x0b\n\tresourcesR\x04name\x12\x1d\n\nrequest_id\x18\x02 \x01(\tR\trequestId\x12#\n\rvalidate_only\x18\x03 \x01(\x08R\x0cvalidateOnly\"\xef\x01\n\x05Shape\x12#\n\rdata_parallel\x18\x01 \x01(\rR\x0c\x64\x61taParallel\x12\'\n\x0ftensor_parallel\x18\x02 \x01(\rR\x0etensorParallel\x12+\n\x11pipeline_parallel\x18\x03 \x01(\rR\x10pipelineParallel\x12)\n\x10\x63ontext_parallel\x18\x04 \x01(\rR\x0f\x63ontextParallel\x12\x12\n\x04rule\x18\x05 \x01(\tR\x04rule\x12\x16\n\x06\x64igest\x18\x06 \x01(\tR\x06\x64igest\x12\x14\n\x05shard\x18\x07 \x01(\tR\x05shard\"H\n\x06Placed\x12\x12\n\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n\x06\x64\x65vice\x18\x03 \x01(\tR\x06\x64\x65vice*{\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_PENDING\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x0e\n\nSTATE_DONE\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x13\n\x0fSTATE_CANCELLED\x10\x05\x42\x35Z3github.com/tutti/tutti/gen/tutti/common/v1;commonv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/common/v1/common.proto\x12\x0ftutti.common.v1\x1a google/protobuf/field_mask.proto\x1a(tutti/contracts/options/v1/options.proto\"j\n\x08\x41rtifact\x12!\n\x0cmanifest_key\x18\x01 \x01(\tR\x0bmanifestKey\x12%\n\x0e\x63ontent_digest\x18\x02 \x01(\tR\rcontentDigest\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\"H\n\x08Progress\x12\x12\n\x04\x64one\x18\x01 \x01(\x04R\x04\x64one\x12\x14\n\x05total\x18\x02 \x01(\x04R\x05total\x12\x12\n\x04unit\x18\x03 \x01(\tR\x04unit\"j\n\nGetRequest\x12#\n\x04name\x18\x01 \x01(\tB\x0f\xa2\xb5\x18\x0b\n\tresourcesR\x04name\x12\x37\n\tread_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\x08readMask\"\xa6\x01\n\x0bListRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\rR\x08pageSize\x12\x1d\n\npage_token\x18\x02 \x01(\tR\tpageToken\x12\"\n\x06\x66ilter\x18\x03 \x01(\tB\n\xa2\xb5\x18\x06\n\x04textR\x06\x66ilter\x12\x37\n\tread_mask\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\x08readMask\"x\n\rCancelRequest\x12#\n\x04name\x18\x01 \x01(\tB\x0f\xa2\xb5\x18\x0b\n\tresourcesR\x04name\x12\x1d\n\nrequest_id\x18\x02 \x01(\tR\trequestId\x12#\n\rvalidate_only\x18\x03 \x01(\x08R\x0cvalidateOnly\"\xef\x01\n\x05Shape\x12#\n\rdata_parallel\x18\x01 \x01(\rR\x0c\x64\x61taParallel\x12\'\n\x0ftensor_parallel\x18\x02 \x01(\rR\x0etensorParallel\x12+\n\x11pipeline_parallel\x18\x03 \x01(\rR\x10pipelineParallel\x12)\n\x10\x63ontext_parallel\x18\x04 \x01(\rR\x0f\x63ontextParallel\x12\x12\n\x04rule\x18\x05 \x01(\tR\x04rule\x12\x16\n\x06\x64igest\x18\x06 \x01(\tR\x06\x64igest\x12\x14\n\x05shard\x18\x07 \x01(\tR\x05shard\"H\n\x06Placed\x12\x12\n\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n\x06\x64\x65vice\x18\x03 \x01(\tR\x06\x64\x65vice*{\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_PENDING\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x0e\n\nSTATE_DONE\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x13\n\x0fSTATE_CANCELLED\x10\x05\x42\x35Z3github.com/tutti/tutti/gen/tutti/common/v1;commonv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,10 +36,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'Z3github.com/tutti/tutti/gen/tutti/common/v1;commonv1'
   _globals['_GETREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_GETREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\013\n\tresources'
+  _globals['_LISTREQUEST'].fields_by_name['filter']._loaded_options = None
+  _globals['_LISTREQUEST'].fields_by_name['filter']._serialized_options = b'\242\265\030\006\n\004text'
   _globals['_CANCELREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_CANCELREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\013\n\tresources'
-  _globals['_STATE']._serialized_start=1020
-  _globals['_STATE']._serialized_end=1143
+  _globals['_STATE']._serialized_start=1032
+  _globals['_STATE']._serialized_end=1155
   _globals['_ARTIFACT']._serialized_start=135
   _globals['_ARTIFACT']._serialized_end=241
   _globals['_PROGRESS']._serialized_start=243
@@ -47,11 +49,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETREQUEST']._serialized_start=317
   _globals['_GETREQUEST']._serialized_end=423
   _globals['_LISTREQUEST']._serialized_start=426
-  _globals['_LISTREQUEST']._serialized_end=580
-  _globals['_CANCELREQUEST']._serialized_start=582
-  _globals['_CANCELREQUEST']._serialized_end=702
-  _globals['_SHAPE']._serialized_start=705
-  _globals['_SHAPE']._serialized_end=944
-  _globals['_PLACED']._serialized_start=946
-  _globals['_PLACED']._serialized_end=1018
+  _globals['_LISTREQUEST']._serialized_end=592
+  _globals['_CANCELREQUEST']._serialized_start=594
+  _globals['_CANCELREQUEST']._serialized_end=714
+  _globals['_SHAPE']._serialized_start=717
+  _globals['_SHAPE']._serialized_end=956
+  _globals['_PLACED']._serialized_start=958
+  _globals['_PLACED']._serialized_end=1030
 # @@protoc_insertion_point(module_scope)
