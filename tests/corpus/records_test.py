@@ -193,7 +193,8 @@ def grow(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> type[Any]:
     for module in list(sys.modules.values()):
         if (getattr(module, "__name__", "") or "").startswith("tutti.") and vars(module).get(kind.__name__) is kind:
             monkeypatch.setattr(module, kind.__name__, grown)
-    monkeypatch.setattr(fields, "annotations_of", fields.annotations_of.__wrapped__)  # it is kept by class
+    kept = fields.annotations_of  # by class
+    monkeypatch.setattr(fields, "annotations_of", getattr(kept, "__wrapped__", kept))
     return grown
 
 

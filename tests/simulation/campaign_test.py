@@ -21,6 +21,8 @@ from tests.simulation.story import Script, write_pages
 from tests.simulation.tally import FAULTS, Tally
 from tutti.chassis.events.catalog import every_event
 from tutti.contracts.annotation.v1 import AnnotatorRetracted, PreferencesPublished
+from tutti.contracts.chat.v1 import Answer, Deployment
+from tutti.contracts.committer.v1 import Import
 from tutti.contracts.scheduler.v1 import PolicyStopped
 from tutti.simulation import Control, Fault, SimulationFailed
 
@@ -30,10 +32,15 @@ EVENTS_OF_SOAK, STRIKES_OF_SOAK, SEEDS_OF_SOAK = 20_000, 1_000, 3_000
 TRIES = 5
 ELSEWHERE: dict[type[Message], str] = {
     AnnotatorRetracted: "services/tutti/annotation/publishing/facts_test.py",
+    Answer: "tests/chat/service_test.py",
+    Deployment: "tests/chat/service_test.py",
+    Import: "services/tutti/committer/imports_test.py",
     PolicyStopped: "services/tutti/scheduler/jobs_test.py",
     PreferencesPublished: "services/tutti/annotation/publishing/facts_test.py",
 }
-"""Events that no story comes to, and the tests that see them: of judgements by people, and of policies."""
+"""Events that no story comes to, and the tests that see them: of people, policies, and models that answer
+or come in.
+"""
 
 
 @dataclass(frozen=True)

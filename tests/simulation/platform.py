@@ -15,6 +15,7 @@ from tutti.annotation.service import build as build_annotation
 from tutti.backbone import uuid7
 from tutti.chassis.service import Build, Loop
 from tutti.chassis.store.canonical import CanonicalLine, render
+from tutti.chat.service import build as build_chat
 from tutti.committer.service import build as build_committer
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.sampling.v1.stubs import ExperienceServiceStub
@@ -52,6 +53,7 @@ BUILDS: Mapping[str, Build] = {
     "access": build_access,
     "evaluation": build_evaluation,
     "annotation": build_annotation,
+    "chat": build_chat,
 }
 # A pause longer than the watchdog ends all ranks; at the usual rate the steps of a job would be one long restart.
 RATES: Mapping[Fault, float] = {

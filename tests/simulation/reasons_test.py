@@ -90,11 +90,14 @@ DIGEST = "blake3:" + "0" * 64
 GONE: dict[str, Any] = {"manifest_key": "gone/manifests/0.json", "content_digest": DIGEST}
 
 EXPLAINED = {
+    "Answer": "what was said: it is there or not",
     "Checkpoint": "made by the committer itself; a quarantined one has its reason (tests/commit)",
     "Demonstrations": "fails without an accepted answer, and says so (publishing/versions_test.py of annotation)",
+    "Deployment": "starts processes of this machine, and says why it does not serve (tests/chat/service_test.py)",
     "Dataset": "what a tokenization made: it is there or not",
     "Tokenizer": "what a tokenization made: it is there or not",
     "Experience": "what an agent reported: it is there or not",
+    "Import": "reads a folder of this machine, and says what is wrong in it (services/tutti/committer/imports_test.py)",
     "Line": "begun by an epoch; work on it that fails is told there (services/tutti/committer/troubles_test.py)",
     "Retraction": "an entry in a list, done when it is recorded",
     "Topology": "what an epoch began under; the job says why none begins",

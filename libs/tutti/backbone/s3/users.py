@@ -70,12 +70,15 @@ def policy(bucket: str, rights: Mapping[str, BlobRights], *, readers: Sequence[s
     agents = {user: own for user, own in rights.items() if own.node}
     services = [user for user in rights if user not in agents]
     statements = [_allow([*services, *readers], _READS, [place, f"{place}/*"])]
+    more = dict[str, list[str]]()
     for user in services:
         own = rights[user]
         owned = [prefix for prefix in own.writes if prefix in (f"{user}/", f"{AUDIT}{user}/")]
         statements.append(_allow([user], _OWNS, below(owned)))
-        if more := [prefix for prefix in own.writes if prefix not in (*owned, STACK)]:
-            statements.append(_allow([user], _WRITES, below(more)))
+        for prefix in own.writes:
+            if prefix not in (*owned, STACK):
+                more.setdefault(prefix, []).append(user)
+    statements += [_allow(users, _WRITES, below([prefix])) for prefix, users in more.items()]
     for own in list(agents.values())[:1]:  # they differ in their nodes alone
         statements.append(_allow([*agents], _READS, [place, *below(own.reads)]))
         if not apart:

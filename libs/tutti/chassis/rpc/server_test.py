@@ -345,7 +345,7 @@ class SlowReader:
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
         return CreateRunResponse()
 
-    ListRuns = CancelRun = CreateRun
+    ListRuns = CancelRun = PlanReruns = CreateRun
 
 
 def reading(api: SlowReader, tokens: Tokens) -> RpcServer:
