@@ -39,10 +39,11 @@ NAMES: Mapping[tuple[str, ...], str] = {
 }
 """For each key, or the keys of which a recipe has the first: other names of it."""
 OTHERS = {other: keys for keys, names in NAMES.items() for other in names.split()}
-NONE: Mapping[str, str] = {
-    **dict.fromkeys(("device", "devices", "cuda", "gpu", "accelerator"), "the devices of their nodes"),
-    **dict.fromkeys(("dtype", "precision", "bf16", "fp16", "amp"), "the type that suits the device"),
+DECIDED = {
+    "the devices of their nodes": "device devices cuda gpu accelerator",
+    "the type that suits the device": "dtype precision bf16 fp16 amp",
 }
+NONE = {name: what for what, names in DECIDED.items() for name in names.split()}
 """Names of settings that no key of a recipe has, and what decides instead."""
 
 
