@@ -46,7 +46,7 @@ def listed(rows: Rows, unit: Unit, campaign: Campaign) -> list[WireAnnotator]:
             mine["restyled"] += each.kind == Kind.FORMATTED
     counting = {each.key for each in annotators if each.state != RETRACTED}
     by_annotator = {key: list(each) for key, each in groupby(kept, key=lambda each: each.annotator)}
-    lengths = rows.lengths(unit, campaign.name)
+    lengths = rows.lengths(unit, campaign.name) if any(each.user for each in annotators) else {}  # people alone read
     told = habits((each for each in kept if each.annotator in counting), campaign.spec.axes[0].name)
     found = []
     for annotator in annotators:
