@@ -96,6 +96,19 @@ def test_a_schema_whose_text_is_damaged_is_named(tmp_path: Path) -> None:
         EmbeddedDatabase(path)
 
 
+@pytest.mark.parametrize(("name", "other"), [(b"body", b"bodx"), (b"rows", b"rowr")])
+def test_a_schema_with_another_name_is_named_when_it_is_used(tmp_path: Path, name: bytes, other: bytes) -> None:
+    path = tmp_path / "scheduler.db"
+    with closing(EmbeddedDatabase(path)) as db:
+        db.create(metadata)
+    path.write_bytes(path.read_bytes().replace(name, other))
+    with closing(EmbeddedDatabase(path)) as db:
+        with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):
+            db.run(lambda tx: tx.execute(select(rows.c.body)) and None)
+        with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):
+            db.run(lambda tx: tx.execute(insert(rows), {"id": 1, "body": b""}) and None)
+
+
 def test_fn_runs_on_the_owners_thread_and_inline_on_the_callers(db: EmbeddedDatabase) -> None:
     names = {db.run(lambda tx: threading.current_thread().name) for _ in range(3)}
     assert names == {"database scheduler"}

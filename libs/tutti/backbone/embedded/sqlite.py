@@ -20,6 +20,9 @@ class InUse(Exception):
 ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of the driver: the latter where a message quotes a schema whose text is damaged."""
 
+OTHER_SCHEMA = ("no such column", "no such table", "has no column named")
+"""Words of messages about a schema that is not the one that was created: SQLite stores it as text."""
+
 
 class Trouble(Enum):
     FULL = "full"
@@ -81,6 +84,8 @@ def trouble(error: BaseException) -> Trouble:
     if primary == sqlite3.SQLITE_FULL:
         return Trouble.FULL
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return Trouble.CORRUPT
+    if primary == sqlite3.SQLITE_ERROR and any(words in str(error) for words in OTHER_SCHEMA):
         return Trouble.CORRUPT
     if primary == sqlite3.SQLITE_CONSTRAINT:
         return Trouble.CONSTRAINT

@@ -83,9 +83,10 @@ def check(
         asked.CopyFrom(request)
         recipefiles.send(platform.client, asked)
         recipeclassifiers.resolve(platform, asked, anew=False)
-        return platform.client.pipeline.CheckRecipe(asked)
+        return platform.client.pipeline.CheckRecipe(asked, timeout=READING_SECONDS)
 
-    found = consulted_soon(data_dir, address, ask, names_resources)
+    with patiently(READS):
+        found = consulted_soon(data_dir, address, ask, names_resources)
     problems = [plain(each) for each in found.problems]
     if output == JSON:
         print_json({"recipe": what, "problems": problems, "inputs": [plain(each) for each in found.inputs]})
