@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Column, String, Table, select
 
+from tutti.backbone.database import DatabaseDamaged
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.config.settings import load
 from tutti.chassis.errors import NotFound
@@ -88,6 +89,8 @@ class DemoApi:
         return CreateIngestResponse(ingest=self._host.units.run(work))
 
     def GetIngest(self, request: GetRequest, call: Call) -> Ingest:
+        if request.name == "ingests/damaged":
+            raise DatabaseDamaged("ingest.db: a page is damaged; restore it from a backup")
         if request.name == "ingests/defect":
             raise RuntimeError("the secret of the defect")
         return crud.get(self._host.units, self._resource, request, call.principal)

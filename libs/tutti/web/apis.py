@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from tutti.chassis.errors import InvalidField, PermissionDenied, Problem, Unauthenticated, is_transient
+from tutti.chassis.errors import InvalidField, PermissionDenied, Unauthenticated, problem_of
 from tutti.chassis.identity.auth import SCHEME
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.usertokens import UserTokens
@@ -161,11 +161,9 @@ def failure(error: Exception, action: str) -> tuple[int, dict[str, object]]:
         return error.status, error_body(error.status, error.message)
     if isinstance(error, TimeoutError):
         return 504, error_body(504, "there was no answer in time: ask for less, or try again", code="timeout")
-    if isinstance(error, Problem) and error.code in STATUS:
-        status, param = status_of(error), error.field if isinstance(error, InvalidField) else None
-        return status, error_body(status, error.message, param=param, code=error.reason.lower())
-    if is_transient(error):
-        return 503, error_body(503, str(error), code="unavailable")
+    if (problem := problem_of(error)).code in STATUS:
+        status, param = status_of(problem), problem.field if isinstance(problem, InvalidField) else None
+        return status, error_body(status, problem.message, param=param, code=problem.reason.lower())
     incident = uuid.uuid4().hex[:12]
     log.error("%s failed, incident %s", action, incident, exc_info=error)
     return 500, error_body(500, f"a defect of ours; the log has the incident {incident}", code="internal")

@@ -24,7 +24,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from tutti.chassis.config.sections import WebSettings
-from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, is_transient, problem_of
+from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, problem_of
 from tutti.chassis.identity.auth import PEOPLE, Role
 from tutti.chassis.metrics import metrics
 from tutti.chassis.rpc.usertokens import UserTokens
@@ -397,10 +397,8 @@ class Application:
         except TimeoutError:
             return self._refusal(request, 504, "the page was not made in time: load it again", None)
         except Exception as error:
-            if isinstance(error, Problem) and error.code != "INTERNAL":
-                return self._refusal(request, status_of(error), error.message, error)
-            if is_transient(error):
-                return self._refusal(request, 503, str(error), None)
+            if (problem := problem_of(error)).code != "INTERNAL":
+                return self._refusal(request, status_of(problem), problem.message, problem)
             incident = uuid.uuid4().hex[:12]
             log.error("%s failed, incident %s", action_of(request), incident, exc_info=error)
             return self._refusal(request, 500, f"a defect of ours; the log has the incident {incident}", None)

@@ -34,7 +34,7 @@ from tutti.chassis.errors import (
     TooLarge,
     Unauthenticated,
     Unavailable,
-    is_transient,
+    problem_of,
     to_status,
 )
 from tutti.chassis.identity.auth import AUTHORIZATION, SCHEME, Role, Tokens
@@ -433,10 +433,9 @@ def _serialized(method: Method, response: object) -> bytes:
 
 def _problem(error: Exception, method: Method) -> Problem:
     """The problem to report to the caller; a defect gets an id that is in the log beside the traceback."""
-    if isinstance(error, Problem) and not isinstance(error, Internal):
-        return error
-    if is_transient(error):
-        return Unavailable(str(error))
+    problem = problem_of(error)
+    if not isinstance(problem, Internal):
+        return problem
     incident = uuid.uuid4().hex[:12]
     log.error("%s failed, incident %s", method.path, incident, exc_info=error)
     return Internal(

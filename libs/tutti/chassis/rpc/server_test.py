@@ -30,6 +30,7 @@ from tutti.chassis.delivery import outbox
 from tutti.chassis.demo_test import Demo, DemoApi, eventually, running
 from tutti.chassis.errors import (
     AlreadyExists,
+    CorruptDatabase,
     DeadlineExceeded,
     Internal,
     InvalidField,
@@ -156,6 +157,11 @@ def test_a_text_that_no_database_stores_is_refused(demo: Demo) -> None:
         demo.ingest().GetIngest(GetRequest(name="ingests/a\0b"))
     assert caught.value.field == "name"
     assert "NUL" in str(caught.value)
+
+
+def test_a_damaged_database_is_named_and_is_no_defect(demo: Demo) -> None:
+    with pytest.raises(CorruptDatabase, match="from a backup"):
+        demo.ingest().GetIngest(GetRequest(name="ingests/damaged"))
 
 
 def test_a_defect_is_an_incident_in_the_log_and_no_traceback(demo: Demo, caplog: pytest.LogCaptureFixture) -> None:
