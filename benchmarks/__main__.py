@@ -24,6 +24,7 @@ NAMES = (
     "checkpoint",
     "recovery",
     "loader",
+    "imports",
 )
 DATA = (
     "reading",

@@ -24,6 +24,7 @@ from tutti.corpus.conversations.conversations import (
     to_lines,
 )
 from tutti.corpus.conversations.template import CHAT_1
+from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.ledger import Ledger
 from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.plan import Shape
@@ -184,6 +185,11 @@ def ppo(dataset: str, base: Base, critic: Base, *, steps: int = 6, **changes: An
     )
 
 
+def key_of(tokenizer: str) -> str:
+    """The blob of a tokenizer by its version: the one of the talks, or another that a test stored."""
+    return TOKENIZER_KEY if tokenizer == TOKENIZER.version else tokenizer_key(tokenizer)
+
+
 def staged(blobs: Blobs, folder: Path, key: str, training: Training) -> tuple[Staged, Path]:
     """What an agent brings for a training, and the folder of the checkpoint that it begins with."""
     cache = Cache(folder, blobs, RealFiles())
@@ -195,4 +201,4 @@ def staged(blobs: Blobs, folder: Path, key: str, training: Training) -> tuple[St
     wanted = {each.state_digest: manifest_of(each.checkpoint) for each in training.models}
     folders = dict(zip(wanted, cache.checkpoints(wanted), strict=True))
     models = {each.role: folders[each.state_digest] for each in training.models}
-    return Staged(datasets, cache.tokenizer(TOKENIZER_KEY, training.tokenizer), models), initial
+    return Staged(datasets, cache.tokenizer(key_of(training.tokenizer), training.tokenizer), models), initial

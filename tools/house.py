@@ -66,6 +66,7 @@ KNOWLEDGE = ["corpus", "model", "checkpoints", "inference", "judgements"]
 """The libraries about texts and models, of which the chassis knows nothing."""
 STARTERS = {
     "libs/tutti/platform/interpreter.py": "processes of Python",
+    "libs/tutti/corpus/conversations/chattemplate.py": "the sandbox of a chat template",
     "libs/tutti/native/native.py": "the C compiler",
     "libs/tutti/native/wheelkernels.py": "the C compiler, while a wheel is built",
     "libs/tutti/cli/loginfiles.py": "a browser",

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.corpus.conversations.conversations import Message, Role
-from tutti.corpus.conversations.template import CHAT_1, TEMPLATES, TemplateError, of_digest
+from tutti.corpus.conversations.rendered import TemplateError
+from tutti.corpus.conversations.template import CHAT_1, TEMPLATES, of_digest
 from tutti.tokenization.bpe import train_bpe
 
 TOKENIZER = train_bpe(["one two three", "<|user|><|assistant|>", "two one"], vocabulary=300, reserved=CHAT_1.tokens)

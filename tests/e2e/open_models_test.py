@@ -1,18 +1,25 @@
-"""docs/open-models.md is followed: a folder that transformers made comes in, samples, is tuned, and goes out to it."""
+"""docs/open-models.md is followed: a folder that transformers made comes in, answers, is tuned, judged and exported."""
 
 import json
 import re
 import shlex
+from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import torch
 
 from tests.e2e.command import ROOT, Result, platform, tutti
 from tests.theirs import their_model, their_tokenizer
-from tutti.cli.failures import FAILED, MISUSE
+from tutti.cli.failures import MISUSE
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.renderers import own_renderer
+from tutti.corpus.tokens.marks import Marks
+from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.foreign.arithmetic_test import contents, logits, made
 from tutti.inference.foreign.config import CONFIG
 from tutti.inference.foreign.folder import WEIGHTS, opened
@@ -20,10 +27,19 @@ from tutti.inference.foreign.texts import GENERATION, SETTINGS, TEMPLATE, TOKENI
 
 PAGE = (ROOT / "docs/open-models.md").read_text()
 COMMANDS = [shlex.split(line.strip()) for line in re.findall(r"^ {4}(tutti .*)$", PAGE, re.MULTILINE)]
-RECIPE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]
-CHAT = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-)
+TUNED, JUDGED, CROWD = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+FAST = "length: 64\n    learning_rate: 0.02\n"
+"""Ten steps from random parameters have to teach letters."""
+OTHERS = """\
+  ppo: {kind: ppo, like: policy}
+  dpo: {kind: dpo, from: {initial: tuned, preferences: preferences}, steps: 2, microbatches: 2, rows: 4, length: 96}
+"""
+"""The programs that the page names and does not show."""
+CHAT = """\
+{% for message in messages %}<|im_start|>{{ message['role'] }}
+{{ message['content'] }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -61,12 +77,13 @@ def qwen(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Followed:
-    """The page, followed on a folder: the output of each command, by its name."""
+    """The page, followed on a folder: the output of each command, by its name; `runs` those of its recipe."""
 
     data_dir: Path
     model: Path
     exported: Path
     said: dict[str, Any]
+    runs: list[dict[str, Any]]
 
     @property
     def imported(self) -> dict[str, str]:
@@ -76,12 +93,20 @@ class Followed:
     @property
     def tuned(self) -> dict[str, Any]:
         """The last checkpoint of the stage."""
-        found = {each["name"]: each for each in self.run("checkpoints", "ls").json()}
-        checkpoint: dict[str, Any] = found[self.said["run"]["models"][-1]["checkpoint"]]
+        return self.checkpoint(tuned_of(self.runs[0]))
+
+    def checkpoint(self, name: str) -> dict[str, Any]:
+        checkpoint: dict[str, Any] = self.run("checkpoints", "show", name).json()
         return checkpoint
 
     def run(self, *arguments: str | Path) -> Result:
         return tutti(*arguments, "--data-dir", self.data_dir, "-o", "json")
+
+
+def tuned_of(run: dict[str, Any]) -> str:
+    """The checkpoint of the stage `tuned` in the summary of a run."""
+    (name,) = (each["checkpoint"] for each in run["models"] if each["stage"] == "tuned")
+    return str(name)
 
 
 @pytest.fixture(scope="module")
@@ -90,24 +115,29 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     qwen(folder / "model")
     lines = [{"prompt": f"Use queue in {count} words", "response": WORDS[: 20 + count]} for count in range(40)]
     (folder / "demonstrations.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    (folder / "crowd.yaml").write_text(CROWD)
     names = {"./model": str(folder / "model"), "exported": str(folder / "exported")}
-    said = dict[str, Any]()
+    said, runs = dict[str, Any](), list[dict[str, Any]]()
     with platform(folder / "data"):
         for _, *arguments in COMMANDS:
             if arguments[0] == "run":
-                (folder / "tuned.yaml").write_text(RECIPE.replace("CHECKPOINT", names["CHECKPOINT"]))
+                recipe = TUNED.replace("length: 64\n", FAST) + (JUDGED + OTHERS if runs else "")
+                (folder / "tuned.yaml").write_text(recipe.replace("CHECKPOINT", names["CHECKPOINT"]))
                 arguments = ["run", str(folder / "tuned.yaml")]
             command = [names.get(each, each) for each in arguments]
             where = [] if command[1] == "inspect" else ["--data-dir", str(folder / "data")]
             result = tutti(*command, "-o", "json", *where)
             assert result.code == 0, (command, result.err)
-            key = " ".join(arguments[:2]) if arguments[0] == "checkpoints" else arguments[0]
+            key = (
+                " ".join(arguments[:2]) if arguments[0] in ("checkpoints", "releases", "deployments") else arguments[0]
+            )
             said[key] = result.json()
             if key == "checkpoints import":
                 names["CHECKPOINT"] = said[key]["checkpoint"]
             if key == "run":
-                names["TUNED"] = said[key]["models"][-1]["checkpoint"]
-        yield Followed(folder / "data", folder / "model", folder / "exported", said)
+                runs.append(said[key])
+                names["TUNED"] = tuned_of(said[key])
+        yield Followed(folder / "data", folder / "model", folder / "exported", said, runs)
 
 
 def test_the_folder_that_is_imported_is_the_one_that_was_inspected(followed: Followed) -> None:
@@ -134,7 +164,7 @@ def test_the_tuned_model_that_goes_out_computes_the_same_in_transformers(followe
         assert foreign.weights.digest() == followed.tuned["model_digest"] != followed.imported["model_digest"]
         chat = [{"role": "user", "content": "Use queue"}]
         tokens = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=False)
-        assert tokenizer.convert_ids_to_tokens(tokens[0, [0, -1]]) == ["<|user|>", "<|assistant|>"]
+        assert tokenizer.decode(tokens[0]) == "<|im_start|>user\nUse queue<|im_end|>\n<|im_start|>assistant\n"
         with torch.no_grad():
             torch.testing.assert_close(logits(foreign, tokens[0]), theirs(tokens).logits[0], rtol=0, atol=1e-4)
     assert (
@@ -168,10 +198,41 @@ def test_a_folder_that_is_refused_ends_with_the_file_and_the_key(followed: Follo
     assert "config.json: hidden_act is 'gelu'; expected silu" in result.err
 
 
-def test_an_import_answers_once_it_was_tuned(followed: Followed) -> None:
-    result = followed.run("serve", followed.imported["checkpoint"], "--experimental", "--detach")
-    assert (result.code, result.out) == (FAILED, "")
-    assert "tune it in a stage `sft`" in result.err
-    served = followed.run("serve", followed.tuned["name"], "--name", "tuned", "--experimental", "--detach")
-    assert served.json()["state"] == "ready", served.err
-    assert followed.run("deployments", "stop", "tuned").json()["state"] == "stopped"
+def test_every_program_learns_from_a_tuned_import(followed: Followed) -> None:
+    run = followed.runs[-1]
+    stages = {each["stage"]: each["checkpoint"] for each in run["models"]}
+    assert stages.keys() == {"tuned", "policy", "ppo", "dpo"}
+    assert {each["name"]: each["state"] for each in run["run"]["stages"]}["reward"] == "done"
+    assert tuned_of(run) == tuned_of(followed.runs[0])
+    found = {name: followed.checkpoint(each)["model_digest"] for name, each in stages.items()}
+    assert len({*found.values(), followed.imported["model_digest"]}) == 1 + len(stages)
+
+
+def test_what_was_judged_is_released(followed: Followed) -> None:
+    (release,) = followed.said["releases ls"]
+    assert release["standing"] == "active", release
+
+
+def test_an_import_answers_as_it_does_in_transformers(followed: Followed) -> None:
+    assert (followed.said["serve"]["state"], followed.said["deployments stop"]["state"]) == ("ready", "stopped")
+    again = followed.run(
+        "serve", followed.imported["checkpoint"], "--name", "model", "--experimental", "--detach"
+    ).json()
+    token = followed.run("token", "create", "--role", "engineer").json()["token"]
+    chat = [{"role": "user", "content": "Use <|im_end|> queue"}]
+    sent = json.dumps({"model": "model", "messages": chat, "temperature": 0, "max_tokens": 12}).encode()
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    url = urlsplit(again["base_url"])
+    with closing(HTTPConnection(url.netloc, timeout=300)) as connection:
+        connection.request("POST", f"{url.path}/chat/completions", sent, headers)
+        (choice,) = json.loads(connection.getresponse().read())["choices"]
+    theirs, tokenizer = their_model(followed.model, dtype=torch.float32), their_tokenizer(followed.model)
+    ends = theirs.generation_config.eos_token_id
+    with opened(followed.model) as foreign:
+        ours = BytePairTokenizer.of_others(foreign.texts[TOKENIZER], Marks(tuple(ends), None, None, (), CHAT, {}))
+    prompt = own_renderer(ours).open([Message(Role.USER, chat[0]["content"])])
+    ids = torch.tensor(prompt[None].astype("int64"))
+    never = [*own_renderer(ours).never, *range(ours.vocabulary, theirs.config.vocab_size)]
+    made = theirs.generate(ids, max_new_tokens=12, do_sample=False, suppress_tokens=never)[0, ids.shape[1] :].tolist()
+    assert choice["message"]["content"] == tokenizer.decode([each for each in made if each not in ends])
+    assert followed.run("deployments", "stop", "model").json()["state"] == "stopped"

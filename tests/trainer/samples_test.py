@@ -19,7 +19,11 @@ from tutti.corpus.conversations.conversations import (
     Record,
     Role,
 )
+from tutti.corpus.conversations.renderers import own_renderer
 from tutti.corpus.conversations.template import CHAT_1
+from tutti.corpus.tokens.dataset import tokenizer_key
+from tutti.corpus.tokens.marks import Marks
+from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer
 from tutti.model.spec import StepSpec
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
@@ -73,6 +77,23 @@ class Reader:
         return Comparisons(staged, training, held_out=0.0, room=training.model.context)
 
 
+ALTERNATING = """\
+{%- for message in messages -%}
+    {%- if (message.role == 'user') != (loop.index0 % 2 == 0) -%}{{- raise_exception('turns alternate') -}}{%- endif -%}
+    {{- message.content + eos_token + ' ' -}}
+{%- endfor -%}
+"""
+
+
+@pytest.fixture
+def own(store: EmbeddedBlobs) -> dict[str, str]:
+    """What a training with a tokenizer has that came with a template of its own."""
+    marks = Marks((talks.TOKENIZER.eos,), template=ALTERNATING, words={"eos_token": EOS})
+    tokenizer = BytePairTokenizer.of_others(talks.TOKENIZER.artefact, marks)
+    store.put_if_absent(tokenizer_key(tokenizer.version), tokenizer.artefact)
+    return {"tokenizer": tokenizer.version, "template": own_renderer(tokenizer).digest}
+
+
 @pytest.fixture
 def read(store: EmbeddedBlobs, base: talks.Base, tmp_path: Path) -> Reader:
     return Reader(store, base, tmp_path)
@@ -87,6 +108,24 @@ def test_a_conversation_is_a_row_from_position_0_whose_answers_alone_count(read:
     learned = batch.tokens[0, 1:][batch.valid[0]].tolist()
     assert learned == rendered.ids[rendered.answer].tolist()
     assert not batch.documents.any()
+
+
+def test_what_a_template_of_its_own_refuses_is_counted_and_named(read: Reader, own: dict[str, str]) -> None:
+    twice = Conversation((Message(Role.USER, "a"), Message(Role.USER, "b"), Message(Role.ASSISTANT, "c")))
+    data = read.demonstrations(talk("ab", "ba"), twice, **own)
+    assert data.note == "of 2 conversations are left out: 1 that the chat template refuses (line 2)"
+    batch = data.leaves(data.first_ledger(), 1, [0])[0]
+    learned = batch.tokens[0, 1:][batch.valid[0]].tolist()
+    assert learned == [*talks.TOKENIZER.encode("ba").tolist(), talks.TOKENIZER.eos]
+
+
+def test_an_answer_ends_where_a_template_of_its_own_writes_on(read: Reader, own: dict[str, str]) -> None:
+    batch = (data := read.comparisons(pair(0.9, "ba", "cd"), **own)).leaves(data.first_ledger(), 1, [0])[0]
+    prompt = [*talks.TOKENIZER.encode("ab").tolist(), talks.TOKENIZER.eos, *talks.TOKENIZER.encode(" ").tolist()]
+    answer = [*talks.TOKENIZER.encode("ba").tolist(), talks.TOKENIZER.eos]
+    assert batch.tokens[0, : len(prompt) + len(answer)].tolist() == [*prompt, *answer]
+    assert batch.tokens[0, 1:][batch.valid[0]].tolist() == answer
+    assert not batch.tokens[0, len(prompt) + len(answer) :].any()
 
 
 def test_rows_that_are_too_long_are_counted_and_named(read: Reader) -> None:

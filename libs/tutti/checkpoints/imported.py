@@ -35,8 +35,8 @@ from tutti.records.manifest import Kind, Manifest
 from tutti.records.records import later, written, written_later
 
 KINDS = (Tensor.PARAMETER,)
-ROWS, THREADS = 8, 1
-"""Rows that are read at once, and threads to compute with: no training says others."""
+ROWS, THREADS, MOST_LENGTH = 8, 1, 1024
+"""Rows that are read at once, threads to compute with, and tokens of a text at most: no training says others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,11 @@ class ImportBody:
     def rows(self) -> int:
         """The rows in whose shape texts are read."""
         return ROWS
+
+    @property
+    def length(self) -> int:
+        """The tokens of a conversation at most: all of its context would be more than a machine has room for."""
+        return min(self.layout.model.context, MOST_LENGTH)
 
     @property
     def threads(self) -> int:

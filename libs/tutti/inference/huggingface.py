@@ -19,6 +19,7 @@ from safetensors import SafetensorError, TensorSpec, serialize_file
 
 from tutti.backbone.files import RealFiles
 from tutti.backbone.folders import new_folder
+from tutti.corpus.conversations.chattemplate import ChatTemplate
 from tutti.corpus.conversations.conversations import Role
 from tutti.corpus.conversations.template import Template
 from tutti.corpus.tokens.tokenizer import EOS, BytePairTokenizer
@@ -56,7 +57,7 @@ class Exported:
     layout: Layout
     vector: Array
     tokenizer: BytePairTokenizer
-    template: Template | None = None
+    template: Template | ChatTemplate | None = None
     dtype: str = "float32"
     """The type of the weights, one of TYPES."""
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -180,7 +181,9 @@ def special_ids(tokenizer: BytePairTokenizer) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def tokenization(model: ModelSpec, tokenizer: BytePairTokenizer, template: Template | None = None) -> dict[str, Any]:
+def tokenization(
+    model: ModelSpec, tokenizer: BytePairTokenizer, template: Template | ChatTemplate | None = None
+) -> dict[str, Any]:
     """tokenizer_config.json: nothing is put around a text, and a text that spells a special token is text.
 
     With a chat template special tokens are read in texts, since transformers renders conversations as text; there the
@@ -193,7 +196,11 @@ def tokenization(model: ModelSpec, tokenizer: BytePairTokenizer, template: Templ
             end if each is None else tokenizer.spelling_of(each)
             for each in (tokenizer.marks.begin, tokenizer.marks.padding)
         )
-    chat = {} if template is None else {"chat_template": jinja(template, end)}
+    chat: dict[str, Any] = {}
+    if isinstance(template, ChatTemplate):
+        chat = {**template.words, "chat_template": template.text}
+    elif template is not None:
+        chat = {"chat_template": jinja(template, end)}
     return {
         "add_bos_token": False,
         "add_eos_token": False,

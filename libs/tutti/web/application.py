@@ -397,8 +397,8 @@ class Application:
         except TimeoutError:
             return self._refusal(request, 504, "the page was not made in time: load it again", None)
         except Exception as error:
-            if (problem := problem_of(error)).code != "INTERNAL":
-                return self._refusal(request, status_of(problem), problem.message, problem)
+            if (found := problem_of(error)).code != "INTERNAL":
+                return self._refusal(request, status_of(found), found.message, found)
             incident = uuid.uuid4().hex[:12]
             log.error("%s failed, incident %s", action_of(request), incident, exc_info=error)
             return self._refusal(request, 500, f"a defect of ours; the log has the incident {incident}", None)

@@ -11,7 +11,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chat.requests import ChatRequest
 from tutti.chat.routing import Answer, Router
 from tutti.chat.visible import Visible
-from tutti.corpus.conversations.template import Renderer, TemplateError
+from tutti.corpus.conversations.rendered import Renderer, TemplateError
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.engine import Chosen, Join
 from tutti.inference.limits import Limits, Stop
@@ -61,8 +61,8 @@ def joined(served: Served, request: ChatRequest, *, id: str, seed: int, salt: st
             "messages", seen=f"{len(prompt)} tokens", expected=f"fewer than {served.length}, the model's context"
         )
     tokenizer = served.tokenizer
-    never = tuple(sorted(tokenizer.reserved.values()))
-    limits = Limits(request.tokens or room, tokenizer.eos, tokenizer.vocabulary, never)
+    renderer = served.renderer
+    limits = Limits(request.tokens or room, renderer.end, tokenizer.vocabulary, renderer.never, tokenizer.ends)
     return Join(id, 0, prompt, request.sampling(seed), limits, request.shaping, salt=salt)
 
 

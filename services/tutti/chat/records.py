@@ -91,7 +91,7 @@ def record_of(served: Served, request: ChatRequest, record: Record, finished: st
     return AnswerRecord(
         model=served.model,
         tokenizer=served.tokenizer.version,
-        template=served.renderer.template.digest,
+        template=served.renderer.digest,
         signature=opened.signature if opened is not None else "",
         exact=opened is not None and opened.exact,
         request_digest=digest_of_request(request),

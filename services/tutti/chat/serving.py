@@ -40,7 +40,8 @@ from tutti.contracts.chat.v1 import (
     DeploymentState,
     Opened,
 )
-from tutti.corpus.conversations.template import TemplateError, of_digest
+from tutti.corpus.conversations.rendered import Renderer, TemplateError
+from tutti.corpus.conversations.renderers import own_renderer, renderer_of
 from tutti.records.canonical import bytes_digest
 from tutti.staging.checkpoints import Checkpoints, Found
 
@@ -221,10 +222,7 @@ def served_by(found: Found) -> Served:
     """The model of a checkpoint as it answers. Raises WorkFailed for one that knows no conversations."""
     body = decode_body(found.manifest)
     if isinstance(body, ImportBody):
-        raise WorkFailed(
-            f"{found.name} is an imported model, whose own chat template is not used: tune it in a stage `sft`, and "
-            "serve the result"
-        )
+        return _served(found, body.length, lambda: own_renderer(found.tokenizer))
     training = body.training
     if not training.template:
         raise WorkFailed(
@@ -233,11 +231,17 @@ def served_by(found: Found) -> Served:
         )
     if training.model.scalar_head:
         raise WorkFailed(f"{found.name} is a reward model, which gives scores: serve a checkpoint that answers")
+    return _served(found, training.length, lambda: renderer_of(training.template, found.tokenizer))
+
+
+def _served(found: Found, length: int, bind: Callable[[], Renderer]) -> Served:
+    """Raises WorkFailed for a template that does not fit the tokenizer, or ends no answer."""
     try:
-        renderer = of_digest(training.template).bind(found.tokenizer)
+        renderer = bind()
+        _ = renderer.end
     except TemplateError as error:
         raise WorkFailed(f"{found.name}: {error}") from error
-    return Served(found.model_digest, training.length, found.tokenizer, renderer)
+    return Served(found.model_digest, length, found.tokenizer, renderer)
 
 
 def prefix_of(name: str) -> str:

@@ -64,6 +64,7 @@ def admission(session: str, request: Join) -> AdmitRequest:
             end=None if limits.end == NO_END else limits.end,
             vocabulary=limits.vocabulary,
             never=limits.never,
+            ends=limits.ends,
         ),
         shaping=WireShaping(
             bias=[Bias(token=token, value=value) for token, value in shaping.bias],
@@ -88,6 +89,7 @@ def join_of(message: AdmitRequest, vocabulary: int) -> Join:
             "limits.vocabulary", seen=limits.vocabulary, expected=f"1 to {vocabulary}, those of the model"
         )
     _require_ids("limits.never", limits.never, limits.vocabulary)
+    _require_ids("limits.ends", limits.ends, vocabulary)
     if len(set(limits.never)) == limits.vocabulary:
         raise InvalidField(
             "limits.never", seen=f"all {limits.vocabulary} ids", expected="at least one that is left out"
@@ -112,6 +114,7 @@ def join_of(message: AdmitRequest, vocabulary: int) -> Join:
                 limits.end if limits.HasField("end") else NO_END,
                 limits.vocabulary,
                 tuple(limits.never),
+                tuple(limits.ends),
             ),
             shaping=Shaping(
                 tuple((each.token, each.value) for each in shaping.bias), shaping.presence, shaping.frequency

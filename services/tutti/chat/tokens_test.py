@@ -40,6 +40,7 @@ def joins(draw: st.DrawFn) -> Join:
             end=draw(st.just(NO_END) | st.integers(0, 2**32 - 1)),
             vocabulary=VOCABULARY,
             never=tuple(draw(st.lists(IDS, max_size=5))),
+            ends=tuple(draw(st.lists(IDS, max_size=3))),
         ),
         shaping=Shaping(tuple(draw(st.lists(st.tuples(IDS, SHAPES), max_size=3))), draw(SHAPES), draw(SHAPES)),
         given=tuple(draw(st.lists(IDS, max_size=20))),

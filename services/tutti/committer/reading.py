@@ -66,7 +66,7 @@ def survey(folder: Path, root: Path | None) -> Surveyed:
 
     with _opened(folder, root, None) as foreign:
         texts = texts_of(foreign.texts, foreign.layout.model.vocabulary)
-        marks = Marks(texts.ends, texts.begin, texts.padding)
+        marks = Marks(texts.ends, texts.begin, texts.padding, (), texts.chat, texts.words)
         try:
             tokenizer = BytePairTokenizer.of_others(foreign.texts[TOKENIZER], marks)
         except CorpusError as error:

@@ -14,7 +14,8 @@ from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.staged import StagedCheckpoint, open_staged
 from tutti.corpus.conversations.conversations import Answer
-from tutti.corpus.conversations.template import Renderer, TemplateError, of_digest
+from tutti.corpus.conversations.rendered import Renderer, TemplateError
+from tutti.corpus.conversations.renderers import renderer_of
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.evaluation.comparing import Pair
 from tutti.inference.errors import InferenceError
@@ -58,7 +59,7 @@ def measure(folders: Folders, tokenizer: BytePairTokenizer, pairs: Sequence[Pair
             open_staged(each) for each in (folders.baseline, folders.candidate, folders.reward)
         )
         _check(baseline, candidate, reward)
-        renderer = of_digest(reward.body.template).bind(tokenizer)
+        renderer = renderer_of(reward.body.template, tokenizer)
         rows = reward.body.rows
         torch.set_num_threads(reward.body.threads)
         judge, policy, reference = (
@@ -88,7 +89,7 @@ def _of(pairs: Sequence[Pair], *, candidate: bool) -> list[Answer]:
 def _tokens(renderer: Renderer, answer: Answer) -> tuple[list[int], int]:
     """The tokens of prompt and answer as in training, and where the answer begins."""
     prompt = renderer.open(answer.prompt).tolist()
-    end = [renderer.tokenizer.eos] if answer.stop == "end" else []
+    end = [renderer.end] if answer.stop == "end" else []
     return [*prompt, *answer.tokens, *end], len(prompt)
 
 

@@ -13,7 +13,8 @@ from tutti.checkpoints.bodies import Body
 from tutti.checkpoints.imported import ImportBody
 from tutti.corpus.conversations.conversations import Answer, to_lines
 from tutti.corpus.conversations.conversationset import in_part
-from tutti.corpus.conversations.template import of_digest
+from tutti.corpus.conversations.rendered import Renderer, TemplateError
+from tutti.corpus.conversations.renderers import own_renderer, renderer_of
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.engines import Kind
 from tutti.inference.models import Wanted
@@ -55,12 +56,12 @@ def answer(
         from tutti.inference.limits import Limits
 
         body = model.body
-        if isinstance(body, ImportBody) or not body.template:
+        if not isinstance(body, ImportBody) and not body.template:
             raise WorkFailed(
                 f"{body.name} was not trained on conversations and has no chat template; take a checkpoint of a "
                 "stage `sft`, or one that began with it"
             )
-        renderer = of_digest(body.template).bind(tokenizer)
+        renderer = _renderer(body, tokenizer)
         prompts = [found.prompt or found.messages for found in in_part(lines.read_bytes(), part)]
         if not prompts:
             raise WorkFailed(f"the part {part!r} has no conversation; expected at least one")
@@ -71,8 +72,7 @@ def answer(
             for index, prompt in enumerate(prompts)
             for k in range(each)
         ]
-        never = tuple(tokenizer.reserved.values())
-        limits = Limits(tokens, tokenizer.eos, tokenizer.vocabulary, never, tokenizer.ends)
+        limits = Limits(tokens, renderer.end, tokenizer.vocabulary, renderer.never, tokenizer.ends)
         try:
             engine.start(Weights(body.model_digest, model.vector))
             found = generate(engine, requests, sampling, limits, advanced=counted(len(requests) * tokens))
@@ -84,6 +84,14 @@ def answer(
         answers.append(Answer(prompts[one.number // each], one.number, tokenizer.decode(said), said, str(one.stop)))
     to.write_bytes(to_lines(answers))
     return Answered(len(answers), sum(len(one.tokens) for one in answers))
+
+
+def _renderer(body: Body, tokenizer: BytePairTokenizer) -> Renderer:
+    """The renderer of a checkpoint; an import has the template that came with it. Raises WorkFailed."""
+    try:
+        return own_renderer(tokenizer) if isinstance(body, ImportBody) else renderer_of(body.template, tokenizer)
+    except TemplateError as error:
+        raise WorkFailed(f"{body.name}: {error}") from error
 
 
 def _engine(kind: Kind, body: Body, tokenizer: BytePairTokenizer) -> "Engine":

@@ -14,18 +14,14 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.rendered import Rendered, TemplateError
 from tutti.native.arrays import np, npt
 from tutti.records.canonical import JsonValue, content_digest
-from tutti.records.errors import CorpusError
 
 REMEDY = (
     "set `template` in the recipe that trains the tokenizer and run it again, or set `convert: reserved@1` in the "
     "stage `sft` that goes on with the checkpoint"
 )
-
-
-class TemplateError(CorpusError):
-    """A template is not known, or a tokenizer or a conversation does not fit it."""
 
 
 class Encoder(Protocol):
@@ -41,19 +37,6 @@ class Encoder(Protocol):
     def reserved(self) -> Mapping[str, int]: ...
 
     def encode_all(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.uint32]]: ...
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """A conversation as tokens: `ids` int32 [tokens]; `answer` bool [tokens], true for turns of the assistant that are
-    trained, their end of text included, and false for role tokens.
-    """
-
-    ids: npt.NDArray[np.int32]
-    answer: npt.NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 @dataclass(frozen=True)
@@ -82,22 +65,41 @@ class Template:
         }
         return content_digest(definition, kind="chat template")
 
-    def bind(self, tokenizer: Encoder) -> Renderer:
+    def bind(self, tokenizer: Encoder) -> TurnRenderer:
         """Return the renderer for a tokenizer. Raises TemplateError where the role tokens are not reserved."""
         if missing := [token for token in self.tokens if token not in tokenizer.reserved]:
             raise TemplateError(
                 f"the tokenizer {tokenizer.version} does not reserve {', '.join(missing)}, which {self.name} needs; "
                 f"{REMEDY}"
             )
-        return Renderer(self, tokenizer)
+        return TurnRenderer(self, tokenizer)
 
 
-class Renderer:
+class TurnRenderer:
     """A template with a tokenizer that reserves its role tokens."""
 
     def __init__(self, template: Template, tokenizer: Encoder) -> None:
         self.template, self.tokenizer = template, tokenizer
         self._ids = {role: tokenizer.reserved[token] for role, token in template.roles.items()}
+
+    @property
+    def digest(self) -> str:
+        """The digest of the template."""
+        return self.template.digest
+
+    @property
+    def end(self) -> int:
+        """The id behind an answer: the end of text."""
+        return self.tokenizer.eos
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        """The ids that a model does not write: the tokenizer's role tokens."""
+        return tuple(sorted(self.tokenizer.reserved.values()))
+
+    def refuses(self, messages: Sequence[Message]) -> bool:
+        """Return whether there are no messages: any others are rendered."""
+        return not messages
 
     def render(self, messages: Sequence[Message]) -> Rendered:
         """Return the tokens of a whole conversation."""

@@ -44,6 +44,16 @@ def least_tokens(text: str) -> int:
     return len(Split(Regex(bytepairs.LLAMA3_PATTERN), behavior="isolated").pre_tokenize_str(text))
 
 
+@dataclass(frozen=True)
+class Added:
+    """An added token: its id, whether it is special, and whether it takes the spaces to its left and its right."""
+
+    number: int
+    special: bool
+    left: bool
+    right: bool
+
+
 class TokenizerError(Exception):
     """A tokenizer can't be trained as asked, or its file does not hold."""
 
@@ -116,6 +126,12 @@ class BytePairTokenizer:
         return tuple(whole[: next(places, 0)])
 
     @cached_property
+    def added(self) -> Mapping[str, Added]:
+        """The added tokens by their spelling, which no text encodes to."""
+        found = sorted(self._encoder.get_added_tokens_decoder().items())
+        return {each.content: Added(number, each.special, each.lstrip, each.rstrip) for number, each in found}
+
+    @cached_property
     def reserved(self) -> Mapping[str, int]:
         """The ids of special tokens that stand for no text, by their spelling, without that of the end of a text."""
         added = self._encoder.get_added_tokens_decoder()
@@ -168,6 +184,17 @@ class BytePairTokenizer:
         while batch := list(itertools.islice(iterator, _BATCH)):
             ids, counts = self.encode_texts(pa.array(batch, pa.large_string()))
             yield from np.split(ids, np.cumsum(counts[:-1]))
+
+    def encode_behind(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.uint32]]:
+        """The ids of each text where an added token is before it: no space is put before it."""
+        inner = self._inner_encoder
+        if inner is None:
+            yield from self.encode_all(texts)
+            return
+        iterator = iter(texts)
+        while batch := list(itertools.islice(iterator, _BATCH)):
+            for each in inner.encode_batch_fast(batch, add_special_tokens=False):
+                yield np.array(each.ids, np.uint32)
 
     def encode_texts(self, texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """The ids of all texts of a string array one behind the other, without `eos`, and how many each has.
@@ -260,6 +287,19 @@ class BytePairTokenizer:
         if all(token.special for token in self._encoder.get_added_tokens_decoder().values()):
             return self._encoder
         return _whole(Tokenizer.from_str(json.dumps({**json.loads(self.file), "added_tokens": []})))
+
+    @cached_property
+    def _inner_encoder(self) -> Tokenizer | None:
+        """The encoder of texts behind an added token; None where it is that of all texts."""
+        file = json.loads(self.file)
+        pre = file.get("pre_tokenizer") or {}
+        parts = pre.get("pretokenizers") or [pre]
+        if not any(each.get("type") == "Metaspace" and each.get("prepend_scheme") == "first" for each in parts):
+            return None
+        for each in parts:
+            if each.get("type") == "Metaspace":
+                each["prepend_scheme"] = "never"
+        return _whole(Tokenizer.from_str(json.dumps({**file, "added_tokens": []})))
 
     def _appended(self, marks: Marks, tokens: Iterable[str]) -> BytePairTokenizer:
         """A tokenizer of others with these tokens behind all of its ids; one that it has already is only marked."""

@@ -21,6 +21,7 @@ GENERATION, SETTINGS, TEMPLATE, TOKENIZER = (
     "chat_template.jinja",
     "tokenizer.json",
 )
+NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 DEFAULT = "default"
 """The name of the template that is used where a folder has several."""
 
@@ -30,7 +31,7 @@ class Texts:
     """`tokenizer` and `template` are digests of their bytes, the latter "" for none.
 
     `ids` is the number of ids of the tokenizer, which is `lossless` if decoding gives every text back. `ends` are the
-    ids that end a text.
+    ids that end a text. `chat` is the source of the template, `words` are the special tokens that it can name.
     """
 
     tokenizer: str
@@ -40,6 +41,8 @@ class Texts:
     begin: int | None
     padding: int | None
     template: str
+    chat: str
+    words: Mapping[str, str]
 
 
 def texts_of(files: Mapping[str, bytes], vocabulary: int) -> Texts:
@@ -66,7 +69,17 @@ def texts_of(files: Mapping[str, bytes], vocabulary: int) -> Texts:
         begin=begin[0] if begin else None,
         padding=padding[0] if padding else None,
         template=bytes_digest(template.encode()) if template else "",
+        chat=template,
+        words=_words(files),
     )
+
+
+def _words(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The special tokens by the names that templates have for them, such as `bos_token`."""
+    settings = json_object(files[SETTINGS], SETTINGS) if SETTINGS in files else {}
+    found = {name: settings.get(name) for name in NAMED}
+    spelled = {name: each.get("content") if isinstance(each, dict) else each for name, each in found.items()}
+    return {name: each for name, each in spelled.items() if isinstance(each, str)}
 
 
 def _ids(files: Mapping[str, bytes], key: str, vocabulary: int) -> tuple[tuple[int, ...], str]:

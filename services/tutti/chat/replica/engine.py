@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from tutti.checkpoints.manifest import CheckpointBody
+from tutti.checkpoints.bodies import Body
+from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.staged import open_staged
 from tutti.contracts.chat.v1 import Opened
 from tutti.inference.engine import Mode, NotExact, Weights
@@ -14,6 +15,7 @@ from tutti.inference.parameters import parameters_of
 from tutti.inference.slotengine import SlotEngine
 from tutti.model.device import compute_type, deterministic, is_gpu, select
 from tutti.model.kernel import kernel_signature
+from tutti.model.spec import StepSpec
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +36,11 @@ def started(folder: Path, *, mode: Mode, slots: int, device: str) -> Started:
     so. Raises CheckpointError, InferenceError, DeviceMissing.
     """
     staged = open_staged(folder)
-    body, place = staged.state, torch.device(device)
+    body, place = staged.body, torch.device(device)
+    step = _step(body)
     select(device)
-    torch.set_num_threads(body.training.step.threads)
-    deterministic(place, body.training.step.exact)
+    torch.set_num_threads(step.threads)
+    deterministic(place, step.exact)
     vector = torch.empty(body.layout.elements, dtype=torch.float32)
     parameters_of(staged, into=vector.numpy())
     weights = Weights(body.model_digest, vector.to(place, compute_type(place)))
@@ -46,7 +49,6 @@ def started(folder: Path, *, mode: Mode, slots: int, device: str) -> Started:
     except NotExact as error:
         log.warning("the replica serves in fast mode: %s", error)
         engine = _started(body, weights, Mode.FAST, slots)
-    step = replace(body.training.step, compile=False)
     signature = engine.signature(kernel_signature(step, place).digest())
     opened = Opened(
         signature=signature.digest(),
@@ -62,8 +64,15 @@ def started(folder: Path, *, mode: Mode, slots: int, device: str) -> Started:
     return Started(engine, opened, body.layout.model.vocabulary)
 
 
-def _started(body: CheckpointBody, weights: Weights, mode: Mode, slots: int) -> SlotEngine:
-    training = body.training
-    engine = SlotEngine(body.layout, rows=training.step.rows, mode=mode, slots=slots, length=training.length)
+def _step(body: Body) -> StepSpec:
+    """The step in whose arithmetic the model answers, which is not compiled."""
+    if isinstance(body, ImportBody):
+        return StepSpec(rows=body.rows, threads=body.threads)
+    return replace(body.training.step, compile=False)
+
+
+def _started(body: Body, weights: Weights, mode: Mode, slots: int) -> SlotEngine:
+    length = body.length if isinstance(body, ImportBody) else body.training.length
+    engine = SlotEngine(body.layout, rows=body.rows, mode=mode, slots=slots, length=length)
     engine.start(weights)
     return engine

@@ -30,15 +30,13 @@ def import_folder(folder: Path, output: str, **where: Any) -> None:
     tutti sample checkpoints/import-DIGEST/0/0 --prompt "The"
 
     The checkpoint is named by the digest over the files that are read, so the same folder always becomes the same
-    checkpoint. It has the parameters alone, as float32. The stage `sft` begins with it (`initial: checkpoints/...`),
-    and `tutti checkpoints export` writes it, or a tuned one, for transformers. An empty licence means that the
-    folder names none.
+    checkpoint. It has the parameters alone, as float32. With a chat template of its own it answers (`tutti serve`);
+    the stage `sft` begins with it (`initial: checkpoints/...`), and `tutti checkpoints export` writes it, or a tuned
+    one, for transformers. An empty licence means that the folder names none.
 
     The machine of the platform reads the folder. It must be in one of the folders of the setting `committer.roots`;
     without that setting only the holder of the platform's own tokens may name one. The exit code is 2 for a folder that
     is refused: the error names the file and the key.
-
-    If no platform serves the data directory, the command starts one and stops it at the end.
     """
     with reached(**where) as platform:
         committer = platform.client.committer

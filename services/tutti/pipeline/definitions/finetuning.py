@@ -21,7 +21,9 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.corpus.conversations.conversationset import Lines
-from tutti.corpus.conversations.template import REMEDY, TEMPLATES, TemplateError
+from tutti.corpus.conversations.rendered import TemplateError
+from tutti.corpus.conversations.renderers import OWN, own_template, renderer_of
+from tutti.corpus.conversations.template import REMEDY, TEMPLATES
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.judgements.intervals import Proportion
@@ -138,7 +140,8 @@ class FinetuningStage(TrainingStage):
         """The errors in the keys that all such jobs have, or in the rest of the recipe for any of them."""
         yield from misfits(view.instance.keys, section)
         if view.recipe.template is None:
-            expected = f"one of {', '.join(TEMPLATES)} at the top of the recipe, as {self.name} trains on conversations"
+            known = ", ".join((*TEMPLATES, OWN))
+            expected = f"one of {known} at the top of the recipe, as {self.name} trains on conversations"
             yield InvalidField("template", seen="nothing", expected=expected)
 
     def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
@@ -189,9 +192,9 @@ class FinetuningStage(TrainingStage):
             raise self._refused(asked.view, initial, seen, expected)
         initial = replace(initial, begun=self.converted(asked, replace(begun, tokenizer=version), host))
         data = replace(data, count=self._count(asked.view, data, host))
-        inputs = {**asked.inputs, INITIAL: (initial,), self.data: (data,)}
-        self._check_template(replace(asked, inputs=inputs), host)
-        return inputs
+        asked = replace(asked, inputs={**asked.inputs, INITIAL: (initial,), self.data: (data,)})
+        begun = replace(_begun(asked), template=self._template(asked, host))
+        return {**asked.inputs, INITIAL: (replace(initial, begun=begun),)}
 
     def converted(self, asked: StageContext, begun: Begun, host: Host) -> Begun:
         """The checkpoint that it begins with, as it is once it is extended; nothing is unless overridden."""
@@ -242,7 +245,6 @@ class FinetuningStage(TrainingStage):
     def _training(self, asked: StageContext) -> Training:
         section, initial, data = asked.view.section(JobSection), asked.one(INITIAL), asked.one(self.data)
         begun, rhythm = _begun(asked), self.rhythm(asked)
-        assert asked.view.recipe.template is not None
         steps = rhythm.steps
         warmup = steps // 20 if section.warmup is None else section.warmup
         name = checkpoint_of(initial.manifest_key)
@@ -261,7 +263,7 @@ class FinetuningStage(TrainingStage):
                 program=self.name,
                 initial=Initial(name, initial.content_digest),
                 tokenizer=begun.tokenizer,
-                template=TEMPLATES[asked.view.recipe.template].digest,
+                template=begun.template,
                 part=data.part,
                 models=self.models(asked),
                 program_parameters=self.program_parameters(asked.view),
@@ -285,18 +287,26 @@ class FinetuningStage(TrainingStage):
             raise view.refused(f"from.{self.data}", seen=seen, expected=expected)
         return count
 
-    def _check_template(self, asked: StageContext, host: Host) -> None:
-        """Refuse a tokenizer that does not reserve the role tokens. Raises InvalidField."""
-        initial, begun = asked.one(INITIAL), _begun(asked)
-        assert asked.view.recipe.template is not None
+    def _template(self, asked: StageContext, host: Host) -> str:
+        """Return the digest of the template of the recipe.
+
+        Raises InvalidField for a tokenizer that does not reserve its role tokens, or that came without one.
+        """
+        initial, begun, name = asked.one(INITIAL), _begun(asked), asked.view.recipe.template
+        assert name is not None
         try:
             data = host.blobs.get(tokenizer_key(begun.tokenizer))
-            TEMPLATES[asked.view.recipe.template].bind(BytePairTokenizer.load(data, expected_version=begun.tokenizer))
+            tokenizer = BytePairTokenizer.load(data, expected_version=begun.tokenizer)
+            digest = own_template(tokenizer).digest if name == OWN else TEMPLATES[name].digest
+            _ = renderer_of(digest, tokenizer).end
+            return digest
         except (BlobMissing, TokenizerError) as error:
             seen, expected = f"the tokenizer {begun.tokenizer}", f"one that is there: {error}"
             raise self._refused(asked.view, initial, seen, expected) from error
         except TemplateError as error:
-            expected = f"a tokenizer that reserves the role tokens of {asked.view.recipe.template}: {REMEDY}"
+            expected = f"a tokenizer that reserves the role tokens of {name}: {REMEDY}"
+            if name == OWN:
+                expected = f"one with a chat template of its own: {error}"
             raise self._refused(asked.view, initial, f"the tokenizer {begun.tokenizer}", expected) from error
 
     def _refused(self, view: View, initial: Result, seen: str, expected: str) -> InvalidField:

@@ -13,13 +13,15 @@ from tutti.model.training import Conversion
 class Begun:
     """`tokenizer` is its version, "" where only `dataset`, the digest of the training data, names it.
 
-    `conversion` is absent unless the checkpoint has to be extended.
+    `conversion` is absent unless the checkpoint has to be extended. `template` is the digest of the chat template that
+    a stage takes for it, "" before that is known.
     """
 
     model: ModelSpec
     tokenizer: str
     dataset: str
     conversion: Conversion | None = None
+    template: str = ""
 
     @classmethod
     def of(cls, body: Body) -> Self:

@@ -65,10 +65,10 @@ class CommonKeys(Part):
         description="where pages are read and documents compared: on this machine, or on a Ray cluster; "
         "does not affect the result",
     )
-    template: Literal["chat@1"] | None = Field(
+    template: Literal["chat@1", "own"] | None = Field(
         default=None,
-        description="chat template that turns conversations into tokens; a new tokenizer reserves its role tokens "
-        "(unless tokenizer.reserve is false); default: none",
+        description="chat template that turns conversations into tokens; a new tokenizer reserves the role tokens of "
+        "chat@1 (unless tokenizer.reserve is false); own: the template that came with an imported model; default: none",
     )
     mixture: MixturePart | None = Field(default=None, description="other datasets to train on")
     crowd: str = Field(

@@ -7,6 +7,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
+from tutti.corpus.conversations.renderers import OWN
 from tutti.corpus.conversations.template import TEMPLATES
 from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected, ExpectedTokenizer
@@ -78,7 +79,7 @@ class TokenizationStage(StageDef):
 def reserved(view: View) -> tuple[str, ...]:
     """Return the tokens that a tokenizer reserves that this stage trains: the role tokens of the chat template."""
     section, template = _section(view), view.recipe.template
-    if template is None or section.of or not section.reserve:
+    if template in (None, OWN) or section.of or not section.reserve:
         return ()
     return TEMPLATES[template].tokens
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tutti.corpus.conversations.template import Rendered
+from tutti.corpus.conversations.rendered import Rendered
 from tutti.trainer.batches.calibration import calibration_error, measured, temperature
 from tutti.trainer.batches.comparisons import Comparison
 

@@ -7,10 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.corpus.conversations.conversations import END, Message, Preference, Role, from_lines, prompt_digest
-from tutti.corpus.conversations.template import Rendered
+from tutti.corpus.conversations.rendered import Rendered
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
-from tutti.trainer.batches.samples import Reading, RowBatch, SampleData, lines_of, refused, renderer_of, stacked
+from tutti.trainer.batches.samples import (
+    REFUSED,
+    Reading,
+    RowBatch,
+    SampleData,
+    lines_of,
+    refused,
+    renderer_of,
+    stacked,
+)
 from tutti.trainer.batches.staged import Staged
 
 ROWS = 2
@@ -66,6 +75,8 @@ def _read(staged: Staged, training: Training, room: int) -> Reading[Comparison]:
         reading.lines += 1
         if each.prompt[-1].role is Role.ASSISTANT:
             reading.leave_out("with a prompt that the assistant has answered", line)
+        elif renderer.refuses((*each.prompt, _said(""))):
+            reading.leave_out(REFUSED, line)
         else:
             asked.append((line, each))
     found = renderer.render_all((*each.prompt, _said(text)) for _, each in asked for text in each.answers)
@@ -97,8 +108,10 @@ def _said(text: str) -> Message:
 
 def _only_last(rendered: Rendered, *, ended: bool) -> Rendered:
     """The same with no answer but the last, which has no end of text unless it `ended`: earlier turns of the assistant
-    belong to the prompt.
+    belong to the prompt. Tokens of the template behind the answer are left out.
     """
-    answer = rendered.answer.copy()
+    end = np.flatnonzero(rendered.answer)[-1]
+    answer = rendered.answer[: end + 1].copy()
     answer[: np.flatnonzero(~answer)[-1]] = False
-    return Rendered(rendered.ids, answer) if ended else Rendered(rendered.ids[:-1], answer[:-1])
+    length = end + 1 if ended else end
+    return Rendered(rendered.ids[:length], answer[:length])

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.corpus.conversations.conversations import Conversation, from_lines
-from tutti.corpus.conversations.template import Rendered
+from tutti.corpus.conversations.rendered import Rendered
 from tutti.model.training import Training
 from tutti.records.manifest import Kind
 from tutti.trainer.batches.samples import (
+    REFUSED,
     Reading,
     RowBatch,
     SampleData,
@@ -45,9 +46,13 @@ def _read(staged: Staged, training: Training) -> Reading[Demonstration]:
     wanted: list[tuple[int, Conversation]] = []
     for line, each in enumerate(from_lines(Conversation, lines_of(staged, training, Kind.CONVERSATIONS)), 1):
         parts.add(each.part)
-        if training.part in ("", each.part):
+        if training.part not in ("", each.part):
+            continue
+        reading.lines += 1
+        if renderer.refuses(each.messages):
+            reading.leave_out(REFUSED, line)
+        else:
             wanted.append((line, each))
-    reading.lines = len(wanted)
     found = renderer.render_all(each.messages for _, each in wanted)
     for (line, each), rendered in zip(wanted, found, strict=True):
         if not rendered.answer.any():

@@ -14,7 +14,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tutti.corpus.conversations.template import Rendered, Renderer, of_digest
+from tutti.corpus.conversations.rendered import Rendered, Renderer
+from tutti.corpus.conversations.renderers import renderer_of as renderer_by
 from tutti.corpus.tokens.ledger import Ledger
 from tutti.corpus.tokens.sampler import DatasetShare, Span
 from tutti.model.step import RankStep
@@ -31,6 +32,7 @@ from tutti.trainer.metrics import Metrics
 HELD_OUT_SAMPLES = 2048
 """At most the first so many samples that are held out are measured."""
 SHOWN = 5
+REFUSED = "that the chat template refuses"
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ def renderer_of(staged: Staged, training: Training) -> Renderer:
         raise refused("no tokenizer is staged; expected that of the training")
     try:
         tokenizer = BytePairTokenizer.load(Path(staged.tokenizer).read_bytes(), expected_version=training.tokenizer)
-        renderer = of_digest(training.template).bind(tokenizer)
+        renderer = renderer_by(training.template, tokenizer)
     except (TokenizerError, CorpusError) as error:
         raise refused(str(error)) from error
     if tokenizer.vocabulary > training.model.vocabulary:

@@ -9,8 +9,8 @@ from torch import Tensor
 from tutti.corpus.conversations.conversations import Conversation
 from tutti.corpus.conversations.conversationset import in_part
 from tutti.corpus.conversations.experience import Prompt
+from tutti.corpus.conversations.rendered import Renderer
 from tutti.corpus.conversations.rewards import InvalidReward
-from tutti.corpus.conversations.template import Renderer
 from tutti.inference.parameters import parameters_of
 from tutti.model.policy import ClippedPolicy
 from tutti.model.programs.grpo import GrpoParameters
@@ -39,7 +39,7 @@ def read(staged: Staged, training: Training, kind: type[Rollouts] = Rollouts) ->
     prompts, note = readable(renderer, list(in_part(lines, training.part)), training.length)
     tokenizer = renderer.tokenizer
     assert isinstance(tokenizer, BytePairTokenizer)
-    vocabulary = Vocabulary(tokenizer.eos, tokenizer.vocabulary, tokenizer.decode, tuple(tokenizer.reserved.values()))
+    vocabulary = Vocabulary(renderer.end, tokenizer.vocabulary, tokenizer.decode, renderer.never)
     try:
         judge = Judge(settings, RewardModel(staged, training) if "reward" in staged.models else None)
     except InvalidReward as error:

@@ -99,6 +99,7 @@ class Limits(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     VOCABULARY_FIELD_NUMBER: _builtins.int
     NEVER_FIELD_NUMBER: _builtins.int
+    ENDS_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
     """tokens is the largest number of tokens."""
     end: _builtins.int
@@ -109,6 +110,10 @@ class Limits(_message.Message):
     def never(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """never has ids below it that are not chosen."""
 
+    @_builtins.property
+    def ends(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """ends has other ids that end a text."""
+
     def __init__(
         self,
         *,
@@ -116,10 +121,11 @@ class Limits(_message.Message):
         end: _builtins.int | None = ...,
         vocabulary: _builtins.int = ...,
         never: _abc.Iterable[_builtins.int] | None = ...,
+        ends: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_end", b"_end", "end", b"end"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end", b"_end", "end", b"end", "never", b"never", "tokens", b"tokens", "vocabulary", b"vocabulary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end", b"_end", "end", b"end", "ends", b"ends", "never", b"never", "tokens", b"tokens", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__end: _TypeAlias = _typing.Literal["end"]  # noqa: Y015
     _WhichOneofArgType__end: _TypeAlias = _typing.Literal["_end", b"_end"]  # noqa: Y015
