@@ -191,9 +191,8 @@ def test_conversations_have_the_ids_of_transformers(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_conversations_have_the_text_of_transformers(kind: str) -> None:
     template, tokenizer = ChatTemplate(KINDS[kind][1], words_of(kind)), theirs(kind)
-    asked = [(tuple(str(each.role) for each in messages), False) for messages in CONVERSATIONS]
-    for messages, pieces in zip(CONVERSATIONS, template.skeletons(asked), strict=True):
-        assert not isinstance(pieces, TemplateError)
+    for messages in CONVERSATIONS:
+        pieces = template.skeleton([str(each.role) for each in messages])
         text = "".join(
             each.filled(messages[each.message].content) if isinstance(each, Slot) else each
             for each in pieces

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from json import dumps
 from typing import Any
 
@@ -79,7 +80,8 @@ class Completions:
     async def _complete(self, ask: Ask) -> Reply:
         request: ChatRequest = ask.body
         model, ident = self._called(request.model), self._name()
-        join = joined(model.served, request, id=ident, seed=self._seed(), salt=ask.principal.tenant)
+        asked = partial(joined, id=ident, seed=self._seed(), salt=ask.principal.tenant)
+        join = await asyncio.to_thread(asked, model.served, request)  # a template of others runs in a process
         begun = Begun(
             f"answers/{ident}",
             ask.principal.user,

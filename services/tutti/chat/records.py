@@ -4,6 +4,7 @@ Promises: an answer whose request is still there is computed again from its reco
 answers with equal records had equal bytes.
 """
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -113,7 +114,8 @@ async def verify(served: Served, request: ChatRequest, router: Router, kept: Ans
 
     Of an answer that was cancelled, the tokens that it had are computed again, and the text that they made visible.
     """
-    join, finished, text = joined(served, request, id=id, seed=kept.seed, salt=""), "", ""
+    join = await asyncio.to_thread(joined, served, request, id=id, seed=kept.seed, salt="")
+    finished, text = "", ""
     cut = kept.finished == CANCELLED
     if cut:
         join, finished = replace(join, limits=replace(join.limits, tokens=max(1, kept.completion_tokens))), CANCELLED

@@ -67,11 +67,11 @@ def answer(
             raise WorkFailed(f"the part {part!r} has no conversation; expected at least one")
         torch.set_num_threads(body.threads)
         engine = _engine(kind, body, tokenizer)
-        requests = [
-            Request(index * each + k, tuple(renderer.open(prompt).tolist()))
-            for index, prompt in enumerate(prompts)
-            for k in range(each)
-        ]
+        try:
+            opened = [tuple(renderer.open(prompt).tolist()) for prompt in prompts]
+        except TemplateError as error:
+            raise WorkFailed(f"the prompts cannot be asked of {body.name}: {error}") from error
+        requests = [Request(index * each + k, tokens) for index, tokens in enumerate(opened) for k in range(each)]
         limits = Limits(tokens, renderer.end, tokenizer.vocabulary, renderer.never, tokenizer.ends)
         try:
             engine.start(Weights(body.model_digest, model.vector))

@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tutti.corpus.conversations import jinjachild
-from tutti.corpus.conversations.jinjachild import CLOSED, ENDED, GENERATED, OPENED, SPACE
+from tutti.corpus.conversations.jinjachild import BEGUN, CLOSED, ENDED, GENERATED, OPENED, SPACE
 from tutti.corpus.conversations.rendered import TemplateError
 from tutti.records.canonical import JsonValue, content_digest
 
@@ -29,7 +29,7 @@ DAY = "2024-07-26"
 SECONDS = 60.0
 MOST_BYTES = 1 << 20
 MOST_MESSAGES = 1_000
-_PLACE = re.compile(f"({SPACE}?){OPENED}([0-9]+){CLOSED}({SPACE}?)|({GENERATED})|({ENDED})")
+_PLACE = re.compile(f"({SPACE}?){OPENED}([0-9]+){CLOSED}({SPACE}?)|{BEGUN}([0-9]+){CLOSED}|({GENERATED})|({ENDED})")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,14 @@ class Generated:
     begins: bool
 
 
-Piece = str | Slot | Generated
+@dataclass(frozen=True)
+class Begun:
+    """The place where the answer with this number begins, as the assistant is asked for it."""
+
+    message: int
+
+
+Piece = str | Slot | Generated | Begun
 
 
 @dataclass(frozen=True)
@@ -68,37 +75,34 @@ class ChatTemplate:
         definition: dict[str, JsonValue] = {"day": DAY, "text": self.text, "words": dict(self.words)}
         return content_digest(definition, kind="chat template of others")
 
-    def skeletons(self, asked: Sequence[tuple[tuple[str, ...], bool]]) -> list[tuple[Piece, ...] | TemplateError]:
-        """The skeleton of each conversation by its roles, True: up to where the assistant begins.
+    def skeleton(self, roles: Sequence[str], *, opened: bool = False) -> tuple[Piece, ...]:
+        """Return the text of a conversation of these roles; `opened`: up to where the assistant begins.
 
-        The error of one that the template refuses is returned. Raises TemplateError for a template that does not work.
+        Raises TemplateError for a template that does not work, or refuses the conversation.
         """
-        if not asked:
-            return []
-        if any(len(roles) > MOST_MESSAGES for roles, _ in asked):
-            raise TemplateError(f"a conversation of more than {MOST_MESSAGES:,} messages")
-        if any(each in self.text for each in (OPENED, CLOSED, GENERATED, ENDED, SPACE)):
-            raise TemplateError("its chat template has a character that is a mark here: U+F1E00 to U+F1E03, or U+205F")
-        request = {"template": self.text, "words": dict(self.words), "date": DAY, "asked": asked}
+        if len(roles) > MOST_MESSAGES:
+            raise TemplateError(f"a conversation of {len(roles):,} messages; expected at most {MOST_MESSAGES:,}")
+        if any(each in self.text for each in (OPENED, CLOSED, GENERATED, ENDED, BEGUN, SPACE)):
+            raise TemplateError("its chat template has a character that is a mark here: U+F1E00 to U+F1E04, or U+205F")
+        request = {"template": self.text, "words": dict(self.words), "date": DAY, "roles": [*roles], "open": opened}
         said = _run(json.dumps(request).encode())
-        if isinstance(said, dict):
+        if "refused" in said:
+            raise TemplateError(f"the chat template refuses this conversation: {said['refused']}")
+        if "error" in said:
             raise TemplateError(f"its chat template does not work: {said['error']}")
-        return [
-            TemplateError(f"the chat template refuses this conversation: {each['refused']}")
-            if "refused" in each
-            else skeleton(each["text"], len(roles))
-            for (roles, _), each in zip(asked, said, strict=True)
-        ]
+        return pieces_of(said["text"], len(roles))
 
 
-def skeleton(text: str, messages: int) -> tuple[Piece, ...]:
+def pieces_of(text: str, messages: int) -> tuple[Piece, ...]:
     """The pieces of the text of a template. Raises TemplateError unless it has one place for each message."""
     found, end, seen = list[Piece](), 0, list[int]()
     for match in _PLACE.finditer(text):
         if match.start() > end:
             found.append(text[end : match.start()])
-        if match[2] is None:
-            found.append(Generated(match[4] is not None))
+        if match[4] is not None:
+            found.append(Begun(int(match[4])))
+        elif match[2] is None:
+            found.append(Generated(match[5] is not None))
         else:
             seen.append(int(match[2]))
             found.append(Slot(seen[-1], not match[1], not match[3]))
@@ -111,7 +115,7 @@ def skeleton(text: str, messages: int) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def _run(request: bytes) -> list[dict[str, str]] | dict[str, str]:
+def _run(request: bytes) -> dict[str, str]:
     """The answer of the process. Raises TemplateError where it ends without an answer."""
     paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(each)]
     environment = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "PYTHONHASHSEED": "0"}
@@ -126,5 +130,5 @@ def _run(request: bytes) -> list[dict[str, str]] | dict[str, str]:
         why = "needs too much time" if ended.returncode < 0 else "needs too much memory, or does not work"
         words = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise TemplateError(f"its chat template {why} ({'; '.join(words) or ended.returncode})")
-    said: list[dict[str, str]] | dict[str, str] = json.loads(ended.stdout)
+    said: dict[str, str] = json.loads(ended.stdout)
     return said

@@ -11,14 +11,17 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
-from tutti.corpus.conversations.chattemplate import ChatTemplate, Generated, Piece, Slot
+from tutti.corpus.conversations.chattemplate import Begun, ChatTemplate, Generated, Piece, Slot
 from tutti.corpus.conversations.conversations import Message, Role
 from tutti.corpus.conversations.rendered import Rendered, TemplateError
 from tutti.native.arrays import np, npt
 
 _BATCH = 64
+MOST_ORDERS = 1024
+"""Orders of roles whose parts are remembered."""
 _UNTRAINED = -1
 
 
@@ -80,7 +83,7 @@ class ForeignRenderer:
         self.template, self.tokenizer = template, tokenizer
         words = sorted(tokenizer.added, key=lambda each: (-len(each), each))
         self._words = re.compile("|".join(map(self._pattern, words)) or r"(?!)")
-        self._parts: dict[tuple[tuple[str, ...], bool], tuple[Part, ...] | TemplateError] = {}
+        self._parts = lru_cache(MOST_ORDERS)(self._parts_of)
 
     @property
     def digest(self) -> str:
@@ -150,30 +153,19 @@ class ForeignRenderer:
 
     def _planned(self, roles: Sequence[str], *, opened: bool = False) -> tuple[Part, ...]:
         """The parts of conversations with these roles. Raises TemplateError."""
-        key = tuple(map(str, roles)), opened
-        if key not in self._parts:
-            self._parts[key] = self._parts_of(*key)
-        found = self._parts[key]
+        found = self._parts(tuple(map(str, roles)), opened)
         if isinstance(found, TemplateError):
             raise TemplateError(str(found))
         return found
 
     def _parts_of(self, roles: tuple[str, ...], opened: bool) -> tuple[Part, ...] | TemplateError:
-        answers = [number for number, role in enumerate(roles) if role == Role.ASSISTANT]
+        """The parts, or the error, which is remembered too."""
         try:
-            whole, *before = self.template.skeletons([(roles, opened), *((roles[:each], True) for each in answers)])
+            parts = tuple(self._divided(_answered(self.template.skeleton(roles, opened=opened), roles)))
         except TemplateError as error:
             return error
-        if isinstance(whole, TemplateError):
-            return whole
-        begins = {
-            number: _length(opening)
-            for number, opening in zip(answers, before, strict=True)
-            if not isinstance(opening, TemplateError) and _begins(whole, opening)
-        }
-        parts = tuple(self._divided(_answered(whole, roles, begins)))
         ended = {each.trained for each in parts if not each.text and each.token in self.tokenizer.ends}
-        if not ended >= set(answers):
+        if not ended.issuperset(number for number, role in enumerate(roles) if role == Role.ASSISTANT):
             return TemplateError("the chat template ends an answer with none of the end tokens of the tokenizer")
         return parts
 
@@ -220,55 +212,23 @@ def _roles(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(str(each.role) for each in messages)
 
 
-def _flat(pieces: Sequence[Piece]) -> list[str | Slot]:
-    """The pieces as single characters and places."""
-    return [
-        each
-        for piece in pieces
-        if not isinstance(piece, Generated)
-        for each in ([piece] if isinstance(piece, Slot) else piece)
-    ]
-
-
-def _length(pieces: Sequence[Piece]) -> int:
-    return len(_flat(pieces))
-
-
-def _begins(whole: Sequence[Piece], opening: Sequence[Piece]) -> bool:
-    """True if a conversation begins with the text after which the assistant writes."""
-    flat = _flat(opening)
-    return _flat(whole)[: len(flat)] == flat
-
-
-def _answered(
-    pieces: Sequence[Piece], roles: Sequence[str], begins: Mapping[int, int]
-) -> Iterator[tuple[str | Slot, int, bool]]:
+def _answered(pieces: Sequence[Piece], roles: Sequence[str]) -> Iterator[tuple[str | Slot, int, bool]]:
     """The pieces with the number of the message that each is the answer of, or -1; True: up to the next end token.
 
-    Where the template says what it generates, that is the answer whose content it has; else an answer begins at its
-    place in `begins`, or with its content.
+    Where the template says what it generates, that is the answer whose content it has; else an answer begins where the
+    assistant is asked for it, or with its content.
     """
     if any(isinstance(each, Generated) for each in pieces):
         yield from _said(pieces, roles)
         return
-    starts, at, answer = {place: number for number, place in begins.items()}, 0, _UNTRAINED
+    answer = _UNTRAINED
     for piece in pieces:
         if isinstance(piece, Slot):
-            if roles[piece.message] != Role.ASSISTANT:
-                answer = _UNTRAINED
-            elif answer != piece.message:
-                answer = piece.message
-            answer = starts.get(at, answer)
+            answer = piece.message if roles[piece.message] == Role.ASSISTANT else _UNTRAINED
+        if isinstance(piece, Begun):
+            answer = piece.message
+        elif isinstance(piece, str | Slot):
             yield piece, answer, True
-            at += 1
-            continue
-        assert isinstance(piece, str)
-        cuts = sorted(each - at for each in starts if at <= each < at + len(piece))
-        for start, stop in itertools.pairwise([0, *cuts, len(piece)]):
-            answer = starts.get(at + start, answer)
-            if stop > start:
-                yield piece[start:stop], answer, True
-        at += len(piece)
 
 
 def _said(pieces: Sequence[Piece], roles: Sequence[str]) -> Iterator[tuple[str | Slot, int, bool]]:
@@ -281,6 +241,8 @@ def _said(pieces: Sequence[Piece], roles: Sequence[str]) -> Iterator[tuple[str |
             )
             yield from ((each, number, False) for each in held)
             inside, held = piece.begins, []
+        elif isinstance(piece, Begun):
+            continue
         elif inside:
             held.append(piece)
         else:
