@@ -30,3 +30,15 @@ def learning_rate(spec: OptimizerSpec, step: int) -> float:
     decay_steps = spec.decay_fraction * (spec.steps - spec.warmup_steps) + (end - spec.steps)
     left = end - step
     return spec.peak_rate if left >= decay_steps else spec.min_rate + span * left / decay_steps
+
+
+def steady_until(spec: OptimizerSpec) -> int:
+    """The last step up to which a training with more steps, but the same warmup, has the same rates.
+
+    With "wsd" that is the last step before the decay; 0 with "cosine", which falls from the warmup on.
+    """
+    if spec.schedule == "cosine":
+        return 0
+    end = spec.decay_end or spec.steps
+    decay_steps = spec.decay_fraction * (spec.steps - spec.warmup_steps) + (end - spec.steps)
+    return max(spec.warmup_steps, end - math.ceil(decay_steps))

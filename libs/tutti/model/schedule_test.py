@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.model.schedule import learning_rate
+from tutti.model.schedule import learning_rate, steady_until
 from tutti.model.spec import OptimizerSpec
 
 
@@ -106,3 +106,15 @@ def test_beyond_the_last_step_it_stays_low() -> None:
 def test_there_is_no_step_zero() -> None:
     with pytest.raises(ValueError, match="numbered from 1"):
         learning_rate(OptimizerSpec(peak_rate=1.0, steps=10), 0)
+
+
+@given(optimizers(), st.booleans(), st.integers(1, 500))
+def test_a_longer_training_has_the_same_rates_until_the_decay(spec: OptimizerSpec, after: bool, more: int) -> None:
+    short = after_the_last(spec) if after else spec
+    steps = spec.steps + more
+    longer = replace(spec, steps=steps, decay_end=steps + 1 if after else 0)
+    until = min(steady_until(short), steady_until(longer))
+    assert rates(short)[:until] == rates(longer)[:until]
+    assert steady_until(short) <= steady_until(longer)
+    if spec.schedule == "wsd" and until < short.steps and short.steps > 1:
+        assert learning_rate(short, until + 1) < spec.peak_rate

@@ -5,7 +5,7 @@ Its digest names the training. Ranks and placement are not in it: they don't cha
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import rfc8785
@@ -92,6 +92,21 @@ class RoleModel(Recorded):
         )
 
 
+@dataclass(frozen=True)
+class SkippedSteps(Recorded):
+    """Steps `first` to `last`, counted from 1, whose data are not read: later steps read what follows them."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require(
+            first=(self.first > 0, "a step, counted from 1"),
+            last=(self.first <= self.last < MOST, f"a step from first ({self.first}) on"),
+        )
+
+
 def _mixture(value: Sequence[Mapping[str, Any]]) -> tuple[WeightedDataset, ...]:
     return tuple(WeightedDataset.from_dict(each) for each in value)
 
@@ -106,6 +121,10 @@ def _conversion(value: Mapping[str, Any]) -> Conversion | None:
 
 def _models(value: Sequence[Mapping[str, Any]]) -> tuple[RoleModel, ...]:
     return tuple(RoleModel.from_dict(each) for each in value)
+
+
+def _skipped(value: Sequence[Mapping[str, Any]]) -> tuple[SkippedSteps, ...]:
+    return tuple(SkippedSteps.from_dict(each) for each in value)
 
 
 def program_parameters(program: str, value: Mapping[str, Any]) -> Recorded:
@@ -133,6 +152,8 @@ class Training(Recorded):
     which are rendered with the chat template of the digest `template`; `part` names the part of them that is trained
     on. `models` are checkpoints that the program reads beside the state that it trains, in the order of their roles.
     `conversion` is absent unless the initial checkpoint has to be extended.
+
+    `skipped` are steps whose data are left out, each in the numbers of the training that the ones before it leave.
 
     A checkpoint is due every `checkpoint_every` steps and after the last one; validation every `validate_every` steps
     and after the last one; so are the audits, every `audit_every` steps. `program` names what its ranks do.
@@ -162,6 +183,7 @@ class Training(Recorded):
     models: tuple[RoleModel, ...] = later((), since="0.2", read=_models)
     program_parameters: Recorded | None = later(None, since="0.2", read=_parameters)
     conversion: Conversion | None = later(None, since="0.2", read=_conversion)
+    skipped: tuple[SkippedSteps, ...] = later((), since="0.3", read=_skipped)
 
     def __post_init__(self) -> None:
         self._check_limits()
@@ -179,6 +201,10 @@ class Training(Recorded):
         if type(self.program_parameters) is not (record or type(None)):
             expected = f"{record.__name__}: the parameters of {self.program}" if record else "none"
             raise SpecError(f"Training.program_parameters is {self.program_parameters!r}; expected {expected}")
+        if self.skipped and self.updates:
+            raise SpecError(
+                f"Training.skipped has {len(self.skipped)} entries; expected none: {self.program} makes its own data"
+            )
         roles = [each.role for each in self.models]
         if roles != sorted(set(roles)):
             raise SpecError(f"Training.models has roles {roles}; expected them sorted, each once")
@@ -232,6 +258,29 @@ class Training(Recorded):
             leaves=self.step.leaves,
             rows_per_leaf=self.step.rows,
         )
+
+    def extended(self, steps: int) -> Self:
+        """The same training with more steps: its warmup and the share of its decay stay."""
+        spec = self.optimizer
+        end = steps + spec.decay_end - spec.steps if spec.decay_end else 0
+        return replace(self, optimizer=replace(spec, steps=steps, decay_end=end))
+
+    def continues(self, earlier: "Training") -> bool:
+        """True if states of an earlier training can become states of this one.
+
+        Both are the same apart from their numbers of steps and the data that they leave out.
+        """
+
+        def rest(training: Training) -> dict[str, Any]:
+            found = training.to_dict() | {"skipped": ()}
+            found["optimizer"] = found["optimizer"] | {"steps": 0, "decay_end": 0}
+            return found
+
+        return rest(self) == rest(earlier)
+
+    def without(self, first: int, last: int) -> Self:
+        """The same training, in which the data of steps `first` to `last` are not read."""
+        return replace(self, skipped=(*self.skipped, SkippedSteps(first, last)))
 
     def model_of(self, role: str) -> RoleModel:
         """Return the checkpoint of a role. Raises SpecError where there is none."""

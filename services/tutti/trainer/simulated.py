@@ -31,6 +31,7 @@ from tutti.contracts.trainer.v1 import (
     Start,
 )
 from tutti.corpus.tokens.ledger import Ledger
+from tutti.corpus.tokens.skips import until
 from tutti.model.audit import Audit, check_audits, ring_audit
 from tutti.model.chunks import Kind
 from tutti.model.nonfinite import NONE, Examined, Witnessed, judge
@@ -47,6 +48,7 @@ from tutti.trainer.autopsy import GROUPS
 from tutti.trainer.batches.comparisons import Comparisons
 from tutti.trainer.batches.data import TrainingData
 from tutti.trainer.batches.demonstrations import Demonstrations
+from tutti.trainer.batches.ledgers import ledger_of
 from tutti.trainer.batches.staged import Staged
 from tutti.trainer.failures import Reason
 from tutti.trainer.io.buffers import SharedBuffer
@@ -227,10 +229,11 @@ class SimulatedRank:
         if self.gone:
             return
         state, scalars = initial_state(training, len(plan.layout.chunks)), Scalars()
-        ledger = data.first_ledger()
+        ledger = ledger_of(training, data.first_ledger())
         if start.resume:
             staged = open_staged(Path(start.resume))
-            scalars, ledger = staged.state.scalars.model, staged.state.scalars.ledger
+            scalars, found = staged.state.scalars.model, staged.state.scalars.ledger
+            ledger = ledger_of(training, data.first_ledger(), found, scalars.step)
             state = {(chunk, kind): int(staged.read(chunk, kind)[0]) for chunk, kind in state}
         elif (read := initial_parameters(start, plan.layout)) is not None:
             state |= {(at, kind): int(read(at, kind.value)[0]) for at, kind in state if kind is Kind.PARAMETER}
@@ -282,7 +285,7 @@ class SimulatedRank:
                         snapshot=Snapshot(
                             step=step,
                             buffer=buffer,
-                            scalars=StateScalars(scalars, position, ledger).to_json(),
+                            scalars=StateScalars(scalars, position, until(ledger, step)).to_json(),
                             loss=_loss(gradient),
                         )
                     )

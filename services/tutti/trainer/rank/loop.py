@@ -21,6 +21,7 @@ from tutti.contracts.trainer.v1 import (
     Snapshot,
 )
 from tutti.corpus.tokens.ledger import Ledger, SkippedStep
+from tutti.corpus.tokens.skips import until
 from tutti.model.batch import LeafBatch
 from tutti.model.pace import Finding, Pace
 from tutti.model.results import Outcome, Scalars, SkipCause, StepResult
@@ -149,7 +150,7 @@ class Loop:
 
     def _scalars(self) -> StateScalars:
         model, step = self._step.scalars(), self._training.step
-        return StateScalars(model, model.step * step.leaves * step.rows, self._ledger)
+        return StateScalars(model, model.step * step.leaves * step.rows, until(self._ledger, model.step))
 
 
 def _progress(

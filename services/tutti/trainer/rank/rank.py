@@ -34,6 +34,7 @@ from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.errors import CorpusError
 from tutti.trainer.autopsy import GROUPS, MEETING
+from tutti.trainer.batches.ledgers import ledger_of
 from tutti.trainer.batches.staged import Staged
 from tutti.trainer.failures import RankFailure, Reason
 from tutti.trainer.framing import BlockingChannel
@@ -119,11 +120,12 @@ def _run(start: Start, lifeline: Lifeline) -> None:
     lifeline.phase = "loading the state"
     if start.resume:
         staged = open_staged(Path(start.resume))
-        step.load(staged.read, staged.state.scalars.model)
-        ledger = staged.state.scalars.ledger
+        scalars = staged.state.scalars
+        step.load(staged.read, scalars.model)
+        ledger = ledger_of(training, data.first_ledger(), scalars.ledger, scalars.step)
     else:
         step.initialize(initial_parameters(start, plan.layout, training.conversion))
-        ledger = data.first_ledger()
+        ledger = ledger_of(training, data.first_ledger())
     lifeline.send(
         RankMessage(
             ready=Ready(

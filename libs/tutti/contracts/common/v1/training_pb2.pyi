@@ -42,6 +42,7 @@ class Training(_message.Message):
     MODELS_FIELD_NUMBER: _builtins.int
     PROGRAM_PARAMETERS_FIELD_NUMBER: _builtins.int
     CONVERSION_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     """dataset: content digest of the manifest of the training data."""
     checkpoint_every: _builtins.int
@@ -88,6 +89,10 @@ class Training(_message.Message):
     def conversion(self) -> Global___Conversion:
         """conversion of the initial checkpoint; absent unless its vocabulary is extended."""
 
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedSteps]:
+        """skipped: steps whose data are left out, each in the numbers of the training that the ones before it leave."""
+
     def __init__(
         self,
         *,
@@ -107,10 +112,11 @@ class Training(_message.Message):
         models: _abc.Iterable[Global___RoleModel] | None = ...,
         program_parameters: _builtins.str | None = ...,
         conversion: Global___Conversion | None = ...,
+        skipped: _abc.Iterable[Global___SkippedSteps] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "conversion", b"conversion", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "conversion", b"conversion", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "models", b"models", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "conversion", b"conversion", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "models", b"models", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "skipped", b"skipped", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__audit_every: _TypeAlias = _typing.Literal["audit_every"]  # noqa: Y015
     _WhichOneofArgType__audit_every: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every"]  # noqa: Y015
@@ -142,6 +148,32 @@ class Training(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 
 Global___Training: _TypeAlias = Training  # noqa: Y015
+
+@_typing.final
+class SkippedSteps(_message.Message):
+    """SkippedSteps are steps whose data are not read: later steps read the data that follow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    """first of the steps, counted from 1."""
+    last: _builtins.int
+    """last of the steps."""
+    def __init__(
+        self,
+        *,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkippedSteps: _TypeAlias = SkippedSteps  # noqa: Y015
 
 @_typing.final
 class Initial(_message.Message):
