@@ -69,10 +69,21 @@ def test_a_curve_does_not_know_how_often_and_on_how_many_ranks(tmp_path: Path) -
 def test_a_line_begins_with_the_curve_that_it_branched_from(world: Rehearsal) -> None:
     world.open_epoch(1, 2)
     world.commit(5, 10, 15)
-    world.open_epoch(2, 2, rewind_to=10)
+    doubted = world.request(2, 2)
+    doubted.trusted_step, doubted.cause = 10, "an audit failed"
+    world.api.OpenEpoch(doubted, CALL)
     world.commit(15, epoch=2, line=1)
     assert steps(curve(world, 15, line=1)) == list(range(1, 16))
     assert world.checkpoint(15, line=1).parent == "checkpoints/j/0/10"
+
+
+def test_a_job_that_continues_another_begins_with_its_curve(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.commit(5, 10)
+    world.open_epoch(1, 2, job="k", base="checkpoints/j/0/5")
+    world.commit(10, job="k")
+    request = GetCurveRequest(name="checkpoints/k/0/10")
+    assert steps(world.api.GetCurve(request, CALL)) == list(range(1, 11))
 
 
 def test_a_step_whose_state_was_given_up_still_tells_its_curve(world: Rehearsal) -> None:

@@ -1,7 +1,7 @@
 """The rules of opening an epoch: who may, from where it resumes, on which line it writes.
 
-Epochs only grow. A resume point of another shape needs a transition; a rewind, and every resume below a step that the
-line has already decided, starts a new line, so that nothing decided is ever written over.
+Epochs only grow. A resume point of another shape needs a transition; a resume after doubt, and every one below a step
+that the line has already decided, starts a new line, so that nothing decided is ever written over.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from tutti.chassis.errors import AlreadyExists, Refused, StaleEpoch, declare
 
 TRANSITION_REQUIRED, ANOTHER_TRAINING, ANOTHER_DATASET = "TRANSITION_REQUIRED", "ANOTHER_TRAINING", "ANOTHER_DATASET"
-NO_SUCH_STEP = "NO_SUCH_STEP"
+BASE_UNUSABLE = "BASE_UNUSABLE"
 declare(
     {
         TRANSITION_REQUIRED: "the resume point was written under another shape; record a transition first",
         ANOTHER_TRAINING: "the job was started with another training; start another job",
         ANOTHER_DATASET: "the job reads another dataset; start another job",
-        NO_SUCH_STEP: "there is no committed checkpoint at this step to rewind to",
+        BASE_UNUSABLE: "the checkpoint of another job that the job starts from is suspect, damaged or gone",
     }
 )
 
@@ -88,13 +88,15 @@ def transition_used(resume: ResumePoint, *, shape_digest: str, transition: str) 
     return transition
 
 
-def branch(resume: ResumePoint, *, line: int, from_step: int, lines: int, taken: Sequence[int], rewind: bool) -> Branch:
+def branch(
+    resume: ResumePoint, *, line: int, from_step: int, lines: int, taken: Sequence[int], doubted: bool
+) -> Branch:
     """The branch on which to continue from `resume`, when `line` (which branches after `from_step`) is the newest of
     `lines`.
 
-    `taken` are the steps that have a name on it already, damaged ones included.
+    `taken` are the steps that have a name on it already, damaged ones included. `doubted`: what it holds is in doubt.
     """
-    if rewind or resume.step < from_step or any(step > resume.step for step in taken):
+    if doubted or resume.step < from_step or any(step > resume.step for step in taken):
         return Branch(lines, resume.line, resume.step, is_new=True)
     return Branch(line, line, resume.step, is_new=False)
 

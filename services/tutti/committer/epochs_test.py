@@ -2,10 +2,15 @@
 
 import pytest
 
-from tutti.chassis.errors import AlreadyExists, InvalidField, Refused, StaleEpoch
+from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused, StaleEpoch
 from tutti.checkpoints import example_test as example
-from tutti.committer.rehearsal_test import CALL, Rehearsal
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_QUARANTINED, ReportShardRequest
+from tutti.committer.rehearsal_test import CALL, STEPS, Rehearsal
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_QUARANTINED,
+    PruneCheckpointsRequest,
+    ReportShardRequest,
+)
 
 
 def test_opening_an_epoch_finishes_what_the_last_one_left(world: Rehearsal) -> None:
@@ -42,7 +47,9 @@ def test_the_same_epoch_is_answered_alike_and_a_lower_one_never(world: Rehearsal
         ({"dataset_digest": "blake3:" + "0" * 64}, "dataset_digest"),
         ({"transition": "x"}, "transition"),
         ({"transition": "transitions/another/1"}, "transition"),
-        ({"rewind": True}, "cause"),
+        ({"rewind": True}, "rewind"),
+        ({"base": "checkpoints/other/0/5"}, "cause"),
+        ({"trusted_step": 3}, "cause"),
     ],
 )
 def test_a_bad_request_names_its_field(world: Rehearsal, change: dict[str, object], field: str) -> None:
@@ -106,18 +113,69 @@ def test_a_damaged_head_falls_back_on_a_new_line(world: Rehearsal) -> None:
     assert world.open_epoch(3, 2).checkpoint == "checkpoints/j/1/10"
 
 
-def test_a_rewind_starts_a_new_line(world: Rehearsal) -> None:
+def begun(world: Rehearsal, *, steps: int = 600) -> Rehearsal:
+    """A job with checkpoints of steps 5 and 10; the next request is of a training that is extended."""
     world.open_epoch(1, 2)
     world.commit(5, 10)
-    with pytest.raises(Refused, match=r"committed are \[5, 10\]"):
-        world.open_epoch(2, 2, rewind_to=7)
-    start = world.open_epoch(2, 2, rewind_to=5)
-    assert (start.checkpoint, start.line) == ("checkpoints/j/0/5", 1)
-    assert (world.line(1).from_step, world.line(1).cause) == (5, "back to 5")
-    assert world.open_epoch(2, 2, rewind_to=5) == start
-    world.commit(10, epoch=2, line=1)
-    assert world.checkpoint(10).state == world.checkpoint(10, line=1).state == CHECKPOINT_STATE_COMMITTED
-    assert world.open_epoch(3, 2).checkpoint == "checkpoints/j/1/10"
-    start = world.open_epoch(4, 2, rewind_to=5)
-    assert (start.checkpoint, start.line) == ("checkpoints/j/0/5", 2)
-    assert world.open_epoch(5, 2, rewind_to=0).checkpoint == ""
+    world.training = world.training.extended(steps)
+    return world
+
+
+BASE = "checkpoints/j/0/5"
+
+
+def test_a_job_starts_from_a_checkpoint_of_another_one_which_stays(world: Rehearsal) -> None:
+    begun(world)
+    start = world.open_epoch(1, 2, job="k", base=BASE)
+    assert (start.checkpoint, start.step, start.line) == (BASE, 5, 0)
+    assert start.state_digest == world.checkpoint(5).state_digest
+    assert world.open_epoch(1, 2, job="k", base=BASE) == start
+    line = world.line(0, job="k")
+    assert (line.from_step, line.head, line.cause) == (5, 5, f"from {BASE}")
+    world.commit(10, 15, job="k")
+    assert world.checkpoint(10, job="k").parent == BASE
+    assert BASE in world.manifest(10, job="k").manifest(producer="test").parents
+    assert world.open_epoch(2, 2, job="k", base=BASE).checkpoint == "checkpoints/k/0/15"
+    assert world.checkpoint(5).pinned
+    request = PruneCheckpointsRequest(job="jobs/j", keep_last=1)
+    assert list(world.api.PruneCheckpoints(request, CALL).checkpoints) == []
+
+
+def test_without_a_sound_checkpoint_of_its_own_a_job_starts_from_its_base_again(world: Rehearsal) -> None:
+    begun(world)
+    world.open_epoch(1, 2, job="k", base=BASE)
+    world.commit(10, job="k")
+    doubted = world.request(2, 2, job="k", base=BASE)
+    doubted.trusted_step = 0
+    start = world.api.OpenEpoch(doubted, CALL)
+    assert (start.checkpoint, start.step, start.line) == (BASE, 5, 1)
+    assert world.checkpoint(10, job="k").suspect
+    assert not world.checkpoint(5).suspect
+    world.commit(10, epoch=2, line=1, job="k")
+    assert not world.checkpoint(10, job="k").suspect
+
+
+def test_a_base_that_cannot_be_trusted_is_refused(world: Rehearsal) -> None:
+    begun(world)
+    with pytest.raises(InvalidField, match="another job"):
+        world.open_epoch(2, 2, base=BASE)
+    with pytest.raises(NotFound):
+        world.open_epoch(1, 2, job="k", base="checkpoints/none/0/5")
+    longer, world.training = world.training, example.training(steps=600, seed=1)
+    with pytest.raises(InvalidField, match="the same training"):
+        world.open_epoch(1, 2, job="k", base=BASE)
+    world.training = longer
+    with pytest.raises(Refused, match="transition"):
+        world.open_epoch(1, 1, job="k", base=BASE)
+    world.flip(world.manifest(5).blobs[1].key)
+    with pytest.raises(Refused, match="damaged") as damaged:
+        world.open_epoch(2, 2, job="k", base=BASE)
+    assert damaged.value.reason == "BASE_UNUSABLE"
+    assert world.checkpoint(5).state == CHECKPOINT_STATE_QUARANTINED
+    world.training = example.training(steps=STEPS)
+    doubted = world.request(2, 2)
+    doubted.trusted_step, doubted.cause = 5, "an audit failed"
+    world.api.OpenEpoch(doubted, CALL)
+    world.training = longer
+    with pytest.raises(Refused, match="suspect: an audit failed"):
+        world.open_epoch(1, 2, job="k", base="checkpoints/j/0/10")

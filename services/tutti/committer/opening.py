@@ -1,7 +1,8 @@
 """Opening an epoch: finish what the last one left, read the resume point back, seal, answer.
 
 A checkpoint that is suspect, or after the trusted step of the request, is not resumed from; the later ones of the line
-are marked in the transaction that opens the epoch.
+are marked in the transaction that opens the epoch. A job without a checkpoint of its own starts from its base, a
+checkpoint of another job, if it has one; the transaction pins it.
 
 The answer is stored with the epoch, so a repeated call gets the same one; one that comes while a resume point is read
 back joins. Another replica reads for itself, which costs reading and nothing else: damage is recorded once, the epoch
@@ -26,6 +27,7 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import micros
 from tutti.chassis.store.unit import Unit
 from tutti.checkpoints.bodies import decode_body, identity_of
+from tutti.checkpoints.manifest import CheckpointBody
 from tutti.checkpoints.verification import verify_manifest
 from tutti.checkpoints.writer import plan_of
 from tutti.committer import epochs
@@ -151,25 +153,39 @@ class Opening:
         candidates = seen.candidates
         if request.HasField("trusted_step"):
             candidates = tuple(each for each in candidates if each.step <= request.trusted_step)
-        if request.rewind:
-            candidates = tuple(each for each in candidates if each.step <= request.rewind_to_step)
-            if request.rewind_to_step and not any(each.step == request.rewind_to_step for each in candidates):
-                steps = sorted(each.step for each in seen.candidates)
-                raise Refused(
-                    epochs.NO_SUCH_STEP,
-                    f"{request.job}: no committed checkpoint at step {request.rewind_to_step} to rewind to; "
-                    f"committed are {steps}",
-                )
         for checkpoint in candidates:
-            asked = (request.job.removeprefix("jobs/"), request.epoch)
-            known = self._read_back.get(asked) == checkpoint.name
-            problems = [] if known else read_checkpoint(self.host, checkpoint)[0]
-            if not problems:
-                self._read_back[asked] = checkpoint.name
+            if not self._damage(checkpoint, request):
                 shape = to_shape(checkpoint.shape).shape_digest
                 return ResumePoint(checkpoint.line, checkpoint.step, checkpoint.name, shape), checkpoint
-            self.commits.damaged(checkpoint.name, problems, found_by=f"opening epoch {request.epoch}")
-        return ResumePoint(), None
+        return self._base(request) if request.base else (ResumePoint(), None)
+
+    def _base(self, request: OpenEpochRequest) -> tuple[ResumePoint, Checkpoint]:
+        """The checkpoint of another job that this one starts from. Raises NotFound, Refused, InvalidField."""
+        base = self.host.units.run(lambda unit: self.checkpoints.get(unit, request.base))
+        fault = f"suspect: {base.suspect}" if base.suspect else ""
+        if base.state != CHECKPOINT_STATE_COMMITTED:
+            fault = f"not committed: {base.reason or 'it was pruned'}"
+        fault = fault or self._damage(base, request)
+        if fault:
+            words = f"{base.name}, which {request.job} starts from, is {fault}; extend or rewind the earlier job again"
+            raise Refused(epochs.BASE_UNUSABLE, words)
+        body, training = decode_body(self.host.blobs.get(base.manifest_key)), Training.from_json(request.training)
+        if not (isinstance(body, CheckpointBody) and training.continues(body.training)):
+            expected = "a checkpoint of the same training, apart from its steps and the data that are left out"
+            raise InvalidField("base", seen=base.name, expected=expected)
+        return ResumePoint(0, base.step, base.name, to_shape(base.shape).shape_digest), base
+
+    def _damage(self, checkpoint: Checkpoint, request: OpenEpochRequest) -> str:
+        """Read a checkpoint back, unless that was done for this epoch; a damaged one is quarantined."""
+        asked = (request.job.removeprefix("jobs/"), request.epoch)
+        if self._read_back.get(asked) == checkpoint.name:
+            return ""
+        problems = read_checkpoint(self.host, checkpoint)[0]
+        if not problems:
+            self._read_back[asked] = checkpoint.name
+            return ""
+        self.commits.damaged(checkpoint.name, problems, found_by=f"opening epoch {request.epoch}")
+        return f"damaged: {problems[0]}"
 
     def _seal(
         self,
@@ -186,7 +202,7 @@ class Opening:
         job = request.job.removeprefix("jobs/")
         if self.records.epoch(unit, job, lock=True) != seen.epoch:
             return None
-        if checkpoint and self.checkpoints.lock(unit, checkpoint.name).state != CHECKPOINT_STATE_COMMITTED:
+        if checkpoint and not self._still(unit, checkpoint.name, is_base=checkpoint.name == request.base):
             return None
         taken = self.records.decided_steps(unit, job, seen.line.line)
         branch = epochs.branch(
@@ -195,7 +211,7 @@ class Opening:
             from_step=seen.line.from_step,
             lines=len(seen.lines),
             taken=taken,
-            rewind=(request.rewind or request.HasField("trusted_step")) and bool(seen.lines),
+            doubted=request.HasField("trusted_step") and bool(seen.lines),
         )
         transition = epochs.transition_used(resume, shape_digest=shape.shape_digest, transition=request.transition)
         if request.HasField("trusted_step"):
@@ -230,6 +246,16 @@ class Opening:
         self.records.put_placement(unit, job, request.epoch, request.placement)
         self.records.forget_sealed(unit, job, request.epoch)
         return answer
+
+    def _still(self, unit: Unit, name: str, *, is_base: bool) -> bool:
+        """True if a checkpoint can still be resumed from. A base is pinned: retention of its job sees no line here."""
+        checkpoint = self.checkpoints.lock(unit, name)
+        if checkpoint.state != CHECKPOINT_STATE_COMMITTED or (is_base and checkpoint.suspect):
+            return False
+        if is_base and not checkpoint.pinned:
+            checkpoint.pinned = True
+            self.checkpoints.put(unit, checkpoint)
+        return True
 
     def _write_lines(
         self, unit: Unit, request: OpenEpochRequest, shape: Shape, seen: _Seen, branch: Branch, transition: str
@@ -290,8 +316,12 @@ def _read(request: OpenEpochRequest) -> tuple[Training, Shape]:
         raise InvalidField(
             "transition", seen=request.transition, expected=f"a transition of this job, transitions/{job}/N"
         )
-    if (request.rewind or request.HasField("trusted_step")) and not request.cause:
-        raise InvalidField("cause", seen="nothing", expected="why the job is rewound, in words")
+    if request.rewind:
+        raise InvalidField("rewind", seen=True, expected="another job, with a base (tutti jobs rewind)")
+    if request.base and check_name("checkpoints", request.base, field="base").split("/")[1] == job:
+        raise InvalidField("base", seen=request.base, expected="a checkpoint of another job")
+    if (request.base or request.HasField("trusted_step")) and not request.cause:
+        raise InvalidField("cause", seen="nothing", expected="why the job does not resume from its newest state")
     try:
         training = Training.from_json(request.training)
     except SpecError as error:

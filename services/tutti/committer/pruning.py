@@ -18,6 +18,7 @@ from tutti.contracts.committer.v1 import (
     Line,
     OpenEpochResponse,
 )
+from tutti.model.schedule import steady_until
 from tutti.model.training import Training
 
 
@@ -53,6 +54,7 @@ class Pruning:
                 branch_points={(line.parent_line, line.from_step) for line in lines},
                 in_use=in_use,
                 audited=training.audited if training else lambda step: step,
+                steady_until=steady_until(training.optimizer) if training else 0,
             )
             for each in () if dry_run else chosen:
                 checkpoint = self.checkpoints.lock(unit, each.name)

@@ -162,20 +162,20 @@ class Rehearsal:
         *,
         nodes: int = 1,
         transition: str = "",
-        rewind_to: int | None = None,
         placement: Sequence[str] = (),
+        job: str = "j",
+        base: str = "",
     ) -> OpenEpochRequest:
         return OpenEpochRequest(
-            job="jobs/j",
+            job=f"jobs/{job}",
             epoch=epoch,
             shape=to_wire(Shape(dp)),
             transition=transition,
             training=self.training.to_json(),
             training_digest=self.training.digest(),
             dataset_digest=self.training.dataset,
-            rewind=rewind_to is not None,
-            rewind_to_step=rewind_to or 0,
-            cause="" if rewind_to is None else f"back to {rewind_to}",
+            base=base,
+            cause=f"from {base}" if base else "",
             nodes=nodes,
             placement=placement,
         )
@@ -191,9 +191,10 @@ class Rehearsal:
         node: str = "nodes/a",
         seed: int | None = None,
         earlier: bool = False,
+        job: str = "j",
     ) -> tuple[ShardName, StoredShard]:
         """What the I/O child of a rank's agent does, or that of an `earlier` version; `seed` makes it another state."""
-        shape, name = Shape(dp), ShardName("j", line, step, epoch, rank).stored_by("" if earlier else node)
+        shape, name = Shape(dp), ShardName(job, line, step, epoch, rank).stored_by("" if earlier else node)
         of = self.training if seed is None else example.training(steps=STEPS, seed=seed)
         buffer = example.buffer(of, shape, rank, step)
         report = describe(buffer, example.snapshot(self.training, shape, name, node=node))
@@ -215,18 +216,21 @@ class Rehearsal:
         ).decided
         return found
 
-    def snapshot(self, step: int, *, dp: int, epoch: int, line: int = 0, seed: int | None = None) -> None:
+    def snapshot(
+        self, step: int, *, dp: int, epoch: int, line: int = 0, seed: int | None = None, job: str = "j"
+    ) -> None:
         """All ranks store and report; ranks 0 … are on nodes/a, nodes/b, …"""
         for rank in range(dp):
             node = f"nodes/{'abcdefgh'[rank]}"
-            self.tell(*self.store(step, dp=dp, epoch=epoch, rank=rank, line=line, node=node, seed=seed), node=node)
+            stored = self.store(step, dp=dp, epoch=epoch, rank=rank, line=line, node=node, seed=seed, job=job)
+            self.tell(*stored, node=node)
 
-    def commit(self, *steps: int, dp: int = 2, epoch: int = 1, line: int = 0) -> None:
+    def commit(self, *steps: int, dp: int = 2, epoch: int = 1, line: int = 0, job: str = "j") -> None:
         """These steps become committed checkpoints, one after the other."""
         for step in steps:
-            self.snapshot(step, dp=dp, epoch=epoch, line=line)
+            self.snapshot(step, dp=dp, epoch=epoch, line=line, job=job)
             self.settle()
-            assert self.checkpoint(step, line=line).state == CHECKPOINT_STATE_COMMITTED
+            assert self.checkpoint(step, line=line, job=job).state == CHECKPOINT_STATE_COMMITTED
 
     def flip(self, key: str, at: int = 100) -> None:
         """One bit of a blob turns over."""
@@ -235,8 +239,8 @@ class Rehearsal:
         self.blobs.delete(key)
         self.blobs.put_if_absent(key, bytes(data))
 
-    def manifest(self, step: int, *, line: int = 0) -> CheckpointBody:
-        return CheckpointBody.decode(self.blobs.get(self.checkpoint(step, line=line).manifest_key))
+    def manifest(self, step: int, *, line: int = 0, job: str = "j") -> CheckpointBody:
+        return CheckpointBody.decode(self.blobs.get(self.checkpoint(step, line=line, job=job).manifest_key))
 
     def claim(self, node: str, process: str = "io") -> ClaimVerificationResponse:
         found: ClaimVerificationResponse = self.api.ClaimVerification(
@@ -261,12 +265,12 @@ class Rehearsal:
             CALL,
         )
 
-    def checkpoint(self, step: int, *, line: int = 0) -> Checkpoint:
-        found: Checkpoint = self.api.GetCheckpoint(GetRequest(name=f"checkpoints/j/{line}/{step}"), CALL)
+    def checkpoint(self, step: int, *, line: int = 0, job: str = "j") -> Checkpoint:
+        found: Checkpoint = self.api.GetCheckpoint(GetRequest(name=f"checkpoints/{job}/{line}/{step}"), CALL)
         return found
 
-    def line(self, number: int) -> Line:
-        found: Line = self.api.GetLine(GetRequest(name=f"lines/j/{number}"), CALL)
+    def line(self, number: int, *, job: str = "j") -> Line:
+        found: Line = self.api.GetLine(GetRequest(name=f"lines/{job}/{number}"), CALL)
         return found
 
     def events(self, message: type[M]) -> list[M]:

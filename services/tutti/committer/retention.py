@@ -1,7 +1,8 @@
 """The checkpoints that retention may delete: committed ones that nothing needs.
 
 The newest of every line, pinned ones, those that a line branches from and the open epoch's resume point always stay; so
-does the newest at or before the last audit, which a job resumes from when the next audit fails.
+does the newest at or before the last audit, which a job resumes from when the next audit fails, and the newest before
+the decay of the learning rate, from which a job can be extended.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ def prunable(
     branch_points: Collection[tuple[int, int]],
     in_use: Collection[str],
     audited: Callable[[int], int],
+    steady_until: int = 0,
 ) -> list[CheckpointAge]:
     """In order of line and step. `branch_points` are (line, step); `in_use` are names. `keep_last` is at least 1.
 
-    `audited(step)` is the step of the last audit up to `step`, 0 for none.
+    `audited(step)` is the step of the last audit up to `step`, 0 for none. `steady_until` is the last step before the
+    learning rate decays.
     """
     if keep_last < 1:
         raise ValueError(f"keep_last is {keep_last}; expected at least 1: the last good one always stays")
@@ -44,7 +47,7 @@ def prunable(
         for of_line in by_line.values()
         for checkpoint in of_line[:-keep_last]
         if not checkpoint.pinned
-        and checkpoint != _covered(of_line, audited)
+        and checkpoint not in (_covered(of_line, audited), _steady(of_line, steady_until))
         and (checkpoint.line, checkpoint.step) not in branch_points
         and checkpoint.name not in in_use
     ]
@@ -55,3 +58,8 @@ def _covered(of_line: list[CheckpointAge], audited: Callable[[int], int]) -> Che
     intact = [each for each in of_line if not each.suspect]
     last = audited(intact[-1].step) if intact else 0
     return next((each for each in reversed(intact) if each.step <= last), None)
+
+
+def _steady(of_line: list[CheckpointAge], until: int) -> CheckpointAge | None:
+    """The newest checkpoint of a line at or before a step."""
+    return next((each for each in reversed(of_line) if each.step <= until and not each.suspect), None)

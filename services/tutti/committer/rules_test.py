@@ -93,13 +93,13 @@ def test_another_shape_needs_a_transition_by_name() -> None:
 
 
 def test_a_line_is_left_when_its_names_are_taken_or_its_past_is_gone() -> None:
-    stay = branch(ResumePoint(0, 10), line=0, from_step=0, lines=1, taken=[5, 10], rewind=False)
+    stay = branch(ResumePoint(0, 10), line=0, from_step=0, lines=1, taken=[5, 10], doubted=False)
     assert (stay.line, stay.is_new) == (0, False)
-    damaged = branch(ResumePoint(0, 5), line=0, from_step=0, lines=1, taken=[5, 10], rewind=False)
+    damaged = branch(ResumePoint(0, 5), line=0, from_step=0, lines=1, taken=[5, 10], doubted=False)
     assert (damaged.line, damaged.parent_line, damaged.from_step, damaged.is_new) == (1, 0, 5, True)
-    past = branch(ResumePoint(0, 5), line=1, from_step=10, lines=2, taken=[], rewind=False)
+    past = branch(ResumePoint(0, 5), line=1, from_step=10, lines=2, taken=[], doubted=False)
     assert (past.line, past.parent_line, past.from_step) == (2, 0, 5)
-    assert branch(ResumePoint(0, 10), line=0, from_step=0, lines=1, taken=[10], rewind=True).line == 1
+    assert branch(ResumePoint(0, 10), line=0, from_step=0, lines=1, taken=[10], doubted=True).line == 1
 
 
 def test_history_follows_parents_and_never_past_a_branch() -> None:
@@ -126,6 +126,16 @@ def test_the_last_ones_pinned_ones_and_referenced_ones_stay(
         assert (each.line, each.step) not in points
         assert each.name != "0/7"
         assert sum(other.line == each.line and other.step > each.step for other in kept) >= keep_last
+
+
+@given(checkpoints, st.integers(0, 40))
+def test_the_newest_before_the_decay_stays(committed: list[CheckpointAge], until: int) -> None:
+    gone = prunable(
+        committed, keep_last=1, branch_points=set(), in_use=set(), audited=lambda step: step, steady_until=until
+    )
+    for line in {each.line for each in committed}:
+        steady = [each for each in committed if each.line == line and each.step <= until]
+        assert not steady or max(steady, key=lambda each: each.step) not in gone
 
 
 def test_keeping_none_is_refused() -> None:

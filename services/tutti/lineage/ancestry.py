@@ -1,7 +1,7 @@
 """Ancestry: on which line each step up to a checkpoint was made.
 
 Promises: pure; what follows from the names of a checkpoint and of those that it was resumed from. A step before a
-branch belongs to the line that was branched from.
+branch belongs to the line that was branched from, and one before a job began to the job that it continues.
 """
 
 from bisect import bisect_left
@@ -19,10 +19,12 @@ class Ancestry:
     def oldest(self) -> str:
         return self.names[0]
 
-    def line_of(self, step: int) -> int:
-        """The line of a step, counted from 1 to the checkpoint's own: that of the next checkpoint from there on."""
-        line, _ = place_of(self.names[bisect_left(self.names, step, key=lambda name: place_of(name)[1])])
-        return line
+    def line_of(self, step: int) -> tuple[str, int]:
+        """The job and line of a step, counted from 1 to the checkpoint's own: those of the next checkpoint from there
+        on.
+        """
+        name = self.names[bisect_left(self.names, step, key=lambda name: place_of(name)[1])]
+        return job_of(name), place_of(name)[0]
 
 
 def ancestry(checkpoint: str, parents: Mapping[str, str]) -> Ancestry:
@@ -31,6 +33,11 @@ def ancestry(checkpoint: str, parents: Mapping[str, str]) -> Ancestry:
     while names[-1] in parents:
         names.append(parents[names[-1]])
     return Ancestry(tuple(reversed(names)))
+
+
+def job_of(checkpoint: str) -> str:
+    """The job of `checkpoints/{job}/{line}/{step}`."""
+    return f"jobs/{checkpoint.split('/')[1]}"
 
 
 def place_of(checkpoint: str) -> tuple[int, int]:

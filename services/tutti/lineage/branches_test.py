@@ -64,15 +64,17 @@ class Job:
     def names(self) -> list[str]:
         return [name for names in self.holds.values() for name in names]
 
-    def checkpoints(self, lines: Mapping[int, tuple[int, int, Sequence[int]]] = LINES) -> Iterator[Checkpoint]:
+    def checkpoints(
+        self, lines: Mapping[int, tuple[int, int, Sequence[int]]] = LINES, *, name: str = "j"
+    ) -> Iterator[Checkpoint]:
         for line, (parent_line, from_step, steps) in lines.items():
             parent = f"checkpoints/j/{parent_line}/{from_step}" if from_step else ""
             for step in steps:
-                body = self.body(line, step, parent)
+                body = self.body(line, step, parent, name)
                 self.world.blobs.put_if_absent(body.manifest_key, body.manifest(producer="test").encode())
                 yield Checkpoint(
                     name=body.name,
-                    job="jobs/j",
+                    job=f"jobs/{name}",
                     parent=parent,
                     state=CHECKPOINT_STATE_COMMITTED,
                     manifest_key=body.manifest_key,
@@ -80,12 +82,12 @@ class Job:
                 )
                 parent = body.name
 
-    def body(self, line: int, step: int, parent: str) -> CheckpointBody:
+    def body(self, line: int, step: int, parent: str, job: str) -> CheckpointBody:
         shares = [WeightedDataset(each.dataset_version, each.weight) for each in self.ledger.spans[0].datasets]
         mixture = tuple(shares) if len(shares) > 1 else ()
         training, shape = replace(example.training(), dataset=shares[0].dataset, mixture=mixture), Shape(1)
         scalars = StateScalars(Scalars(step), 2 * step, self.ledger)
-        snapshot = Snapshot(ShardName("j", line, step, 1, 0), "nodes/a", shape, training, example.KERNEL, scalars)
+        snapshot = Snapshot(ShardName(job, line, step, 1, 0), "nodes/a", shape, training, example.KERNEL, scalars)
         report = describe(example.buffer(training, shape, 0, step), snapshot)
         return build_manifest([report], training=training, parent=parent, verified_by=["nodes/b"])
 
@@ -149,6 +151,22 @@ def test_every_step_is_told_once_under_the_line_that_made_it(job: Job) -> None:
         read = job.world.api.TraceStep(TraceStepRequest(job="jobs/j", line=2, step=step), CALL)
         seen = {(told.document.removeprefix("documents/"), place(told)) for told in read.sightings}
         assert seen == {(name, at) for name, places in expected.items() for at in places if at[:2] == (line, step)}
+
+
+def test_a_step_before_a_job_began_is_told_under_the_job_that_it_continues(job: Job) -> None:
+    for checkpoint in job.checkpoints():
+        job.world.admit(checkpoint)
+    expected = job.replay()
+    for checkpoint in job.checkpoints({0: (1, 10, (12, 15))}, name="k"):  # from checkpoints/j/1/10
+        job.world.admit(checkpoint)
+    for step, maker, line in ((3, "jobs/j", 0), (6, "jobs/j", 1), (11, "jobs/k", 0), (15, "jobs/k", 0)):
+        read = job.world.api.TraceStep(TraceStepRequest(job="jobs/k", line=0, step=step), CALL)
+        assert {(told.job, told.line) for told in read.sightings} == {(maker, line)}
+    for document in job.names:
+        told = list(job.world.api.TraceDocument(TraceDocumentRequest(document=document), CALL).sightings)
+        assert [place(each) for each in told if each.job == "jobs/j"] == sorted(expected[document])
+        own = sorted((0, *at[1:]) for at in expected[document] if at[0] == 1 and at[1] > 10)
+        assert [place(each) for each in told if each.job == "jobs/k"] == own
 
 
 @pytest.mark.parametrize("until", [4, 5, 9, 12, 20])

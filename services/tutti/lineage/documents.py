@@ -17,7 +17,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.corpus.documents.duplicates import How
 from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterBody
 from tutti.lineage import naming, sightings
-from tutti.lineage.ancestry import Ancestry, ancestry, place_of
+from tutti.lineage.ancestry import Ancestry, ancestry, job_of, place_of
 from tutti.lineage.graph import dataset_name
 from tutti.lineage.library import BlobGone, DocumentRow, Library, OpenDataset
 from tutti.lineage.owners import evaluated, ingests_of_runs, newest_runs
@@ -41,7 +41,7 @@ class Head:
 
     @property
     def job(self) -> str:
-        return f"jobs/{self.name.split('/')[1]}"
+        return job_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,11 @@ class Documents:
         """The checkpoints that one descends from. Raises Unavailable while not all of them are folded."""
 
         def read(unit: Unit) -> Ancestry:
-            found = ancestry(head.name, self._tables.parents(unit, f"checkpoints/{head.job.removeprefix('jobs/')}/"))
+            found, job = Ancestry((head.name,)), ""
+            while job != job_of(found.oldest):
+                job = job_of(found.oldest)
+                parents = self._tables.parents(unit, f"checkpoints/{job.removeprefix('jobs/')}/")
+                found = Ancestry((*ancestry(found.oldest, parents).names, *found.names[1:]))
             if self._tables.vertex(unit, found.oldest) is None:
                 raise Unavailable(f"{found.oldest}, which {head.name} descends from, is not folded yet; ask again")
             return found
@@ -236,7 +240,9 @@ class Documents:
         def of_line(head: Head) -> Iterator[tuple[str, int, Sighting]]:
             lines = self.ancestry(head)  # a line has a larger number than the one that it branched from
             for found in self.sightings(document, head, until_step=until_step):
-                yield head.job, lines.line_of(found.step), found
+                maker, line = lines.line_of(found.step)
+                if maker == head.job:  # the lines of the job that it continues have those before
+                    yield maker, line, found
 
         heads = self.newest(job)
         return (each for each, _ in groupby(merge(*map(of_line, heads))))  # lines share what is before a branch

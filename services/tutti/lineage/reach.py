@@ -145,7 +145,7 @@ class Reaching:
             ancestry = self._documents.ancestry(head)
             seen = {sighting.step for doc_id in ids for sighting in self._documents.sightings(doc_id, head)}
             for step in seen:
-                steps.setdefault((head.job, ancestry.line_of(step)), set()).add(step)
+                steps.setdefault(ancestry.line_of(step), set()).add(step)
             if seen:
                 first[head.job, place_of(head.name)[0]] = min(seen)
         for (job, line), found in sorted(steps.items()):

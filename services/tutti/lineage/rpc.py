@@ -193,11 +193,11 @@ class LineageApi:
             raise NotFound(f"a checkpoint of line {request.line} of {request.job}")
         if not 1 <= request.step <= last:
             raise InvalidField("step", seen=request.step, expected=f"1 to {last}, the newest committed step")
-        line = self._documents.ancestry(head).line_of(request.step)
+        job, line = self._documents.ancestry(head).line_of(request.step)
         found, gone = self._documents.step(head, request.step)
         rows = self._documents.rows({sighting.document for sighting in found})
         sources = {doc_id: row.source for doc_id, row in rows.items()}
-        seen = [_message(head.job, line, each, sources.get(each.document, "")) for each in found]
+        seen = [_message(job, line, each, sources.get(each.document, "")) for each in found]
         return TraceStepResponse(sightings=seen, gone=_keys(gone))
 
     def _walk(self, name: str, principal: Principal, *, up: bool, limit: int, first: Sequence[Edge] = ()) -> Walk:

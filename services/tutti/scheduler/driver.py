@@ -75,12 +75,17 @@ class Driver:
                 return self._finish(finish)
 
     def _decide(self, unit: Unit, name: str) -> Next:
-        """Return the next action; one that opens an epoch has the node of each rank for the committer."""
+        """Return the next action; one that opens an epoch has for the committer the node of each rank, and the
+        checkpoint of another job that the job starts from.
+        """
         decided = self._decisions.decide(unit, name)
         if isinstance(decided, Open):
-            seats = self._decisions.seats(unit, self._tables.jobs.get(unit, name))
+            job = self._tables.jobs.get(unit, name)
+            seats = self._decisions.seats(unit, job)
             assert not isinstance(seats, gangs.Short)
             decided.request.placement.extend(seat.node for seat in seats)
+            decided.request.base = job.continues.checkpoint
+            decided.request.cause = decided.request.cause or job.continues.cause
         return decided
 
     def _open(self, opening: Open) -> bool | float | None:

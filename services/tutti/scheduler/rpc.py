@@ -16,19 +16,23 @@ from tutti.contracts.scheduler.v1 import (
     NODE_STATE_LOST,
     NODE_STATE_READY,
     ClearNodeRequest,
+    ContinuedJob,
     CreateJobRequest,
     CreateJobResponse,
     DrainNodeRequest,
+    ExtendJobRequest,
     Job,
     JobSpec,
     JobState,
     Node,
     ReshapeJobRequest,
+    RewindJobRequest,
     Transition,
 )
 from tutti.model.training import Training
 from tutti.scheduler import gangs, jobs, topology
 from tutti.scheduler.agentcalls import AgentCalls
+from tutti.scheduler.continuations import MAX_CAUSE, Continuations
 from tutti.scheduler.decisions import Decisions
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import NodeWatch
@@ -36,8 +40,6 @@ from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.stalls import Stalls
 from tutti.scheduler.tables import Tables
 from tutti.scheduler.trainings import completed
-
-MAX_CAUSE = 300
 
 
 class SchedulerApi(AgentCalls):
@@ -52,7 +54,7 @@ class SchedulerApi(AgentCalls):
         settings: SchedulerSettings,
     ) -> None:
         super().__init__(host, tables, epochs, watch, stalls, settings)
-        self._decisions = decisions
+        self._decisions, self._continuations = decisions, Continuations(host, tables, epochs)
 
     def CreateJob(self, request: CreateJobRequest, call: Call) -> CreateJobResponse:
         check_name("jobs", request.name)
@@ -80,6 +82,12 @@ class SchedulerApi(AgentCalls):
             return self._epochs.end(unit, jobs.cancelled(job, unit.now))
 
         return self._host.units.run(cancel)
+
+    def ExtendJob(self, request: ExtendJobRequest, call: Call) -> ContinuedJob:
+        return self._continuations.extend(request)
+
+    def RewindJob(self, request: RewindJobRequest, call: Call) -> ContinuedJob:
+        return self._continuations.rewind(request)
 
     def ReshapeJob(self, request: ReshapeJobRequest, call: Call) -> Transition:
         check_name("jobs", request.job, field="job")

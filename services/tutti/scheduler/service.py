@@ -18,6 +18,7 @@ from tutti.contracts.scheduler.v1 import EpochOpened, JobState, PolicyStopped, R
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
 from tutti.scheduler.agentcalls import NODE_TAKEN
 from tutti.scheduler.checks import checks
+from tutti.scheduler.continuations import NO_SUCH_STEP, NOT_EXTENDABLE
 from tutti.scheduler.decisions import POLICY, Decisions
 from tutti.scheduler.driver import Driver
 from tutti.scheduler.epochs import Epochs
@@ -33,6 +34,8 @@ declare(
         "UNKNOWN_EPOCH": "the epoch was never issued; read the node again",
         "JOB_ENDED": "the job has ended; create another",
         "SAME_SHAPE": "the job has this shape already",
+        NO_SUCH_STEP: "the job has no sound checkpoint there to continue from; the message says what would do",
+        NOT_EXTENDABLE: "the job cannot be continued with other steps; the message says what would do",
         NODE_TAKEN: "another agent serves the node of this name; the message names both",
     }
 )

@@ -22,7 +22,7 @@ from tutti.contracts.scheduler.v1 import (
     Topology,
     Transition,
 )
-from tutti.scheduler.rpc import MAX_CAUSE
+from tutti.scheduler.continuations import MAX_CAUSE
 from tutti.scheduler.topology import shape_of
 from tutti.scheduler.world_test import CALL, Agent, World
 

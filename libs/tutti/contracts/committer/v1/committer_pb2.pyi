@@ -19,6 +19,11 @@ if sys.version_info >= (3, 11):
 else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
+if sys.version_info >= (3, 13):
+    from warnings import deprecated as _deprecated
+else:
+    from typing_extensions import deprecated as _deprecated
+
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
@@ -108,6 +113,7 @@ class OpenEpochRequest(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     TRUSTED_STEP_FIELD_NUMBER: _builtins.int
+    BASE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the attempt."""
     epoch: _builtins.int
@@ -120,17 +126,37 @@ class OpenEpochRequest(_message.Message):
     """training_digest of the job."""
     dataset_digest: _builtins.str
     """dataset_digest of its data."""
-    rewind: _builtins.bool
-    """rewind starts a new line."""
-    rewind_to_step: _builtins.int
-    """rewind_to_step: the step after which the new line starts."""
+    @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
+    def rewind(self) -> _builtins.bool:
+        """rewind is rejected since 0.3: a job that goes back is another job, with a base."""
+
+    @rewind.setter
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
+    def rewind(self, value: _builtins.bool) -> None:
+        """rewind is rejected since 0.3: a job that goes back is another job, with a base."""
+
+    @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
+    def rewind_to_step(self) -> _builtins.int:
+        """rewind_to_step belongs to rewind."""
+
+    @rewind_to_step.setter
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
+    def rewind_to_step(self, value: _builtins.int) -> None:
+        """rewind_to_step belongs to rewind."""
+
     cause: _builtins.str
-    """cause of the rewind or of trusted_step, which the new line records."""
+    """cause of trusted_step or of base, which the new line records."""
     nodes: _builtins.int
     """nodes that hold ranks; if there is only one, the committer verifies shards itself."""
     trusted_step: _builtins.int
     """trusted_step: resume on a new line, from the newest checkpoint at or before this step, or from the start. Later
     checkpoints of the line are marked as suspect, with the cause. Unset if there is no reason for doubt.
+    """
+    base: _builtins.str
+    """base: checkpoint of another job that this job starts from; it is pinned. Used while the job has no checkpoint of its
+    own. Empty for a job that starts at step 0.
     """
     @_builtins.property
     def shape(self) -> _common_pb2.Shape:
@@ -158,10 +184,11 @@ class OpenEpochRequest(_message.Message):
         nodes: _builtins.int = ...,
         placement: _abc.Iterable[_builtins.str] | None = ...,
         trusted_step: _builtins.int | None = ...,
+        base: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step", "shape", b"shape", "trusted_step", b"trusted_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step", "cause", b"cause", "dataset_digest", b"dataset_digest", "epoch", b"epoch", "job", b"job", "nodes", b"nodes", "placement", b"placement", "rewind", b"rewind", "rewind_to_step", b"rewind_to_step", "shape", b"shape", "training", b"training", "training_digest", b"training_digest", "transition", b"transition", "trusted_step", b"trusted_step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step", "base", b"base", "cause", b"cause", "dataset_digest", b"dataset_digest", "epoch", b"epoch", "job", b"job", "nodes", b"nodes", "placement", b"placement", "rewind", b"rewind", "rewind_to_step", b"rewind_to_step", "shape", b"shape", "training", b"training", "training_digest", b"training_digest", "transition", b"transition", "trusted_step", b"trusted_step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__trusted_step: _TypeAlias = _typing.Literal["trusted_step"]  # noqa: Y015
     _WhichOneofArgType__trusted_step: _TypeAlias = _typing.Literal["_trusted_step", b"_trusted_step"]  # noqa: Y015

@@ -404,6 +404,7 @@ class Job(_message.Message):
     LOSSES_FIELD_NUMBER: _builtins.int
     RETRY_AT_FIELD_NUMBER: _builtins.int
     STRAGGLERS_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -507,6 +508,10 @@ class Job(_message.Message):
     def stragglers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Straggler]:
         """stragglers of the current or last attempt: ranks that computed slower than the others."""
 
+    @_builtins.property
+    def continues(self) -> Global___Continuation:
+        """continues: the state of another job that this job started from; unset for a job that started at step 0."""
+
     def __init__(
         self,
         *,
@@ -548,10 +553,11 @@ class Job(_message.Message):
         losses: _abc.Iterable[Global___NodeLosses] | None = ...,
         retry_at: _timestamp_pb2.Timestamp | None = ...,
         stragglers: _abc.Iterable[Global___Straggler] | None = ...,
+        continues: Global___Continuation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "ended_at", b"ended_at", "retry_at", b"retry_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "trusted_step", b"trusted_step"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "continues", b"continues", "ended_at", b"ended_at", "retry_at", b"retry_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "trusted_step", b"trusted_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "covered_step", b"covered_step", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "stragglers", b"stragglers", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "trusted_step", b"trusted_step", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "continues", b"continues", "covered_step", b"covered_step", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "stragglers", b"stragglers", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "trusted_step", b"trusted_step", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
@@ -575,6 +581,46 @@ class Job(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__trusted_step) -> _WhichOneofReturnType__trusted_step | None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
+
+@_typing.final
+class Continuation(_message.Message):
+    """Continuation is the state of an earlier job that a job started from, with its moments and its place in the data."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job that was extended or rewound."""
+    checkpoint: _builtins.str
+    """checkpoint of this job, or of the job that it continues."""
+    step: _builtins.int
+    """step of the checkpoint."""
+    cause: _builtins.str
+    """cause as text."""
+    @_builtins.property
+    def skipped(self) -> _training_pb2.SkippedSteps:
+        """skipped steps, whose data this job leaves out but the earlier job does not; unset if there are none."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        checkpoint: _builtins.str = ...,
+        step: _builtins.int = ...,
+        cause: _builtins.str = ...,
+        skipped: _training_pb2.SkippedSteps | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["skipped", b"skipped"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "checkpoint", b"checkpoint", "job", b"job", "skipped", b"skipped", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Continuation: _TypeAlias = Continuation  # noqa: Y015
 
 @_typing.final
 class Straggler(_message.Message):

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from tutti.contracts.common.v1 import training_pb2 as _training_pb2
 from tutti.contracts.scheduler.v1 import events_pb2 as _events_pb2
 import builtins as _builtins
 import sys
@@ -293,6 +294,130 @@ class ReshapeJobRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReshapeJobRequest: _TypeAlias = ReshapeJobRequest  # noqa: Y015
+
+@_typing.final
+class ExtendJobRequest(_message.Message):
+    """ExtendJobRequest contains the new number of steps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    job: _builtins.str
+    """job to extend; it does not change."""
+    name: _builtins.str
+    """name of the new job."""
+    steps: _builtins.int
+    """steps of the new job, with those of the checkpoint."""
+    cause: _builtins.str
+    """cause as text."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        job: _builtins.str = ...,
+        name: _builtins.str = ...,
+        steps: _builtins.int = ...,
+        cause: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "job", b"job", "name", b"name", "request_id", b"request_id", "steps", b"steps", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtendJobRequest: _TypeAlias = ExtendJobRequest  # noqa: Y015
+
+@_typing.final
+class RewindJobRequest(_message.Message):
+    """RewindJobRequest contains the step to go back to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    TO_STEP_FIELD_NUMBER: _builtins.int
+    SKIP_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes the call idempotent."""
+    job: _builtins.str
+    """job to rewind; it does not change."""
+    name: _builtins.str
+    """name of the new job."""
+    to_step: _builtins.int
+    """to_step: the new job starts from the newest sound checkpoint at or before this step."""
+    cause: _builtins.str
+    """cause as text."""
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    @_builtins.property
+    def skip(self) -> _training_pb2.SkippedSteps:
+        """skip: steps of the job, after that of the checkpoint, whose data the new job leaves out; unset for none."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        job: _builtins.str = ...,
+        name: _builtins.str = ...,
+        to_step: _builtins.int = ...,
+        skip: _training_pb2.SkippedSteps | None = ...,
+        cause: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["skip", b"skip"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "job", b"job", "name", b"name", "request_id", b"request_id", "skip", b"skip", "to_step", b"to_step", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RewindJobRequest: _TypeAlias = RewindJobRequest  # noqa: Y015
+
+@_typing.final
+class ContinuedJob(_message.Message):
+    """ContinuedJob is a job that starts from a checkpoint of another job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    FROM_STEP_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job that was created, or would be with validate_only."""
+    line: _builtins.int
+    """line that the job writes."""
+    from_step: _builtins.int
+    """from_step: the step of the checkpoint."""
+    checkpoint: _builtins.str
+    """checkpoint that the job starts from."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        line: _builtins.int = ...,
+        from_step: _builtins.int = ...,
+        checkpoint: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "from_step", b"from_step", "job", b"job", "line", b"line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContinuedJob: _TypeAlias = ContinuedJob  # noqa: Y015
 
 @_typing.final
 class DrainNodeRequest(_message.Message):

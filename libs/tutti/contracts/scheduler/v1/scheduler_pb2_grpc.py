@@ -92,6 +92,16 @@ class SchedulerServiceStub:
                 request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReshapeJobRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Transition.FromString,
                 _registered_method=True)
+        self.ExtendJob = channel.unary_unary(
+                '/tutti.scheduler.v1.SchedulerService/ExtendJob',
+                request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ExtendJobRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ContinuedJob.FromString,
+                _registered_method=True)
+        self.RewindJob = channel.unary_unary(
+                '/tutti.scheduler.v1.SchedulerService/RewindJob',
+                request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.RewindJobRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ContinuedJob.FromString,
+                _registered_method=True)
         self.DrainNode = channel.unary_unary(
                 '/tutti.scheduler.v1.SchedulerService/DrainNode',
                 request_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.DrainNodeRequest.SerializeToString,
@@ -215,6 +225,20 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExtendJob(self, request, context):
+        """ExtendJob creates a job with more steps from the newest checkpoint before the decay of the learning rate.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RewindJob(self, request, context):
+        """RewindJob creates a job from the newest sound checkpoint at or before a step, which can leave out data.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainNode(self, request, context):
         """DrainNode stops placing ranks on a node, or allows it again.
         """
@@ -329,6 +353,16 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.ReshapeJob,
                     request_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReshapeJobRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Transition.SerializeToString,
+            ),
+            'ExtendJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExtendJob,
+                    request_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ExtendJobRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ContinuedJob.SerializeToString,
+            ),
+            'RewindJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RewindJob,
+                    request_deserializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.RewindJobRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ContinuedJob.SerializeToString,
             ),
             'DrainNode': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainNode,
@@ -669,6 +703,60 @@ class SchedulerService:
             '/tutti.scheduler.v1.SchedulerService/ReshapeJob',
             tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ReshapeJobRequest.SerializeToString,
             tutti_dot_contracts_dot_scheduler_dot_v1_dot_events__pb2.Transition.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExtendJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.scheduler.v1.SchedulerService/ExtendJob',
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ExtendJobRequest.SerializeToString,
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ContinuedJob.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RewindJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.scheduler.v1.SchedulerService/RewindJob',
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.RewindJobRequest.SerializeToString,
+            tutti_dot_contracts_dot_scheduler_dot_v1_dot_scheduler__pb2.ContinuedJob.FromString,
             options,
             channel_credentials,
             insecure,

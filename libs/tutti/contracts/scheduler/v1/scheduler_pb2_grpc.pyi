@@ -57,6 +57,10 @@ class SchedulerServiceStub:
     """ListTopologies returns one page of topologies, sorted by job and version."""
     ReshapeJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]
     """ReshapeJob records a transition to another number of ranks."""
+    ExtendJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ExtendJobRequest, _scheduler_pb2.ContinuedJob]
+    """ExtendJob creates a job with more steps from the newest checkpoint before the decay of the learning rate."""
+    RewindJob: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.RewindJobRequest, _scheduler_pb2.ContinuedJob]
+    """RewindJob creates a job from the newest sound checkpoint at or before a step, which can leave out data."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]
     """DrainNode stops placing ranks on a node, or allows it again."""
     ClearNode: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ClearNodeRequest, _events_pb2.Node]
@@ -103,6 +107,10 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """ListTopologies returns one page of topologies, sorted by job and version."""
     ReshapeJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ReshapeJobRequest, _events_pb2.Transition]  # type: ignore[assignment]
     """ReshapeJob records a transition to another number of ranks."""
+    ExtendJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ExtendJobRequest, _scheduler_pb2.ContinuedJob]  # type: ignore[assignment]
+    """ExtendJob creates a job with more steps from the newest checkpoint before the decay of the learning rate."""
+    RewindJob: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.RewindJobRequest, _scheduler_pb2.ContinuedJob]  # type: ignore[assignment]
+    """RewindJob creates a job from the newest sound checkpoint at or before a step, which can leave out data."""
     DrainNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.DrainNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
     """DrainNode stops placing ranks on a node, or allows it again."""
     ClearNode: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ClearNodeRequest, _events_pb2.Node]  # type: ignore[assignment]
@@ -212,6 +220,22 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Transition, _abc.Awaitable[_events_pb2.Transition]]:
         """ReshapeJob records a transition to another number of ranks."""
+
+    @_abc_1.abstractmethod
+    def ExtendJob(
+        self,
+        request: _scheduler_pb2.ExtendJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_pb2.ContinuedJob, _abc.Awaitable[_scheduler_pb2.ContinuedJob]]:
+        """ExtendJob creates a job with more steps from the newest checkpoint before the decay of the learning rate."""
+
+    @_abc_1.abstractmethod
+    def RewindJob(
+        self,
+        request: _scheduler_pb2.RewindJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_pb2.ContinuedJob, _abc.Awaitable[_scheduler_pb2.ContinuedJob]]:
+        """RewindJob creates a job from the newest sound checkpoint at or before a step, which can leave out data."""
 
     @_abc_1.abstractmethod
     def DrainNode(
