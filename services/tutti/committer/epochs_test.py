@@ -136,6 +136,9 @@ def test_a_job_starts_from_a_checkpoint_of_another_one_which_stays(world: Rehear
     assert world.checkpoint(10, job="k").parent == BASE
     assert BASE in world.manifest(10, job="k").manifest(producer="test").parents
     assert world.open_epoch(2, 2, job="k", base=BASE).checkpoint == "checkpoints/k/0/15"
+    world.flip(world.manifest(15, job="k").blobs[0].key)
+    assert world.open_epoch(3, 2, job="k", base=BASE).checkpoint == "checkpoints/k/0/10"
+    assert "damaged" in world.line(1, job="k").cause
     assert world.checkpoint(5).pinned
     request = PruneCheckpointsRequest(job="jobs/j", keep_last=1)
     assert list(world.api.PruneCheckpoints(request, CALL).checkpoints) == []

@@ -272,7 +272,9 @@ class Opening:
                 current.transition = transition
             self.lines.put(unit, current)
         if branch.is_new or not seen.lines:
-            damaged = f"what line {seen.line.line} held after step {branch.from_step} is damaged" if seen.lines else ""
+            cause = request.cause
+            if seen.lines and not request.HasField("trusted_step"):
+                cause = f"what line {seen.line.line} held after step {branch.from_step} is damaged"
             self.lines.create(
                 unit,
                 Line(
@@ -285,7 +287,7 @@ class Opening:
                     shape=to_wire(shape),
                     transition=transition,
                     head=branch.from_step,
-                    cause=request.cause or damaged,
+                    cause=cause,
                 ),
             )
 
