@@ -41,7 +41,7 @@ INSIDE = {
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
-        *["service", "rpc : replica", "serving : answers", "completions : tables", "recording : generations"],
+        *["service", "rpc : replica", "serving : answers", "completions : tables", "leases", "recording : generations"],
         *["journal : bodies", "records", "answering", "requests : visible", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],

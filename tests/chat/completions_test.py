@@ -21,19 +21,26 @@ from tests.web.hosted import Hosted, hosted
 from tests.web.tokens_test import issue, user
 from tutti.chassis.config.datadir import DataDir
 from tutti.chassis.connections import connection_of_loop
+from tutti.chassis.errors import PermissionDenied
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.service import Host, Service
 from tutti.chat.answering import Record, Served, joined, pieces
 from tutti.chat.completions import Completions, Model
 from tutti.chat.journal import Entry, Finished, Journal, Said
+from tutti.chat.leases import Leases
 from tutti.chat.records import AnswerRecord, Verdict, digest_of_ids, record_of, verify
 from tutti.chat.requests import read
 from tutti.chat.routing import Router
+from tutti.client import connect
+from tutti.contracts.access.v1 import ListTokensRequest, ListUsageRequest, RevokeTokenRequest
+from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.corpus.conversations.template import CHAT_1
 from tutti.inference.engine import Chosen
 from tutti.web.pages import Site
+from tutti.web.tokens import ID_DIGITS, digest
 
+LIMITS = ("access.concurrent_answers=3", "access.answer_tokens_per_minute=5000")
 HELLO = [{"role": "user", "content": "a b c"}]
 
 
@@ -57,11 +64,17 @@ class World:
         await_that(lambda: all(each.opened for each in self.router.replicas), "replicas to be followed")
         ids = itertools.count()
         self.entries = list[Entry]()
-        model = Model("toy", "deployments/toy", "checkpoints/toy/0/1", 0, self.served, self.router, opened.signature)
-        self.completions = Completions(
-            lambda: [model],
+        self.model = Model(
+            "toy", "deployments/toy", "checkpoints/toy/0/1", 0, self.served, self.router, opened.signature
+        )
+        self.name = lambda: f"{next(ids)}"
+
+    def completions(self, host: Host) -> Completions:
+        return Completions(
+            lambda: [self.model],
             Journal(self.entries.extend),
-            name=lambda: f"{next(ids)}",
+            Leases(AccessServiceStub(host.channel("access"))),
+            name=self.name,
             seed=lambda: 7,
             now=lambda: 0,
         )
@@ -88,9 +101,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Hosted]:
     def build(host: Host) -> Service:
-        return Service(name="toy", resources=[], pages=Site("toy", "tests.web", world.completions.routes()))
+        return Service(name="toy", resources=[], pages=Site("toy", "tests.web", world.completions(host).routes()))
 
-    with hosted(tmp_path_factory.mktemp("platform"), builds={"toy": build}) as found:
+    with hosted(tmp_path_factory.mktemp("platform"), *LIMITS, builds={"toy": build}) as found:
         yield found
 
 
@@ -161,6 +174,61 @@ def test_a_request_that_cannot_be_answered_is_refused_by_its_parameter(program: 
     ):
         seen, said, _ = post(program, **more)
         assert (seen, said["error"]["param"]) == (status, param)
+
+
+def test_a_client_asks_for_answers_sees_what_is_left_and_can_do_nothing_else(served: Hosted) -> None:
+    with served.client() as operator:
+        token, _ = issue(operator, "users/client")
+        client = Program(served, token)
+        assert client.send("GET", "/v1/models")[0] == 200
+        _, said, response = post(client)
+        used = said["usage"]
+        assert response.headers["x-ratelimit-limit-tokens"] == "5000"
+        assert int(response.headers["x-ratelimit-remaining-requests"]) == 599
+        [usage] = operator.access.ListUsage(ListUsageRequest(user="users/client")).usage
+        assert (usage.requests, usage.prompt_tokens, usage.completion_tokens) == (
+            *(1, used["prompt_tokens"]),
+            used["completion_tokens"],
+        )
+        with connect(address=operator.address("access"), token=token) as called, pytest.raises(PermissionDenied):
+            called.access.ListTokens(ListTokensRequest())
+
+
+def test_answers_beyond_a_limit_are_refused_until_others_end(served: Hosted, program: Program) -> None:
+    sent = json.dumps(body(stream=True, max_tokens=200, logit_bias={str(talks.TOKENIZER.eos): -100})).encode()
+    running = list[tuple[Program, http.client.HTTPResponse]]()
+    while not running or running[-1][1].status == 200:
+        another = Program(served, program.headers["authorization"].removeprefix("Bearer "))
+        running.append((another, another.open("POST", "/v1/chat/completions", sent)))
+        assert len(running) < 100
+    refused = running[-1][1]
+    assert (refused.status, json.loads(refused.read())["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert int(refused.headers["retry-after"]) * 1000 >= int(refused.headers["retry-after-ms"]) > 0
+    for name in ("limit", "remaining", "reset"):
+        assert refused.headers[f"x-ratelimit-{name}-requests"]
+        assert refused.headers[f"x-ratelimit-{name}-tokens"]
+    for each, response in running:
+        response.close()
+        each.connection.close()
+    await_that(lambda: post(program, max_tokens=1)[0] == 200, "another answer to be admitted")
+
+
+def test_a_token_that_is_revoked_ends_its_answer_with_an_error(served: Hosted, world: World) -> None:
+    sent = json.dumps(body(stream=True, max_tokens=240, logit_bias={str(talks.TOKENIZER.eos): -100})).encode()
+    with served.client() as operator:
+        token, _ = issue(operator, user(operator, "Revoked"))
+        client = Program(served, token)
+        response = client.open("POST", "/v1/chat/completions", sent)
+        assert response.readline() + response.readline()
+        stopped = [each.id for each in world.children if each.exit_code is None]
+        for each in stopped:
+            each.send(signal.SIGSTOP)
+        operator.access.RevokeToken(RevokeTokenRequest(id=digest(token)[:ID_DIGITS]))
+        found = events(response)
+        for each in stopped:
+            each.send(signal.SIGCONT)
+    assert json.loads(found[-1])["error"]["code"] == "unauthenticated"
+    assert post(client)[0] == 401
 
 
 def test_a_replica_that_is_killed_in_mid_sentence_leaves_no_trace(program: Program, world: World) -> None:

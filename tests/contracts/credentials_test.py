@@ -40,7 +40,7 @@ def allowed() -> dict[Role, set[str]]:
     for service in every:
         if isinstance(service.pages, Site):
             for route in service.pages.routes:
-                for role in route.roles & {Role.ANNOTATOR, Role.SIMULATOR}:
+                for role in route.roles & {Role.ANNOTATOR, Role.SIMULATOR, Role.CLIENT}:
                     if not isinstance(route, Get):
                         found[role].add(route.path)
     return found

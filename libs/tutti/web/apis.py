@@ -20,7 +20,7 @@ from tutti.chassis.errors import InvalidField, PermissionDenied, Unauthenticated
 from tutti.chassis.identity.auth import SCHEME
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.usertokens import UserTokens
-from tutti.web.calls import HttpProblem, check_role, check_size, read, written
+from tutti.web.calls import HttpProblem, TooMany, check_role, check_size, read, written
 from tutti.web.pages import Api, Ask
 from tutti.web.requests import action_of
 from tutti.web.responses import STATUS, json, status_of
@@ -71,6 +71,8 @@ class Apis:
                 response = json(written(body), status=status)
                 if status in (429, 503):
                     response.headers["retry-after"] = RETRY_SECONDS
+                if isinstance(error, TooMany):
+                    response.headers.update(error.headers)
                 if status == 401:
                     response.headers["www-authenticate"] = "Bearer"
                 return response

@@ -25,7 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tutti.chassis.config.sections import WebSettings
 from tutti.chassis.errors import PermissionDenied, Problem, Refused, Unauthenticated, problem_of
-from tutti.chassis.identity.auth import PEOPLE, Role
+from tutti.chassis.identity.auth import USERS, Role
 from tutti.chassis.metrics import metrics
 from tutti.chassis.rpc.usertokens import UserTokens
 from tutti.chassis.service import FrontHost
@@ -228,7 +228,7 @@ class Application:
         return answer
 
     async def _home(self, request: Request) -> Response:
-        session, _ = await self._admitted(request, frozenset(PEOPLE))
+        session, _ = await self._admitted(request, frozenset(USERS))
         entry = next((each for each in self._entries if session.principal.may(each.roles)), None)
         if entry is None:
             raise PermissionDenied("no page of this platform is for your role")
@@ -270,7 +270,7 @@ class Application:
             cookie = await self._in_thread(lambda: self._visitors.log_in(request.headers, address_of(request), link))
         except Refused as refused:
             try:  # somebody who is logged in opens the link again
-                await self._admitted(request, frozenset(PEOPLE))
+                await self._admitted(request, frozenset(USERS))
             except (Unauthenticated, PermissionDenied):
                 raise refused from None
             return response
@@ -278,7 +278,7 @@ class Application:
         return response
 
     async def _log_out(self, request: Request) -> Response:
-        session, _ = await self._admitted(request, frozenset(PEOPLE), form=True)
+        session, _ = await self._admitted(request, frozenset(USERS), form=True)
         cookie = await self._in_thread(lambda: self._visitors.log_out(session.token))
         response = html(self._templates.shared("logged-out.html", "You are logged out", None, {}))
         response.headers["set-cookie"] = cookie

@@ -6,9 +6,20 @@ Promises: a call that no server received is read like one that arrived over HTTP
 from collections.abc import Mapping
 from json import dumps, loads
 
-from tutti.chassis.errors import PermissionDenied
+from tutti.chassis.errors import PermissionDenied, Refused, declare
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
+
+RATE_LIMIT_EXCEEDED = "RATE_LIMIT_EXCEEDED"
+declare({RATE_LIMIT_EXCEEDED: "the limit of a token is reached; the message says which, and when to try again"})
+
+
+class TooMany(Refused):
+    """A call of a program beyond a limit: the status 429. `headers` say what is left, and when to try again."""
+
+    def __init__(self, message: str, headers: Mapping[str, str]) -> None:
+        super().__init__(RATE_LIMIT_EXCEEDED, message)
+        self.headers = headers
 
 
 class HttpProblem(Exception):

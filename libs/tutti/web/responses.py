@@ -6,6 +6,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from tutti.chassis.errors import Problem
+from tutti.web.calls import RATE_LIMIT_EXCEEDED
 
 URL = "%/?#[]@!$&'()*+,;=:~"
 """Characters that a URL has beside letters and digits; `%` begins one that is escaped already."""
@@ -37,7 +38,7 @@ TITLES: Mapping[int, str] = {
     503: "Part of the platform is away",
     504: "This takes too long",
 }
-LIMITED = frozenset({"TOO_MANY_FAILURES", "TOO_MANY_REQUESTS"})
+LIMITED = frozenset({"TOO_MANY_FAILURES", "TOO_MANY_REQUESTS", RATE_LIMIT_EXCEEDED})
 OUR_FAULT = "Something went wrong here"
 
 

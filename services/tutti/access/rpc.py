@@ -8,6 +8,9 @@ import hashlib
 from datetime import datetime, timedelta
 
 from tutti.access import sessions
+from tutti.access.allowances import Rates
+from tutti.access.reservations import Reservations
+from tutti.access.reserving import ReservationCalls
 from tutti.access.sessions import Reason, Terms
 from tutti.access.settings import AccessSettings
 from tutti.access.tables import VALID, Link, Personal, Tables
@@ -15,7 +18,7 @@ from tutti.access.tokens import TAKEN, TokenCalls, check_digest, timestamp, wire
 from tutti.chassis.enums import named
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.identity import principal
-from tutti.chassis.identity.auth import PEOPLE, Role
+from tutti.chassis.identity.auth import USERS, Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
@@ -54,10 +57,10 @@ from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role as WireRole
 
 LINK_REFUSED, TOO_MANY_FAILURES = "LINK_REFUSED", "TOO_MANY_FAILURES"
-ROLES = (WireRole.ROLE_OPERATOR, WireRole.ROLE_ENGINEER, WireRole.ROLE_ANNOTATOR)
+ROLES = tuple(WireRole.Value(f"ROLE_{role.name}") for role in USERS)
 LONGEST_NAME = 200
 LOGIN, LOGOUT, ISSUE_LINK, ERASE = "log in", "log out", "issue a login link", "erase a user"
-BUILT_IN = frozenset(f"users/{role.value}" for role in PEOPLE)
+BUILT_IN = frozenset(f"users/{role.value}" for role in USERS)
 declare(
     {
         LINK_REFUSED: "the login link is unknown, expired or used",
@@ -72,9 +75,12 @@ declare(
 )
 
 
-class AccessApi(TokenCalls):
-    def __init__(self, host: Host, tables: Tables, settings: AccessSettings) -> None:
-        super().__init__(host.units, tables, settings.agent_blobs)
+class AccessApi(TokenCalls, ReservationCalls):
+    def __init__(
+        self, host: Host, tables: Tables, settings: AccessSettings, reservations: Reservations, rates: Rates
+    ) -> None:
+        TokenCalls.__init__(self, host.units, tables, settings.agent_blobs)
+        ReservationCalls.__init__(self, host.units, tables, reservations, rates)
         self._settings = settings
         longest, rotation = timedelta(days=settings.session_days), timedelta(minutes=settings.rotate_minutes)
         self._terms = Terms(timedelta(hours=settings.idle_hours), longest, rotation)
@@ -86,7 +92,9 @@ class AccessApi(TokenCalls):
         _check_display_name(request.display_name)
         for role in request.roles:
             if role not in ROLES:
-                raise InvalidField("roles", seen=named(WireRole, role), expected="operator, engineer or annotator")
+                raise InvalidField(
+                    "roles", seen=named(WireRole, role), expected="operator, engineer, annotator or client"
+                )
         tenant = check_name("tenants", request.tenant or DEFAULT_TENANT)
 
         def create(unit: Unit) -> User:

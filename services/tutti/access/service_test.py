@@ -223,7 +223,7 @@ def test_bad_input_is_refused_by_field(world: Simulation, callers: Callers) -> N
     stub = AccessServiceStub(world.channel("access", Role.OPERATOR))
     with pytest.raises(InvalidField, match="display_name"):
         world.insist(lambda: stub.CreateUser(CreateUserRequest(display_name="a\nb", roles=[ROLE_ENGINEER])))
-    with pytest.raises(InvalidField, match="operator, engineer or annotator"):
+    with pytest.raises(InvalidField, match="operator, engineer, annotator or client"):
         world.insist(lambda: stub.CreateUser(CreateUserRequest(display_name="A", roles=[ROLE_AGENT])))
     with pytest.raises(InvalidField, match="got '77'"):
         world.insist(lambda: stub.CreateUser(CreateUserRequest(display_name="A", roles=[77])))  # type: ignore[list-item]

@@ -24,3 +24,10 @@ class AccessSettings(Section):
     failed_logins_per_minute: float = Field(
         default=6.0, gt=0, description="failed logins per minute of one address in the long run"
     )
+    answers_per_minute: int = Field(
+        default=600, gt=0, le=10**6, description="answers of models that one token may ask for in a minute"
+    )
+    answer_tokens_per_minute: int = Field(
+        default=500_000, gt=0, le=10**9, description="tokens of prompts and answers that one token may use in a minute"
+    )
+    concurrent_answers: int = Field(default=32, gt=0, le=10**4, description="answers of one token at the same time")

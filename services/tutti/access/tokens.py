@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tutti.access.sessions import Reason
 from tutti.access.tables import EXPIRED, REVOKED, USED, VALID, Tables, Token
 from tutti.chassis.errors import InvalidField, NotFound, PermissionDenied, Refused, declare
-from tutti.chassis.identity.auth import NODE, PEOPLE, Role
+from tutti.chassis.identity.auth import NODE, USERS, Role
 from tutti.chassis.identity.principal import DEFAULT_TENANT
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.store import audit
@@ -257,14 +257,14 @@ class TokenCalls:
 
     def _enabled(self, unit: Unit, call: Call, name: str) -> User:
         """Raises NotFound, Refused."""
-        built_in = next((role for role in PEOPLE if name == f"users/{role.value}"), None)
+        built_in = next((role for role in USERS if name == f"users/{role.value}"), None)
         user = self._owner(unit, built_in) if built_in else self._tables.users.get(unit, name)
         if user.state == USER_STATE_DISABLED:
             raise Refused(Reason.DISABLED.value, f"{name} is disabled: create another user")
         return user
 
     def _owner(self, unit: Unit, role: Role) -> User:
-        """The user behind the token of a role in the data directory: whoever may read that file."""
+        """The user behind the tokens of a role: readers of the file `tokens`, and holders of issued ones."""
         name = f"users/{role.value}"
         found = self._tables.users.find(unit, name)
         if found is not None:

@@ -18,12 +18,13 @@ from tutti.chassis.rpc import eventloop
 from tutti.chat.answering import Piece, Record, Served, joined
 from tutti.chat.bodies import Head, Usage
 from tutti.chat.journal import Begun, Journal
+from tutti.chat.leases import Cost, Lease, Leases
 from tutti.chat.recording import Recording, Show
 from tutti.chat.requests import ChatRequest, read
 from tutti.chat.routing import Router
 from tutti.web.pages import Api, Ask, Reply
 
-ROLES = frozenset({Role.OPERATOR, Role.ENGINEER})
+ROLES = frozenset({Role.OPERATOR, Role.ENGINEER, Role.CLIENT})
 BEGIN_SECONDS = 5.0
 """A request whose beginning cannot be journaled in this time is refused."""
 
@@ -56,12 +57,13 @@ class Completions:
         self,
         models: Callable[[], Sequence[Model]],
         journal: Journal,
+        leases: Leases,
         *,
         name: Callable[[], str],
         seed: Callable[[], int],
         now: Callable[[], int],
     ) -> None:
-        self._models, self._journal = models, journal
+        self._models, self._journal, self._leases = models, journal, leases
         self._name, self._seed, self._now = name, seed, now
 
     def routes(self) -> list[Api]:
@@ -91,11 +93,12 @@ class Completions:
             request,
             join.sampling.seed,
         )
-        await self._begin(begun)
+        lease = await self._leases.reserve(ask.principal, begun.answer, join, model.served.length - len(join.prompt))
+        await self._begin(begun, lease)
         record, head = Record(join), Head(f"chatcmpl-{ident}", model.name, self._now(), model.fingerprint)
-        headers = {"x-tutti-answer": begun.answer}
+        headers = {"x-tutti-answer": begun.answer, **lease.headers}
         recording = Recording(self._journal, model.served, model.router, begun, record)
-        found = crossing(recording.run)
+        found = crossing(lambda show: self._leases.run(lease, recording.run, lambda: cost_of(record), show))
         if request.stream:
             return Reply(self._events(request, head, record, found), headers=headers)
         finished = ""
@@ -113,13 +116,16 @@ class Completions:
             raise NotFound(f"the model {name!r}")
         return min(called, key=lambda each: each.name)
 
-    async def _begin(self, begun: Begun) -> None:
-        """Journal the beginning of an answer. Raises Unavailable."""
+    async def _begin(self, begun: Begun, lease: Lease) -> None:
+        """Journal the beginning of an answer, or give its lease back. Raises Unavailable."""
         writing = asyncio.run_coroutine_threadsafe(self._journal.written(begun), eventloop.event_loop())
         try:
             await asyncio.wait_for(asyncio.wrap_future(writing), BEGIN_SECONDS)
-        except TimeoutError:
-            raise Unavailable("the database of answers does not answer: try again later") from None
+        except BaseException as error:
+            eventloop.event_loop().call_soon_threadsafe(self._leases.release, lease)
+            if isinstance(error, TimeoutError):
+                raise Unavailable("the database of answers does not answer: try again later") from None
+            raise
 
     async def _events(
         self, request: ChatRequest, head: Head, record: Record, found: AsyncGenerator[Piece, None]
@@ -136,6 +142,12 @@ class Completions:
             yield "[DONE]"
         finally:
             await found.aclose()
+
+
+def cost_of(record: Record) -> Cost:
+    """The cost of an answer so far; its prompt counts as soon as a replica has taken it."""
+    taken = record.answer is not None and record.answer.opened is not None
+    return Cost(len(record.request.prompt) if taken else 0, len(record.ids), len(record.ids))
 
 
 def usage_of(record: Record) -> Usage:

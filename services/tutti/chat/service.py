@@ -15,10 +15,12 @@ from tutti.chat.answers import Answers
 from tutti.chat.completions import Completions
 from tutti.chat.generations import KEPT, Generations
 from tutti.chat.journal import Journal
+from tutti.chat.leases import Leases
 from tutti.chat.requests import SEEDS
 from tutti.chat.rpc import ChatApi
 from tutti.chat.serving import Deployments
 from tutti.chat.tables import Tables
+from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.chat.v1.chat_pb2 import DESCRIPTOR
 from tutti.web.pages import Site
 
@@ -48,6 +50,7 @@ def build(host: Host) -> Service:
     completions = Completions(
         deployments.models,
         Journal(answers.commit),
+        Leases(AccessServiceStub(host.channel("access"))),
         name=name,
         seed=lambda: host.randomness.bits(SEEDS.bit_length() - 1),
         now=lambda: int(host.clock.now().timestamp()),

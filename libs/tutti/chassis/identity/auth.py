@@ -31,9 +31,12 @@ class Role(Enum):
     SERVICE = "service"
     JOINER = "joiner"
     SIMULATOR = "simulator"
+    CLIENT = "client"
 
 
 PEOPLE: tuple[Role, ...] = (Role.OPERATOR, Role.ENGINEER, Role.ANNOTATOR)
+USERS: tuple[Role, ...] = (*PEOPLE, Role.CLIENT)
+"""The roles that a user can have."""
 HELD: tuple[Role, ...] = (*PEOPLE, Role.AGENT, Role.SERVICE)
 """The roles that have a token of their own in a data directory."""
 NODE_TOKEN = "tutti-node-"  # noqa: S105 - how one begins

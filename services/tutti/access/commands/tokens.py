@@ -5,20 +5,28 @@ from typing import Any
 import click
 
 from tutti.access.commands.newtokens import NewToken
+from tutti.chassis.identity.auth import USERS
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.output import JSON, output_option, print_json, print_list
 from tutti.cli.suggestions import SuggestingGroup
 from tutti.client.plain import Plain, plain
 from tutti.client.resources import full_name
-from tutti.contracts.access.v1 import IssueTokenRequest, ListTokensRequest, RevokeTokenRequest, TokenKind
+from tutti.contracts.access.v1 import (
+    IssueTokenRequest,
+    ListTokensRequest,
+    ListUsageRequest,
+    RevokeTokenRequest,
+    TokenKind,
+)
 from tutti.contracts.access.v1 import Token as WireToken
 
-ROLES = ("operator", "engineer", "annotator")
+ROLES = tuple(role.value for role in USERS)
+USED = ("day", "token", "user", "requests", "prompt_tokens", "completion_tokens")
 COLUMNS = ("id", "kind", "owner", "state", "created_by", "created_at", "expires_at")
 
 
-@click.group(cls=SuggestingGroup, help="Tokens of users, programs and agents: create, list, revoke.")
+@click.group(cls=SuggestingGroup, help="Tokens of users, programs and agents: create, list, measure, revoke.")
 def token() -> None: ...
 
 
@@ -33,6 +41,7 @@ def create(role: str | None, user: str | None, days: int, output: str, **where: 
 
     \b
     tutti token create --role engineer --days 30
+    tutti token create --role client -o json            # asks models for answers over HTTP, and nothing else
     TUTTI_TOKEN=... tutti runs ls --address 127.0.0.1:7000
     """
     if (role is None) == (user is None):
@@ -57,6 +66,28 @@ def ls(output: str, **where: Any) -> None:
         found = client.access.ListTokens(ListTokensRequest()).tokens
     nothing = "no tokens yet; `tutti token create --role engineer` prints one"
     print_list([_row(each) for each in found], COLUMNS, output, nothing=nothing)
+
+
+@token.command("usage", short_help="Show what the answers of models cost, by token and day.")
+@click.argument("id", default="")
+@click.option("--user", default="", help="Only tokens and sessions of this user.")
+@click.option("--since", default="", metavar="DAY", help="From this day on (UTC), such as 2026-11-29.")
+@output_option
+@connection_options
+def usage(id: str, user: str, since: str, output: str, **where: Any) -> None:
+    """Show the requests that were admitted, and the tokens of their prompts and answers, by token and by day (UTC).
+
+    An answer counts its tokens when it has ended. Without ID, all tokens are listed, and sessions of users, which have
+    no token. Operators see all of them, others their own.
+
+    \b
+    tutti token usage
+    tutti token usage 3f9a0c1d2e4b5a67 --since 2026-11-01
+    """
+    request = ListUsageRequest(user=full_name("users", user) if user else "", token=id, since=since)
+    with connected(**where) as client:
+        found = client.access.ListUsage(request).usage
+    print_list([plain(each) for each in found], USED, output, nothing="no answers were asked for")
 
 
 @token.command("revoke", help="Refuse the token ID from now on.")

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from tutti.chassis.identity.auth import USERS
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, print_json, print_list, say, say_damaged
@@ -16,7 +17,7 @@ from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, Era
 from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.options.v1 import Role
 
-ROLES = ("operator", "engineer", "annotator")
+ROLES = tuple(role.value for role in USERS)
 
 
 @click.group(cls=SuggestingGroup, help="Users of the web pages: add, list, invite, disable, erase.")

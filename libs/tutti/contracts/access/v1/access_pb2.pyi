@@ -54,6 +54,34 @@ TOKEN_KIND_LINK: TokenKind.ValueType  # 4
 """TOKEN_KIND_LINK is a login link; only RevokeToken returns it."""
 Global___TokenKind: _TypeAlias = TokenKind  # noqa: Y015
 
+class _Limit:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LimitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Limit.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LIMIT_UNSPECIFIED: _Limit.ValueType  # 0
+    """LIMIT_UNSPECIFIED: no limit refused."""
+    LIMIT_REQUESTS: _Limit.ValueType  # 1
+    """LIMIT_REQUESTS: requests a minute."""
+    LIMIT_TOKENS: _Limit.ValueType  # 2
+    """LIMIT_TOKENS: tokens a minute, computed ones of the prompt and the completion."""
+    LIMIT_CONCURRENT: _Limit.ValueType  # 3
+    """LIMIT_CONCURRENT: answers at the same time."""
+
+class Limit(_Limit, metaclass=_LimitEnumTypeWrapper):
+    """Limit of what the answers of one token, or of the sessions of one user, may use."""
+
+LIMIT_UNSPECIFIED: Limit.ValueType  # 0
+"""LIMIT_UNSPECIFIED: no limit refused."""
+LIMIT_REQUESTS: Limit.ValueType  # 1
+"""LIMIT_REQUESTS: requests a minute."""
+LIMIT_TOKENS: Limit.ValueType  # 2
+"""LIMIT_TOKENS: tokens a minute, computed ones of the prompt and the completion."""
+LIMIT_CONCURRENT: Limit.ValueType  # 3
+"""LIMIT_CONCURRENT: answers at the same time."""
+Global___Limit: _TypeAlias = Limit  # noqa: Y015
+
 @_typing.final
 class Principal(_message.Message):
     """Principal is the user on whose behalf a call is made."""
@@ -137,7 +165,7 @@ class CreateUserRequest(_message.Message):
     """validate_only checks and changes nothing."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_options_pb2.Role.ValueType]:
-        """roles of the user: operator, engineer or annotator."""
+        """roles of the user: operator, engineer, annotator or client."""
 
     def __init__(
         self,
@@ -1081,3 +1109,366 @@ class JoinNodeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JoinNodeResponse: _TypeAlias = JoinNodeResponse  # noqa: Y015
+
+@_typing.final
+class Allowance(_message.Message):
+    """Allowance is what is left of a limit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
+    RESET_MS_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """limit that is configured."""
+    remaining: _builtins.int
+    """remaining of it now."""
+    reset_ms: _builtins.int
+    """reset_ms until all of it is left again, if nothing more is used; 0 for answers at the same time."""
+    def __init__(
+        self,
+        *,
+        limit: _builtins.int = ...,
+        remaining: _builtins.int = ...,
+        reset_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "remaining", b"remaining", "reset_ms", b"reset_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Allowance: _TypeAlias = Allowance  # noqa: Y015
+
+@_typing.final
+class ReserveRequest(_message.Message):
+    """ReserveRequest describes an answer before it begins."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    CREDENTIAL_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    MOST_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPLETIONS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id of the reservation, such as the name of the answer."""
+    user: _builtins.str
+    """user who asks."""
+    credential: _builtins.str
+    """credential: the digest of the token with which the user asks; empty for a session."""
+    prompt_tokens: _builtins.int
+    """prompt_tokens of the request."""
+    most_tokens: _builtins.int
+    """most_tokens of one completion."""
+    completions: _builtins.int
+    """completions that are asked for; 0 means one."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        user: _builtins.str = ...,
+        credential: _builtins.str = ...,
+        prompt_tokens: _builtins.int = ...,
+        most_tokens: _builtins.int = ...,
+        completions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completions", b"completions", "credential", b"credential", "id", b"id", "most_tokens", b"most_tokens", "prompt_tokens", b"prompt_tokens", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReserveRequest: _TypeAlias = ReserveRequest  # noqa: Y015
+
+@_typing.final
+class ReserveResponse(_message.Message):
+    """ReserveResponse says whether the answer may begin."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFUSED_BY_FIELD_NUMBER: _builtins.int
+    RETRY_MS_FIELD_NUMBER: _builtins.int
+    LEASE_SECONDS_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    CONCURRENT_FIELD_NUMBER: _builtins.int
+    refused_by: Global___Limit.ValueType
+    """refused_by is the limit that refuses the answer; unspecified if it may begin."""
+    retry_ms: _builtins.int
+    """retry_ms until the same request is admitted, if nothing else is used meanwhile."""
+    lease_seconds: _builtins.float
+    """lease_seconds until the reservation ends if it is not renewed."""
+    @_builtins.property
+    def requests(self) -> Global___Allowance:
+        """requests a minute."""
+
+    @_builtins.property
+    def tokens(self) -> Global___Allowance:
+        """tokens a minute."""
+
+    @_builtins.property
+    def concurrent(self) -> Global___Allowance:
+        """concurrent answers."""
+
+    def __init__(
+        self,
+        *,
+        refused_by: Global___Limit.ValueType = ...,
+        retry_ms: _builtins.int = ...,
+        lease_seconds: _builtins.float = ...,
+        requests: Global___Allowance | None = ...,
+        tokens: Global___Allowance | None = ...,
+        concurrent: Global___Allowance | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["concurrent", b"concurrent", "requests", b"requests", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["concurrent", b"concurrent", "lease_seconds", b"lease_seconds", "refused_by", b"refused_by", "requests", b"requests", "retry_ms", b"retry_ms", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReserveResponse: _TypeAlias = ReserveResponse  # noqa: Y015
+
+@_typing.final
+class Spent(_message.Message):
+    """Spent is the cost of one answer so far."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    RELEASED_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPUTED_TOKENS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id of the reservation."""
+    prompt_tokens: _builtins.int
+    """prompt_tokens that were read."""
+    released_tokens: _builtins.int
+    """released_tokens of the completion: those that its reader may see. Usage counts them."""
+    computed_tokens: _builtins.int
+    """computed_tokens of the completion, released or not. Limits count them."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        prompt_tokens: _builtins.int = ...,
+        released_tokens: _builtins.int = ...,
+        computed_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["computed_tokens", b"computed_tokens", "id", b"id", "prompt_tokens", b"prompt_tokens", "released_tokens", b"released_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Spent: _TypeAlias = Spent  # noqa: Y015
+
+@_typing.final
+class RenewRequest(_message.Message):
+    """RenewRequest names the answers that are in progress at one router."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNNING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def running(self) -> _containers.RepeatedCompositeFieldContainer[Global___Spent]:
+        """running answers, with their cost so far."""
+
+    def __init__(
+        self,
+        *,
+        running: _abc.Iterable[Global___Spent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["running", b"running"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewRequest: _TypeAlias = RenewRequest  # noqa: Y015
+
+@_typing.final
+class RenewResponse(_message.Message):
+    """RenewResponse says which of them have to end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class EndedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ENDED_FIELD_NUMBER: _builtins.int
+    LEASE_SECONDS_FIELD_NUMBER: _builtins.int
+    lease_seconds: _builtins.float
+    """lease_seconds until the others end if they are not renewed again."""
+    @_builtins.property
+    def ended(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """ended reservations by id, with the reason of each: TOKEN_REFUSED or RESERVATION_ENDED."""
+
+    def __init__(
+        self,
+        *,
+        ended: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        lease_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "lease_seconds", b"lease_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewResponse: _TypeAlias = RenewResponse  # noqa: Y015
+
+@_typing.final
+class SettleRequest(_message.Message):
+    """SettleRequest names answers that have ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ended(self) -> _containers.RepeatedCompositeFieldContainer[Global___Spent]:
+        """ended answers, with their cost."""
+
+    def __init__(
+        self,
+        *,
+        ended: _abc.Iterable[Global___Spent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettleRequest: _TypeAlias = SettleRequest  # noqa: Y015
+
+@_typing.final
+class SettleResponse(_message.Message):
+    """SettleResponse is empty. A reservation that is unknown is ignored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettleResponse: _TypeAlias = SettleResponse  # noqa: Y015
+
+@_typing.final
+class ListUsageRequest(_message.Message):
+    """ListUsageRequest selects usage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """user whose usage is returned; empty means the caller, or all users for an operator."""
+    token: _builtins.str
+    """token: the id of one token; empty means all, and sessions."""
+    since: _builtins.str
+    """since: the first day, such as 2026-11-29 (UTC); empty means all that are kept."""
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        token: _builtins.str = ...,
+        since: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "token", b"token", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsageRequest: _TypeAlias = ListUsageRequest  # noqa: Y015
+
+@_typing.final
+class Usage(_message.Message):
+    """Usage is what the answers of one token cost on one day."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DAY_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
+    day: _builtins.str
+    """day in UTC, such as 2026-11-29."""
+    token: _builtins.str
+    """token: the id of the token; empty for sessions of the user."""
+    user: _builtins.str
+    """user of the token."""
+    requests: _builtins.int
+    """requests that were admitted."""
+    prompt_tokens: _builtins.int
+    """prompt_tokens that were read."""
+    completion_tokens: _builtins.int
+    """completion_tokens that were released."""
+    def __init__(
+        self,
+        *,
+        day: _builtins.str = ...,
+        token: _builtins.str = ...,
+        user: _builtins.str = ...,
+        requests: _builtins.int = ...,
+        prompt_tokens: _builtins.int = ...,
+        completion_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_tokens", b"completion_tokens", "day", b"day", "prompt_tokens", b"prompt_tokens", "requests", b"requests", "token", b"token", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Usage: _TypeAlias = Usage  # noqa: Y015
+
+@_typing.final
+class ListUsageResponse(_message.Message):
+    """ListUsageResponse contains usage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USAGE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def usage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Usage]:
+        """usage, newest day first."""
+
+    def __init__(
+        self,
+        *,
+        usage: _abc.Iterable[Global___Usage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsageResponse: _TypeAlias = ListUsageResponse  # noqa: Y015

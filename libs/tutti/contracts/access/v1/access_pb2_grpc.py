@@ -113,6 +113,26 @@ class AccessServiceStub:
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RevokeTokenRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.Token.FromString,
                 _registered_method=True)
+        self.ListUsage = channel.unary_unary(
+                '/tutti.access.v1.AccessService/ListUsage',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListUsageRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListUsageResponse.FromString,
+                _registered_method=True)
+        self.Reserve = channel.unary_unary(
+                '/tutti.access.v1.AccessService/Reserve',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ReserveRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ReserveResponse.FromString,
+                _registered_method=True)
+        self.Renew = channel.unary_unary(
+                '/tutti.access.v1.AccessService/Renew',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RenewRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RenewResponse.FromString,
+                _registered_method=True)
+        self.Settle = channel.unary_unary(
+                '/tutti.access.v1.AccessService/Settle',
+                request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.SettleRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.SettleResponse.FromString,
+                _registered_method=True)
         self.InviteNode = channel.unary_unary(
                 '/tutti.access.v1.AccessService/InviteNode',
                 request_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.InviteNodeRequest.SerializeToString,
@@ -243,6 +263,35 @@ class AccessServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListUsage(self, request, context):
+        """ListUsage returns what answers cost, by token and by day: for the caller, or for all users if an operator asks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Reserve(self, request, context):
+        """Reserve admits an answer within the limits of its token, or says which limit refuses it; then nothing is spent. The
+        reservation is a lease: it ends unless it is renewed. The same id again is charged once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Renew(self, request, context):
+        """Renew extends leases and records what their answers cost so far. It names those that have to end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Settle(self, request, context):
+        """Settle ends reservations at the cost of their answers. A reservation that was settled before does not change.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def InviteNode(self, request, context):
         """InviteNode records an invitation: a token that a new machine can exchange once for the credential of one node.
         """
@@ -342,6 +391,26 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.RevokeToken,
                     request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RevokeTokenRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.Token.SerializeToString,
+            ),
+            'ListUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsage,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListUsageRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListUsageResponse.SerializeToString,
+            ),
+            'Reserve': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reserve,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ReserveRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ReserveResponse.SerializeToString,
+            ),
+            'Renew': grpc.unary_unary_rpc_method_handler(
+                    servicer.Renew,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RenewRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RenewResponse.SerializeToString,
+            ),
+            'Settle': grpc.unary_unary_rpc_method_handler(
+                    servicer.Settle,
+                    request_deserializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.SettleRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.SettleResponse.SerializeToString,
             ),
             'InviteNode': grpc.unary_unary_rpc_method_handler(
                     servicer.InviteNode,
@@ -766,6 +835,114 @@ class AccessService:
             '/tutti.access.v1.AccessService/RevokeToken',
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RevokeTokenRequest.SerializeToString,
             tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.Token.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/ListUsage',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListUsageRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ListUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Reserve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/Reserve',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ReserveRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.ReserveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Renew(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/Renew',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RenewRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.RenewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Settle(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.access.v1.AccessService/Settle',
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.SettleRequest.SerializeToString,
+            tutti_dot_contracts_dot_access_dot_v1_dot_access__pb2.SettleResponse.FromString,
             options,
             channel_credentials,
             insecure,

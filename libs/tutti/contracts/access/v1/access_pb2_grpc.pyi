@@ -73,6 +73,16 @@ class AccessServiceStub:
     """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first."""
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]
     """RevokeToken revokes a token. An operator may revoke any token, others only their own."""
+    ListUsage: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListUsageRequest, _access_pb2.ListUsageResponse]
+    """ListUsage returns what answers cost, by token and by day: for the caller, or for all users if an operator asks."""
+    Reserve: _grpc.UnaryUnaryMultiCallable[_access_pb2.ReserveRequest, _access_pb2.ReserveResponse]
+    """Reserve admits an answer within the limits of its token, or says which limit refuses it; then nothing is spent. The
+    reservation is a lease: it ends unless it is renewed. The same id again is charged once.
+    """
+    Renew: _grpc.UnaryUnaryMultiCallable[_access_pb2.RenewRequest, _access_pb2.RenewResponse]
+    """Renew extends leases and records what their answers cost so far. It names those that have to end."""
+    Settle: _grpc.UnaryUnaryMultiCallable[_access_pb2.SettleRequest, _access_pb2.SettleResponse]
+    """Settle ends reservations at the cost of their answers. A reservation that was settled before does not change."""
     InviteNode: _grpc.UnaryUnaryMultiCallable[_access_pb2.InviteNodeRequest, _access_pb2.InviteNodeResponse]
     """InviteNode records an invitation: a token that a new machine can exchange once for the credential of one node."""
     JoinNode: _grpc.UnaryUnaryMultiCallable[_access_pb2.JoinNodeRequest, _access_pb2.JoinNodeResponse]
@@ -125,6 +135,16 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """ListTokens returns the tokens of the caller, or all tokens for an operator, newest first."""
     RevokeToken: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeTokenRequest, _access_pb2.Token]  # type: ignore[assignment]
     """RevokeToken revokes a token. An operator may revoke any token, others only their own."""
+    ListUsage: _aio.UnaryUnaryMultiCallable[_access_pb2.ListUsageRequest, _access_pb2.ListUsageResponse]  # type: ignore[assignment]
+    """ListUsage returns what answers cost, by token and by day: for the caller, or for all users if an operator asks."""
+    Reserve: _aio.UnaryUnaryMultiCallable[_access_pb2.ReserveRequest, _access_pb2.ReserveResponse]  # type: ignore[assignment]
+    """Reserve admits an answer within the limits of its token, or says which limit refuses it; then nothing is spent. The
+    reservation is a lease: it ends unless it is renewed. The same id again is charged once.
+    """
+    Renew: _aio.UnaryUnaryMultiCallable[_access_pb2.RenewRequest, _access_pb2.RenewResponse]  # type: ignore[assignment]
+    """Renew extends leases and records what their answers cost so far. It names those that have to end."""
+    Settle: _aio.UnaryUnaryMultiCallable[_access_pb2.SettleRequest, _access_pb2.SettleResponse]  # type: ignore[assignment]
+    """Settle ends reservations at the cost of their answers. A reservation that was settled before does not change."""
     InviteNode: _aio.UnaryUnaryMultiCallable[_access_pb2.InviteNodeRequest, _access_pb2.InviteNodeResponse]  # type: ignore[assignment]
     """InviteNode records an invitation: a token that a new machine can exchange once for the credential of one node."""
     JoinNode: _aio.UnaryUnaryMultiCallable[_access_pb2.JoinNodeRequest, _access_pb2.JoinNodeResponse]  # type: ignore[assignment]
@@ -264,6 +284,40 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.Token, _abc.Awaitable[_access_pb2.Token]]:
         """RevokeToken revokes a token. An operator may revoke any token, others only their own."""
+
+    @_abc_1.abstractmethod
+    def ListUsage(
+        self,
+        request: _access_pb2.ListUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.ListUsageResponse, _abc.Awaitable[_access_pb2.ListUsageResponse]]:
+        """ListUsage returns what answers cost, by token and by day: for the caller, or for all users if an operator asks."""
+
+    @_abc_1.abstractmethod
+    def Reserve(
+        self,
+        request: _access_pb2.ReserveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.ReserveResponse, _abc.Awaitable[_access_pb2.ReserveResponse]]:
+        """Reserve admits an answer within the limits of its token, or says which limit refuses it; then nothing is spent. The
+        reservation is a lease: it ends unless it is renewed. The same id again is charged once.
+        """
+
+    @_abc_1.abstractmethod
+    def Renew(
+        self,
+        request: _access_pb2.RenewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.RenewResponse, _abc.Awaitable[_access_pb2.RenewResponse]]:
+        """Renew extends leases and records what their answers cost so far. It names those that have to end."""
+
+    @_abc_1.abstractmethod
+    def Settle(
+        self,
+        request: _access_pb2.SettleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.SettleResponse, _abc.Awaitable[_access_pb2.SettleResponse]]:
+        """Settle ends reservations at the cost of their answers. A reservation that was settled before does not change."""
 
     @_abc_1.abstractmethod
     def InviteNode(

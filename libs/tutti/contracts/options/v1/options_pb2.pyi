@@ -65,6 +65,8 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     """ROLE_SERVICE is another service."""
     ROLE_JOINER: _Role.ValueType  # 6
     """ROLE_JOINER is a machine with an invitation and without a credential."""
+    ROLE_CLIENT: _Role.ValueType  # 7
+    """ROLE_CLIENT is a program that asks models for answers, over HTTP alone."""
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
     """Role of a caller."""
@@ -83,6 +85,8 @@ ROLE_SERVICE: Role.ValueType  # 5
 """ROLE_SERVICE is another service."""
 ROLE_JOINER: Role.ValueType  # 6
 """ROLE_JOINER is a machine with an invitation and without a credential."""
+ROLE_CLIENT: Role.ValueType  # 7
+"""ROLE_CLIENT is a program that asks models for answers, over HTTP alone."""
 Global___Role: _TypeAlias = Role  # noqa: Y015
 
 @_typing.final
