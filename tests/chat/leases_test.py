@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.web.commands_test import tutti
 from tests.web.hosted import Hosted, hosted
 from tests.web.tokens_test import issue, user
 from tutti.access.service import build
@@ -192,6 +193,20 @@ def test_a_revoked_token_ends_its_answer_at_the_next_renewal_and_gets_no_other(w
     assert world.usage(principal) == (1, 3, 1)
     with pytest.raises(Unauthenticated):
         world.reserve(principal)
+
+
+def test_the_command_prints_a_token_for_clients_and_what_each_token_used(world: World) -> None:
+    principal = world.principal("Measured")
+    run(ended(world, world.reserve(principal), completed))
+    made = tutti(world.served, "token", "create", "--role", "client")
+    assert made["user"] == "users/client"
+    [used] = tutti(world.served, "token", "usage", principal.credential[:ID_DIGITS])
+    assert (used["user"], used["requests"], used["prompt_tokens"], used["completion_tokens"]) == (
+        *(principal.user, 1),
+        *(3, 1),
+    )
+    assert tutti(world.served, "token", "usage", made["id"]) == []
+    assert tutti(world.served, "token", "usage", "--user", principal.user, "--since", used["day"]) == [used]
 
 
 def test_a_request_for_more_than_a_minute_has_is_refused_by_its_parameter(world: World) -> None:
