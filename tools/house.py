@@ -42,7 +42,7 @@ INSIDE = {
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
         *["service", "rpc : replica", "serving : answers", "completions : tables", "leases", "recording : generations"],
-        *["journal : bodies", "records", "answering", "requests : visible", "routing : fleets"],
+        *["journal : bodies : releases", "records", "answering", "requests : visible", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],
     "trainer": [

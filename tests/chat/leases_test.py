@@ -13,7 +13,7 @@ from tests.web.commands_test import tutti
 from tests.web.hosted import Hosted, hosted
 from tests.web.tokens_test import issue, user
 from tutti.access.service import build
-from tutti.chassis.errors import InvalidField, Problem, Unauthenticated, Unavailable
+from tutti.chassis.errors import InvalidField, Problem, Refused, Unauthenticated, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Method, Principal
 from tutti.chassis.rpc import eventloop
@@ -29,6 +29,7 @@ from tutti.web.calls import TooMany
 from tutti.web.tokens import ID_DIGITS, digest
 
 T = TypeVar("T")
+TOY = "deployments/toy"
 ROOM, MOST, SECONDS = 100, 40, 120.0
 CONCURRENT = 2
 LIMITS = (f"access.concurrent_answers={CONCURRENT}", "access.answer_tokens_per_minute=100000")
@@ -111,7 +112,8 @@ async def endless(show: Show) -> None:
 async def left(world: World, lease: Lease) -> None:
     """The reader leaves in mid-sentence."""
     reader = Reader()
-    running = asyncio.ensure_future(world.leases.run(lease, endless, lambda: Cost(3, 1, 1), reader.show))
+    work = world.leases.run(lease, TOY, endless, lambda: Cost(3, 1, 1), reader.show)
+    running = asyncio.ensure_future(work)
     await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -122,9 +124,9 @@ async def ended(world: World, lease: Lease, work: Any) -> list[Piece | Exception
     reader = Reader()
     if work is broken:
         with pytest.raises(ZeroDivisionError):
-            await world.leases.run(lease, work, lambda: Cost(3, 1, 2), reader.show)
+            await world.leases.run(lease, TOY, work, lambda: Cost(3, 1, 2), reader.show)
         return []
-    await world.leases.run(lease, work, lambda: Cost(3, 1, 2), reader.show)
+    await world.leases.run(lease, TOY, work, lambda: Cost(3, 1, 2), reader.show)
     await asyncio.wait_for(reader.done.wait(), SECONDS)
     return reader.said
 
@@ -174,7 +176,7 @@ def test_an_end_is_shown_after_it_was_settled(world: World) -> None:
             if said is END:
                 done.set()
 
-        await world.leases.run(lease, completed, lambda: Cost(3, 5, 7), show)
+        await world.leases.run(lease, TOY, completed, lambda: Cost(3, 5, 7), show)
         await asyncio.wait_for(done.wait(), SECONDS)
         seen.append(await loop.run_in_executor(None, world.usage, principal))
 
@@ -207,6 +209,19 @@ def test_the_command_prints_a_token_for_clients_and_what_each_token_used(world: 
     )
     assert tutti(world.served, "token", "usage", made["id"]) == []
     assert tutti(world.served, "token", "usage", "--user", principal.user, "--since", used["day"]) == [used]
+
+
+def test_the_answers_of_a_deployment_that_is_stopped_end_with_its_error(world: World) -> None:
+    principal, error = world.principal("Stopped"), Refused("RELEASE_WITHDRAWN", "the release was revoked")
+
+    async def stopped(lease: Lease) -> list[Piece | Exception]:
+        running = asyncio.ensure_future(ended(world, lease, endless))
+        await asyncio.sleep(0)
+        world.leases.stop("deployments/other", Unavailable("of another"))
+        world.leases.stop(TOY, error)
+        return await running
+
+    assert run(stopped(world.reserve(principal)))[-1] is error
 
 
 def test_a_request_for_more_than_a_minute_has_is_refused_by_its_parameter(world: World) -> None:

@@ -246,3 +246,30 @@ def test_a_deployment_that_is_stopped_ends_its_replicas_and_can_be_started_again
         world.deploy(operator, NAME, world.checkpoint)
         world.settled(operator, NAME, DEPLOYMENT_STATE_READY)
         assert verified(operator, name) == []
+
+
+def test_a_release_that_is_revoked_while_it_speaks_ends_its_answers_and_refuses_others_with_the_reason(
+    world: World,
+) -> None:
+    releases = ("releases/spoken", "releases/active")
+    sent = body(seed=12, max_tokens=240, logit_bias={str(talks.TOKENIZER.eos): -100}, stream=True)
+    with world.served.client() as operator:
+        operator.chat.StopDeployment(StopDeploymentRequest(name=NAME))
+        world.settled(operator, NAME, DEPLOYMENT_STATE_STOPPED)
+        for each in releases:
+            release = Release(name=each, checkpoint=world.checkpoint, standing=STANDING_ACTIVE)
+            world.served.plant("evaluation", release)
+        spec = DeploymentSpec(checkpoint=world.checkpoint, replicas=1)
+        operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
+        assert not world.settled(operator, NAME, DEPLOYMENT_STATE_READY).HasField("stale_since")
+        for each in releases:
+            world.served.plant("evaluation", Release(name=each, standing=STANDING_STALE))
+        await_that(lambda: operator.chat.GetDeployment(GetRequest(name=NAME)).HasField("stale_since"), "the flag")
+        assert ask(world.programs[0])
+        for each in releases:
+            world.served.plant("evaluation", Release(name=each, standing=STANDING_REVOKED))
+        while (response := world.programs[0].open("POST", "/v1/chat/completions", sent)).status == 200:
+            last = response.read().decode().strip().split("data: ")[-1]
+            assert last == "[DONE]" or json.loads(last)["error"]["code"] == "release_withdrawn", last
+        assert (response.status, json.loads(response.read())["error"]["code"]) == (409, "release_withdrawn")
+        assert "revoked" in world.settled(operator, NAME, DEPLOYMENT_STATE_FAILED).reason

@@ -12,13 +12,14 @@ from functools import partial
 from json import dumps
 from typing import Any
 
-from tutti.chassis.errors import NotFound, Unavailable
+from tutti.chassis.errors import NotFound, Refused, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
 from tutti.chat.answering import Piece, Record, Served, joined
 from tutti.chat.bodies import Head, Usage
 from tutti.chat.journal import Begun, Journal
 from tutti.chat.leases import Cost, Lease, Leases
+from tutti.chat.reasons import RELEASE_WITHDRAWN
 from tutti.chat.recording import Recording, Show
 from tutti.chat.requests import ChatRequest, read
 from tutti.chat.routing import Router
@@ -50,7 +51,7 @@ class Model:
 
 class Completions:
     """`models` returns those that serve now; `name` a new id of an answer, `seed` a random seed, `now` seconds since
-    1970.
+    1970. `refusal` is the reason why a model does not answer any more, by its name.
     """
 
     def __init__(
@@ -62,9 +63,10 @@ class Completions:
         name: Callable[[], str],
         seed: Callable[[], int],
         now: Callable[[], int],
+        refusal: Callable[[str], str] = lambda name: "",
     ) -> None:
         self._models, self._journal, self._leases = models, journal, leases
-        self._name, self._seed, self._now = name, seed, now
+        self._name, self._seed, self._now, self._refusal = name, seed, now, refusal
 
     def routes(self) -> list[Api]:
         return [
@@ -98,7 +100,9 @@ class Completions:
         record, head = Record(join), Head(f"chatcmpl-{ident}", model.name, self._now(), model.fingerprint)
         headers = {"x-tutti-answer": begun.answer, **lease.headers}
         recording = Recording(self._journal, model.served, model.router, begun, record)
-        found = crossing(lambda show: self._leases.run(lease, recording.run, lambda: cost_of(record), show))
+        found = crossing(
+            lambda show: self._leases.run(lease, model.deployment, recording.run, lambda: cost_of(record), show)
+        )
         if request.stream:
             return Reply(self._events(request, head, record, found), headers=headers)
         finished = ""
@@ -110,8 +114,10 @@ class Completions:
         return Reply(head.whole(record.text, finished, usage_of(record)), headers=headers)
 
     def _called(self, name: str) -> Model:
-        """The model that a request names. Raises NotFound."""
+        """The model that a request names. Raises NotFound, and Refused for one whose release was withdrawn."""
         called = [each for each in self._models() if each.is_called(name)]
+        if not called and (reason := self._refusal(name)):
+            raise Refused(RELEASE_WITHDRAWN, reason)
         if not called:
             raise NotFound(f"the model {name!r}")
         return min(called, key=lambda each: each.name)

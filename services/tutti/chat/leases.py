@@ -69,6 +69,7 @@ class Running:
     """An answer in progress. `lasts_until` is in seconds of the loop; `error` is the reason why it was ended here."""
 
     lease: Lease
+    deployment: str
     cost: Costs
     task: "asyncio.Task[None]"
     lasts_until: float
@@ -130,7 +131,7 @@ class Leases:
             raise TooMany(message, {**headers, **wait})
         return Lease(id, headers, answer.lease_seconds)
 
-    async def run(self, lease: Lease, work: Work, cost: Costs, show: Show) -> None:
+    async def run(self, lease: Lease, deployment: str, work: Work, cost: Costs, show: Show) -> None:
         """Run the work of an answer that was reserved just now. Its end is shown after it was settled."""
         loop = asyncio.get_running_loop()
         ending: asyncio.Future[Ending] = loop.create_future()
@@ -142,7 +143,7 @@ class Leases:
                 ending.add_done_callback(lambda done: done.result().tried.add_done_callback(lambda _: show(said)))
 
         task = asyncio.ensure_future(work(pass_on))
-        running = Running(lease, cost, task, loop.time() + lease.seconds)
+        running = Running(lease, deployment, cost, task, loop.time() + lease.seconds)
         self._running[lease.id] = running
         self._wake()
         try:
@@ -155,6 +156,13 @@ class Leases:
         finally:
             del self._running[lease.id]
             ending.set_result(self._end(lease, cost(), running.lasts_until))
+
+    def stop(self, deployment: str, error: Problem) -> None:
+        """End the answers of a deployment with an error."""
+        for each in self._running.values():
+            if each.deployment == deployment:
+                each.error = error
+                each.task.cancel()
 
     def release(self, lease: Lease) -> None:
         """Settle an answer that did not begin."""

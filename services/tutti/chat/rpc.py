@@ -77,6 +77,7 @@ class ChatApi:
             deployment.state, deployment.reason, deployment.restarts = DEPLOYMENT_STATE_STARTING, "", 0
             deployment.started_at.FromDatetime(unit.now)
             deployment.ClearField("ended_at")
+            deployment.ClearField("stale_since")
         elif deployment.spec.replicas < request.spec.replicas:
             deployment.state = DEPLOYMENT_STATE_STARTING
         deployment.spec.CopyFrom(request.spec)

@@ -41,7 +41,8 @@ class Pruner:
 
 def build(host: Host) -> Service:
     tables = Tables(host.metadata)
-    deployments = Deployments(host, tables)
+    leases = Leases(AccessServiceStub(host.channel("access")))
+    deployments = Deployments(host, tables, leases)
 
     def name() -> str:
         return uuid7(host.clock, host.randomness)
@@ -50,10 +51,11 @@ def build(host: Host) -> Service:
     completions = Completions(
         deployments.models,
         Journal(answers.commit),
-        Leases(AccessServiceStub(host.channel("access"))),
+        leases,
         name=name,
         seed=lambda: host.randomness.bits(SEEDS.bit_length() - 1),
         now=lambda: int(host.clock.now().timestamp()),
+        refusal=deployments.refusal,
     )
     api = ChatApi(host, tables, deployments.reconciler, answers)
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tutti.chassis.connections import connection_of_loop
+from tutti.chassis.errors import Refused
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.service import Home, Host
 from tutti.chassis.store.clipping import clipped
@@ -23,6 +24,9 @@ from tutti.chassis.work.reconciler import RETRYING, Reconciler, Trouble
 from tutti.chat.answering import Served
 from tutti.chat.completions import Model
 from tutti.chat.fleets import Fleet, GaveUp
+from tutti.chat.leases import Leases
+from tutti.chat.reasons import RELEASE_WITHDRAWN
+from tutti.chat.releases import Releases, withdrawn
 from tutti.chat.routing import Router
 from tutti.chat.standing import state_of
 from tutti.chat.tables import Tables
@@ -40,6 +44,7 @@ from tutti.contracts.chat.v1 import (
     DeploymentState,
     Opened,
 )
+from tutti.contracts.evaluation.v1 import STANDING_STALE, Standing
 from tutti.corpus.conversations.rendered import Renderer, TemplateError
 from tutti.corpus.conversations.renderers import own_renderer, renderer_of
 from tutti.records.canonical import bytes_digest
@@ -66,8 +71,10 @@ class Running:
 class Deployments:
     """The reconciler of deployments, and the router to their replicas."""
 
-    def __init__(self, host: Host, tables: Tables) -> None:
-        self._host, self._resource = host, tables.deployments
+    def __init__(self, host: Host, tables: Tables, leases: Leases) -> None:
+        self._host, self._resource, self._leases = host, tables.deployments, leases
+        self._releases = Releases(host.channel, host.clock.monotonic)
+        self._withdrawn: dict[str, tuple[Model | None, str]] = {}
         self._checkpoints = Checkpoints(host)
         self._running: dict[str, Running] = {}
         self._ready: dict[str, Model] = {}
@@ -78,6 +85,11 @@ class Deployments:
     def models(self) -> list[Model]:
         """The deployments that are ready; from any thread."""
         return list(self._ready.values())
+
+    def refusal(self, name: str) -> str:
+        """The reason why the model that is called `name` was withdrawn; empty if it was not. From any thread."""
+        found = [reason for model, reason in [*self._withdrawn.values()] if model is not None and model.is_called(name)]
+        return found[0] if found else ""
 
     def told(self, unit: Unit, deployment: Deployment) -> Deployment:
         """A deployment as it is now: the row of one that was ready says so until this process has looked at it."""
@@ -98,6 +110,11 @@ class Deployments:
             self._leave(name)
             self._change(deployment, lambda each, now: _ended(each, DEPLOYMENT_STATE_STOPPED, "", now))
             return None
+        standing = self._releases.standing(deployment.release)
+        if reason := withdrawn(deployment, standing, self._host.clock.now()):
+            self._withdraw(name, reason)
+            self._change(deployment, lambda each, now: _ended(each, DEPLOYMENT_STATE_FAILED, reason, now))
+            return None
         try:
             running = self._running.get(name) or self._begin(deployment)
             running.fleet.keep(deployment.spec.replicas)
@@ -106,10 +123,16 @@ class Deployments:
             self._leave(name)
             self._change(deployment, lambda each, now: _ended(each, DEPLOYMENT_STATE_FAILED, reason, now))
             return None
-        self._look(deployment, running)
+        self._look(deployment, running, standing)
         return LOOK_SECONDS
 
-    def _look(self, deployment: Deployment, running: Running) -> None:
+    def _withdraw(self, name: str, reason: str) -> None:
+        """End the answers of a deployment whose release does not allow them any more, and its replicas."""
+        self._withdrawn[name] = (self._ready.pop(name, None), reason)
+        eventloop.event_loop().call_soon_threadsafe(self._leases.stop, name, Refused(RELEASE_WITHDRAWN, reason))
+        self._leave(name)
+
+    def _look(self, deployment: Deployment, running: Running, standing: "Standing.ValueType") -> None:
         """Follow the replicas that are there, and record the state of the deployment."""
         router = self._follow()
         followed = {each.address: each.opened for each in router.replicas if each.opened is not None}
@@ -122,6 +145,7 @@ class Deployments:
             each.state, each.reason = state, clipped(reason)
             each.serving, each.restarts = sum(view.serves for view in views), restarts
             each.model = running.served.model
+            _note(each, standing, now)
             if opened is not None:
                 each.signature, each.exact = opened.signature, opened.exact
 
@@ -141,6 +165,7 @@ class Deployments:
 
     def _begin(self, deployment: Deployment) -> Running:
         """Fetch the checkpoint of a deployment. Raises WorkFailed where it cannot answer."""
+        self._withdrawn.pop(deployment.name, None)
         home, found = self._host.home(), self._checkpoints.find(deployment.spec.checkpoint)
         served = served_by(found)
         folder = Path(tempfile.mkdtemp(prefix="tutti-chat-"))
@@ -253,6 +278,14 @@ def prefix_of(name: str) -> str:
 def _ended(deployment: Deployment, state: "DeploymentState.ValueType", reason: str, now: datetime) -> None:
     deployment.state, deployment.reason, deployment.serving = state, clipped(reason), 0
     deployment.ended_at.FromDatetime(now)
+
+
+def _note(deployment: Deployment, standing: "Standing.ValueType", now: datetime) -> None:
+    """Note in a deployment since when its release is stale."""
+    if standing != STANDING_STALE:
+        deployment.ClearField("stale_since")
+    elif not deployment.HasField("stale_since"):
+        deployment.stale_since.FromDatetime(now)
 
 
 async def _router(home: Home) -> Router:

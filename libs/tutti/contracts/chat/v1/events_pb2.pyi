@@ -109,6 +109,7 @@ class Deployment(_message.Message):
     SERVING_FIELD_NUMBER: _builtins.int
     RESTARTS_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
+    STALE_SINCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource; clients send its last part as `model`."""
     revision: _builtins.int
@@ -141,6 +142,10 @@ class Deployment(_message.Message):
     def ended_at(self) -> _timestamp_pb2.Timestamp:
         """ended_at is when it was stopped, or failed."""
 
+    @_builtins.property
+    def stale_since(self) -> _timestamp_pb2.Timestamp:
+        """stale_since is when its release was seen to be stale; it serves for 24 hours after that. Unset while it is active."""
+
     def __init__(
         self,
         *,
@@ -157,10 +162,11 @@ class Deployment(_message.Message):
         serving: _builtins.int = ...,
         restarts: _builtins.int = ...,
         release: _builtins.str = ...,
+        stale_since: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "exact", b"exact", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "restarts", b"restarts", "revision", b"revision", "serving", b"serving", "signature", b"signature", "spec", b"spec", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "exact", b"exact", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "restarts", b"restarts", "revision", b"revision", "serving", b"serving", "signature", b"signature", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
