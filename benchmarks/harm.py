@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from benchmarks.program import ROOT
 from tutti.corpus.counts.statistics import statistics
+from tutti.corpus.quality.classifier import Classifier, told
 from tutti.ingest.quality import lexicon
-from tutti.ingest.quality.classifier import Classifier, told
 from tutti.ingest.quality.learning import Example
 
 CARRIED = ROOT / "datasets" / "harm"

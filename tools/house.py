@@ -37,7 +37,10 @@ LAYERS = [
 # Sub-packages (and modules beside them), each importing only those below it.
 INSIDE = {
     "chassis": ["runtime", "work", "delivery : rpc", "service", "store", "events", "config", "identity"],
-    "corpus": ["counts : documents : spans", "tokens : conversations", "files", "arrays : rows : texts : threads"],
+    "corpus": [
+        *["quality", "counts : documents : spans", "tokens : conversations", "files"],
+        "arrays : rows : texts : threads",
+    ],
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [

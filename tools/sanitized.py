@@ -78,7 +78,7 @@ def _pii(source: random.Random) -> int:
 
 
 def _features(source: random.Random) -> int:
-    from tutti.ingest.quality.features import having, names, sums
+    from tutti.corpus.quality.features import having, names, sums
 
     given = texts(source)
     sums(given, _weights())

@@ -1,10 +1,12 @@
 """Harm: the carried set learnt, and told on the part that was held out and on real documentation."""
 
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.harm import CARRIED, KEEPS, MOST_FALSE, UNSEEN, Carried, carried, documentation, verdicts
+from benchmarks.harm_windows import around, lesson_of_windows, refused
 
 from tutti.ingest.quality.learning import Lesson, learn
 
@@ -48,6 +50,19 @@ def test_so_are_texts_from_which_nothing_was_learnt(every: list[Carried], lesson
     assert (harmful.sum(), (~harmful).sum()) == (100, 112)
     assert (found.classifier[harmful] > 0).mean() >= 0.9
     assert (found.classifier[~harmful] > 0).mean() <= 0.03
+
+
+def test_windows_find_harm_in_long_answers_that_whole_texts_hide(every: list[Carried], lesson: Lesson) -> None:
+    """Recall is lower than that of whole texts alone; benchmarks/harm_windows.py has the figures by language."""
+    windows, source = lesson_of_windows(every).classifier, random.Random(1)
+    unseen = [each for each in carried(UNSEEN) if each.language == "en"]
+    harmless = [each.text for each in unseen if each.label == KEEPS]
+    places = [around(harmless, source, 1000) for _ in range(60)]
+    harmful = [each.text for each in unseen if each.label != KEEPS]
+    answers = [f"{one} {text} {two}" for (one, two), text in zip(places, harmful, strict=True)]
+    assert refused(windows, answers).mean() >= 0.55
+    assert refused(lesson.classifier, answers).mean() <= 0.1
+    assert refused(windows, [" ".join(place) for place in places]).mean() <= 0.03
 
 
 def test_of_real_documentation_one_in_two_hundred_at_most_is_rejected(lesson: Lesson) -> None:

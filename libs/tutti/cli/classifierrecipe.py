@@ -14,6 +14,7 @@ from tutti.chassis.config import recipetext
 from tutti.chassis.config.recipetext import Part, Real
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.ingest.v1 import ClassifierSpec
+from tutti.corpus.quality.windows import MOST_WINDOW
 
 TEXT_FIELD, MOST_FALSE = "text", 0.02
 MOST_LISTED = 20
@@ -36,6 +37,13 @@ class ClassifierRecipe(Part):
     keeps: str = Field(min_length=1, max_length=40, description="label of the texts to keep")
     most_false: Real = Field(
         default=MOST_FALSE, gt=0, lt=1, description="maximum share of the texts to keep that a threshold may reject"
+    )
+    window: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_WINDOW,
+        description="judge texts by windows of whole sentences with at most so many characters; `most_false` is then a "
+        "share of answers of 1,000 characters. 0 judges each text as a whole",
     )
 
 
@@ -69,7 +77,7 @@ def spec_of(recipe: ClassifierRecipe, directory: Path) -> ClassifierSpec:
         more = ", …" if len(labels) > MOST_LISTED else ""
         listed = f"{', '.join(labels[:MOST_LISTED])}{more}" if labels else "it has none"
         raise InvalidField("keeps", seen=keeps, expected=f"a folder of {path} ({listed})")
-    spec = ClassifierSpec(input_path=str(folder), keeps=keeps, most_false=recipe.most_false)
+    spec = ClassifierSpec(input_path=str(folder), keeps=keeps, most_false=recipe.most_false, window=recipe.window)
     if field != TEXT_FIELD:
         spec.text_field = field
     return spec
@@ -81,6 +89,7 @@ def asked_for(spec: ClassifierSpec) -> dict[str, object]:
         "keeps": spec.keeps,
         "most_false": spec.most_false if spec.HasField("most_false") else MOST_FALSE,
         "input.text_field": spec.text_field or TEXT_FIELD,
+        "window": spec.window,
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tutti.chassis.errors import InvalidField
-from tutti.cli.classifierrecipe import ClassifierRecipe, of_options, read, spec_of
+from tutti.cli.classifierrecipe import ClassifierRecipe, asked_for, of_options, read, spec_of
 from tutti.contracts.ingest.v1 import ClassifierSpec
 
 LEAST = "name: web\ninput: {path: labelled}\nkeeps: fine\n"
@@ -48,6 +48,14 @@ def test_the_recipe_of_the_carried_set_is_one_and_its_folder_is_there() -> None:
     spec = spec_of(recipe, HARM.parent)
     assert (recipe.name, spec.keeps, spec.most_false) == ("harm", "harmless", 0.06)
     assert Path(spec.input_path) == (HARM.parents[1] / "datasets" / "harm").resolve()
+
+
+def test_a_recipe_of_windows_asks_for_another_classifier() -> None:
+    windows = read(HARM.with_name("harm-windows.yaml").read_text())
+    assert spec_of(windows, HARM.parent).window == 192
+    assert asked_for(spec_of(windows, HARM.parent)) != asked_for(spec_of(read(HARM.read_text()), HARM.parent))
+    with pytest.raises(InvalidField, match="window"):
+        read(HARM.read_text(), ["window=193"])
 
 
 def test_an_override_is_typed_by_its_key() -> None:

@@ -32,10 +32,21 @@ from tutti.contracts.ingest.v1 import (
     ToldTexts,
 )
 from tutti.corpus.documents.stages import ClassifierBody
+from tutti.corpus.quality.classifier import (
+    FOLDER,
+    LABEL,
+    MAGIC,
+    MOST_HEADER,
+    SUFFIX,
+    Header,
+    UnreadableClassifier,
+    header,
+    key_of,
+)
+from tutti.corpus.quality.features import FEATURES_VERSION
+from tutti.corpus.quality.windows import MOST_WINDOW
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths, folder
-from tutti.ingest.quality.classifier import LABEL, MAGIC, MOST_HEADER, Header, UnreadableClassifier, header
-from tutti.ingest.quality.features import FEATURES_VERSION
 from tutti.ingest.quality.learning import LEARNING_VERSION, Example, HeldOutCounts, Learnt, Unlearnable, learn
 from tutti.ingest.quality.rules import Keep, Rule
 from tutti.ingest.reading import shards
@@ -46,7 +57,6 @@ from tutti.records.canonical import file_digest, is_digest
 
 LOGIC_VERSION = f"classifier-{LEARNING_VERSION}.{FEATURES_VERSION}.{EXTRACTION_VERSION}.{NORMALISATION_VERSION}"
 MOST_FALSE = 0.02
-FOLDER, SUFFIX = "ingest/classifiers", ".classifier"
 _NAME = re.compile(r"classifiers/[a-z][a-z0-9_-]{0,39}")
 
 
@@ -60,7 +70,7 @@ class Trained:
     source_digest: str
 
 
-def train(reading: shards.Reading, keeps: str, most_false: float, scratch: Path) -> Trained:
+def train(reading: shards.Reading, keeps: str, most_false: float, window: int, scratch: Path) -> Trained:
     """Learn from every text below the folders of a folder: these are the labels. Raises InputRootError, Unlearnable."""
     surveyor = shards.Surveyor()
     found: list[Example] = []
@@ -75,7 +85,7 @@ def train(reading: shards.Reading, keeps: str, most_false: float, scratch: Path)
     if odd := sorted({each.label for each in found if not LABEL.fullmatch(each.label)}):
         raise Unlearnable(f"a folder is named {odd[0]!r}; expected small letters, digits and _, a letter first")
     try:
-        lesson = learn(found, keeps, most_false, surveyor.survey().input_digest)
+        lesson = learn(found, keeps, most_false, surveyor.survey().input_digest, window=window)
     except Unlearnable as error:
         beside = f"; {len(left)} files or records could not be read, the first is {left[0]}" if left else ""
         raise Unlearnable(f"{error}{beside}") from error
@@ -91,6 +101,10 @@ def reading_of(spec: ClassifierSpec, roots: tuple[str, ...] = ()) -> shards.Read
         raise InvalidField("spec.keeps", seen=spec.keeps or "nothing", expected="the folder of texts that are kept")
     if not 0 < most_false(spec) < 1:
         raise InvalidField("spec.most_false", seen=spec.most_false, expected="a share between 0 and 1")
+    if spec.window > MOST_WINDOW:
+        raise InvalidField(
+            "spec.window", seen=spec.window, expected=f"at most {MOST_WINDOW} characters; 0: whole texts"
+        )
     return shards.Reading(path, shards.MAX_FILE_BYTES, 0, spec.text_field or shards.TEXT_FIELD, roots=roots)
 
 
@@ -107,7 +121,8 @@ def work_of(host: Host, paths: Paths) -> Work[Classifier]:
         spec.input_path = host.units.run(lambda unit: paths.find(unit, found.name))
         with tempfile.TemporaryDirectory(prefix="tutti-classifier-") as scratch:
             try:
-                made = context.pool(train, reading_of(spec, paths.roots), spec.keeps, most_false(spec), Path(scratch))
+                reading = reading_of(spec, paths.roots)
+                made = context.pool(train, reading, spec.keeps, most_false(spec), spec.window, Path(scratch))
             except (InputRootError, Unlearnable) as error:
                 raise WorkFailed(str(error).replace("input.path: ", "the labelled folder: ", 1)) from error
             key, digest = put_file(host.blobs, FOLDER, made.path), file_digest(made.path)
@@ -132,11 +147,6 @@ def work_of(host: Host, paths: Paths) -> Work[Classifier]:
         return fill
 
     return Work(host, "classifiers", Classifier, run, LOGIC_VERSION)
-
-
-def key_of(digest: str) -> str:
-    """The blob key of the model with a digest."""
-    return f"{FOLDER}/{digest.removeprefix('blake3:')}{SUFFIX}"
 
 
 def named(references: Iterable[str]) -> list[tuple[str, str]]:

@@ -17,8 +17,9 @@ from tutti.chassis.tasks import CancellablePool, TaskContext, WorkFailed
 from tutti.chassis.work.work import Outcome, Work, publish, put_content, put_file
 from tutti.contracts.ingest.v1 import DroppedFile, Ingest, IngestSpec, MaskCount, ReasonCount
 from tutti.corpus.documents.stages import CrawlBody, DocumentShardEntry, IngestBody
+from tutti.corpus.quality.classifier import key_of
 from tutti.corpus.tokens.dataset import Rejected
-from tutti.ingest.classifiers import key_of, named
+from tutti.ingest.classifiers import named
 from tutti.ingest.encoding.normalisation import NORMALISATION_VERSION
 from tutti.ingest.paths import Paths, folder
 from tutti.ingest.quality.findings import Kind as Personal

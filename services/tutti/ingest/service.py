@@ -16,11 +16,12 @@ from tutti.contracts.ingest.v1 import IngestSpec
 from tutti.contracts.ingest.v1.conversations_pb2 import DESCRIPTOR as CONVERSATIONS
 from tutti.contracts.ingest.v1.ingest_pb2 import DESCRIPTOR
 from tutti.corpus.counts import statistics
+from tutti.corpus.quality import features
 from tutti.ingest import classifiers, conversations, crawls, filters, ingests
 from tutti.ingest.crawl.frontier import Frontier
 from tutti.ingest.encoding import census, normalisation
 from tutti.ingest.paths import Paths
-from tutti.ingest.quality import features, languagemodel, pii
+from tutti.ingest.quality import languagemodel, pii
 from tutti.ingest.reading import markup, shards
 from tutti.ingest.reading.onray import lacking
 from tutti.ingest.retractions import Retractions

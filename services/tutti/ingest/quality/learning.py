@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
-from tutti.ingest.quality.classifier import DIGITS, MOST_LABELS, Classifier, Label, exponential, placed, told
-from tutti.ingest.quality.features import features
+from tutti.corpus.quality.classifier import DIGITS, MOST_LABELS, Classifier, Label, exponential, placed, told
+from tutti.corpus.quality.features import features
+from tutti.corpus.quality.windows import windows
 from tutti.ingest.quality.languages import identify
 from tutti.native.arrays import np, npt, pa
 from tutti.records.canonical import JsonValue, keyed_bytes
@@ -37,6 +38,9 @@ MOST_TEXTS, MOST_CHARACTERS, MOST_FEATURES = 100_000, 20_000, 50_000_000
 
 MOST_LINES, LEAST_WORDS = 4, 5
 """Number of lines of each text that are learnt separately, of so many words or more, the first ones."""
+
+ANSWER = 1000
+"""Characters of the answers for which thresholds of windows are chosen."""
 
 BITS, BATCH, RATE, DECAY = 18, 32, 0.5, 1e-4
 EPOCHS, LEAST_EPOCHS, VISITS = 30, 3, 500_000
@@ -84,12 +88,14 @@ class Lesson:
     held_out: tuple[Example, ...]
 
 
-def learn(examples: Sequence[Example], keeps: str, most_false: float, source: str = "") -> Lesson:
+def learn(examples: Sequence[Example], keeps: str, most_false: float, source: str = "", *, window: int = 0) -> Lesson:
     """A classifier of the labels of these texts but `keeps`. Raises Unlearnable.
 
     The threshold of a label is chosen on the part that is learnt from, by scores of each text from weights that were
     learnt without it (one fold of FOLDS at a time): of the kept texts, and of those that look like this label most, at
-    most a share of `most_false` reaches it.
+    most a share of `most_false` reaches it. With a `window` in characters, the classifier judges windows of texts: all
+    labels have one threshold, which at most a share of `most_false` of answers of ANSWER characters reaches, each made
+    of kept texts in a row.
     """
     names = [keeps, *sorted({each.label for each in examples} - {keeps})]
     examples = _checked(examples, names)
@@ -110,7 +116,8 @@ def learn(examples: Sequence[Example], keeps: str, most_false: float, source: st
                 f"that are nearly the same stay together; give more that differ, at least {LEAST_TEXTS} of each label"
             )
     material = _Material(found, parts, labels)
-    thresholds = _thresholds(material, seen, shares, len(names) - 1, most_false)
+    texts = [each.text for each in examples]
+    thresholds = _thresholds(material, seen, shares, len(names) - 1, most_false, texts, window)
     weights = fit_both(*material.at(seen), len(names) - 1)
     scale = max(float(np.abs(weights.of).max()), 1e-9) / 32767
     learnt = tuple(
@@ -128,6 +135,7 @@ def learn(examples: Sequence[Example], keeps: str, most_false: float, source: st
         tuple(weights.bias.tolist()),
         scale,
         np.rint(weights.of / scale).astype(np.int16),
+        window=window,
     )
     rest = [examples[each] for each in held]
     table = confusion(made, rest)
@@ -211,25 +219,59 @@ def confusion(classifier: Classifier, examples: Sequence[Example]) -> tuple[Held
 
 
 def _thresholds(
-    material: _Material, learnt: npt.NDArray[np.int64], shares: Reals, count: int, most_false: float
+    material: _Material,
+    learnt: npt.NDArray[np.int64],
+    shares: Reals,
+    count: int,
+    most_false: float,
+    texts: Sequence[str],
+    window: int,
 ) -> list[float]:
     folds = (shares[learnt] * 1e6).astype(np.int64) % FOLDS
-    logits = np.zeros((len(learnt), count))
+    logits, of_answers = np.zeros((len(learnt), count)), [np.zeros(0)]
     for fold in range(FOLDS):
         rest = np.flatnonzero(folds == fold)
         if len(rest):
             weights = fit_both(*material.at(learnt[folds != fold]), count)
-            logits[rest] = weights.logits([material.texts[at] for at in learnt[rest].tolist()])
-    scores, unit = placed(logits), 10.0**-DIGITS
+            if window:
+                kept = [texts[at] for at in learnt[rest].tolist() if material.labels[at] == 0]
+                of_answers.append(_greatest(weights, answers(kept), window))
+            else:
+                logits[rest] = weights.logits([material.texts[at] for at in learnt[rest].tolist()])
+    unit = 10.0**-DIGITS
 
     def least(kept: Reals) -> float:
         """The score that at most a share of `most_false` of these reaches."""
         ordered, allowed = np.sort(kept)[::-1], int(most_false * len(kept))
         return float(ordered[allowed]) + unit if len(ordered) > allowed else 0.0
 
+    if window:
+        return [round(min(1.0, max(LEAST_THRESHOLD, least(np.concatenate(of_answers)))), DIGITS)] * count
+    scores = placed(logits)
     kept = scores[material.labels[learnt] == 0]
     of_all = max(LEAST_THRESHOLD, least(kept.max(axis=1)))
     return [round(min(1.0, max(of_all, least(kept[kept[:, column] > 0, column]))), DIGITS) for column in range(count)]
+
+
+def answers(texts: Sequence[str]) -> list[str]:
+    """For each text, an answer that begins with it and goes on with those after it, until it has ANSWER characters."""
+    found = []
+    for first in range(len(texts)):
+        parts, size = [texts[first]], len(texts[first])
+        while size < ANSWER:
+            parts.append(texts[(first + len(parts)) % len(texts)])
+            size += 1 + len(parts[-1])
+        found.append(" ".join(parts))
+    return found
+
+
+def _greatest(weights: Weights, texts: Sequence[str], window: int) -> Reals:
+    """float64 [texts]: the greatest score of any label in any window."""
+    parts = [[text[begin:end] for begin, end in windows(text, window)] for text in texts]
+    if not parts:
+        return np.zeros(0)
+    scores = placed(weights.logits([features(each, BITS) for part in parts for each in part])).max(axis=1)
+    return np.maximum.reduceat(scores, np.cumsum([0, *(len(part) for part in parts[:-1])]))
 
 
 def split(texts: Sequence[str], found: Sequence[Features]) -> Reals:

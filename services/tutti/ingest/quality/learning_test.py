@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tutti.ingest.quality import features
-from tutti.ingest.quality.classifier import (
+from tutti.corpus.quality import features
+from tutti.corpus.quality.classifier import (
     DIGITS,
     MAGIC,
     UnreadableClassifier,
@@ -51,6 +51,22 @@ def test_what_is_plain_is_learnt(lesson: Lesson) -> None:
     assert (scores[:, 0] * scores[:, 1]).tolist() == [0, 0, 0]
     right = sum(dict(row.told).get(row.label, 0) for row in lesson.held)
     assert right >= 0.9 * sum(row.texts for row in lesson.held)
+
+
+def test_a_classifier_of_windows_finds_in_long_texts_what_one_of_whole_texts_does_not(lesson: Lesson) -> None:
+    windows = learn(examples(), "good", 0.02, window=192).classifier
+    assert decode(windows.encode()).window == windows.window == 192
+    source, good = Random(8), WORDS["good"]
+    long = [" ".join(f"{' '.join(source.choices(good, k=12))}." for _ in range(40)) for _ in range(4)]
+    shop = " ".join(WORDS["shop"][7:99:9])
+    texts = pa.array([*long, *(f"{text} {shop}. {text}" for text in long)])
+    found = told(windows.scores(texts), [label.threshold for label in windows.labels])
+    assert found.tolist() == [0] * 4 + [2] * 4
+    whole = told(lesson.classifier.scores(texts), [label.threshold for label in lesson.classifier.labels])
+    assert whole.tolist() == [0] * 8
+    assert windows.scores(texts[:0]).shape == (0, 2)
+    alone = windows.scores(pa.array(["", shop])) == windows.scores_of_whole(pa.array(["", shop]))
+    assert alone.all()
 
 
 def test_the_same_texts_give_the_same_bytes_in_whatever_order(lesson: Lesson) -> None:

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 
-from tutti.ingest.quality.features import STEM, having, of_pair, of_stem, of_word, words
+from tutti.corpus.quality.features import STEM, having, of_pair, of_stem, of_word, words
 from tutti.ingest.quality.rules import Keep, Rule
 from tutti.native.arrays import np, npt, pa
 

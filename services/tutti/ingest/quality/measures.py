@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tutti.corpus.counts import statistics
 from tutti.corpus.documents.documents import Document
+from tutti.corpus.quality.classifier import Classifier, decode
 from tutti.corpus.rows import write_rows
 from tutti.ingest.quality import languages, lexicon, pii
-from tutti.ingest.quality.classifier import Classifier, decode
 from tutti.ingest.quality.findings import Kind
 from tutti.native.arrays import pa
 

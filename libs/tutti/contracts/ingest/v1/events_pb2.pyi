@@ -773,6 +773,7 @@ class ClassifierSpec(_message.Message):
     MOST_FALSE_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_FIELD_NUMBER: _builtins.int
     LOGIC_VERSION_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
     input_path: _builtins.str
     """input_path is the folder."""
     keeps: _builtins.str
@@ -783,6 +784,8 @@ class ClassifierSpec(_message.Message):
     """text_field: the field of JSON lines, or column of Parquet, with the text; empty means "text"."""
     logic_version: _builtins.str
     """logic_version of the work to use; empty means the current one."""
+    window: _builtins.int
+    """window: judge texts by windows of at most so many characters, up to 192; 0 judges each text as a whole."""
     def __init__(
         self,
         *,
@@ -791,10 +794,11 @@ class ClassifierSpec(_message.Message):
         most_false: _builtins.float | None = ...,
         text_field: _builtins.str = ...,
         logic_version: _builtins.str = ...,
+        window: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_most_false", b"_most_false", "most_false", b"most_false"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_false", b"_most_false", "input_path", b"input_path", "keeps", b"keeps", "logic_version", b"logic_version", "most_false", b"most_false", "text_field", b"text_field"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_false", b"_most_false", "input_path", b"input_path", "keeps", b"keeps", "logic_version", b"logic_version", "most_false", b"most_false", "text_field", b"text_field", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__most_false: _TypeAlias = _typing.Literal["most_false"]  # noqa: Y015
     _WhichOneofArgType__most_false: _TypeAlias = _typing.Literal["_most_false", b"_most_false"]  # noqa: Y015

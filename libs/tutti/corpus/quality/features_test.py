@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tutti.corpus.quality import features
+from tutti.corpus.quality.features import having, names, of_pair, of_stem, of_word, shouts, sums, words
 from tutti.corpus.texts import UnreadableTexts
-from tutti.ingest.quality import features
-from tutti.ingest.quality.features import having, names, of_pair, of_stem, of_word, shouts, sums, words
 
 HARD = [
     *("", " ", "\u0301a", "ÉCOLE Ÿ ŁÓDŹ ΠΡΟΣΟΧΗ ЁЖ", "図書館は x"),

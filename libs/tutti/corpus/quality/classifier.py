@@ -2,9 +2,10 @@
 
 One label, `keeps`, is what is wanted. How sure the classifier is that a text is something else is the logistic function
 of the sum of the weights of its features over the square root of their number; so is, among the other labels, which is
-the likeliest. The score of a label is the former where it is the likeliest, and 0 elsewhere. Promises: the bytes follow
-from the value and are named by their digest; a score follows from text and bytes on any machine, since sums are of
-integers and all else is arithmetic that IEEE 754 defines to the bit.
+the likeliest. The score of a label is the former where it is the likeliest, and 0 elsewhere. A classifier of windows
+judges the windows of a text (windows.py) one by one: of each label the greatest score counts. Promises: the bytes
+follow from the value and are named by their digest; a score follows from text and bytes on any machine, since sums are
+of integers and all else is arithmetic that IEEE 754 defines to the bit.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tutti.ingest.quality.features import FEATURES_VERSION, sums
+from tutti.corpus.quality.features import FEATURES_VERSION, sums
+from tutti.corpus.quality.windows import MOST_WINDOW, WINDOWS_VERSION, windows
+from tutti.corpus.texts import require_texts
 from tutti.native.arrays import np, npt, pa
 from tutti.records.canonical import JsonValue, bytes_digest, canonical_json, parse_json
 from tutti.records.errors import CorpusError
 from tutti.records.fields import Fields
 
 MAGIC = b"tutti classifier 1\n"
+FOLDER, SUFFIX = "ingest/classifiers", ".classifier"
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}")
 LEAST_BITS, MOST_BITS, MOST_LABELS = 8, 22, 20
 MOST_HEADER = 1 << 20
@@ -44,7 +48,8 @@ class Label:
 @dataclass(frozen=True, slots=True)
 class Classifier:
     """`weights`: int16 [2 ** bits, labels], to be multiplied by `scale`, and `biases`: the first of being none that is
-    kept, the others of each further label against the first. `made_of` says what it learnt from.
+    kept, the others of each further label against the first. `made_of` says what it learnt from. `window`: the largest
+    number of characters of the windows that it judges, for which its thresholds were chosen; 0 for whole texts.
     """
 
     keeps: str
@@ -53,6 +58,7 @@ class Classifier:
     scale: float
     weights: npt.NDArray[np.int16]
     made_of: Mapping[str, JsonValue] = field(default_factory=dict)
+    window: int = 0
 
     @property
     def bits(self) -> int:
@@ -69,10 +75,24 @@ class Classifier:
             "made_of": self.made_of,
             "scale": self.scale,
         }
+        if self.window:
+            head |= {"window": self.window, "windows": WINDOWS_VERSION}
         return MAGIC + canonical_json(head) + b"\n" + self.weights.astype("<i2").tobytes()
 
     def scores(self, texts: pa.Array) -> npt.NDArray[np.float64]:
         """float64 [texts, labels], each within 0 and 1. Raises UnreadableTexts."""
+        if not self.window:
+            return self.scores_of_whole(texts)
+        require_texts(texts)
+        parts = [[text[begin:end] for begin, end in windows(text, self.window)] for text in texts.to_pylist()]
+        if not parts:
+            return np.zeros((0, len(self.labels)))
+        found = self.scores_of_whole(pa.array([each for part in parts for each in part], pa.large_string()))
+        rows = np.cumsum([0, *(len(part) for part in parts[:-1])])
+        return np.maximum.reduceat(found, rows, axis=0)
+
+    def scores_of_whole(self, texts: pa.Array) -> npt.NDArray[np.float64]:
+        """The same, each text judged as one, however long it is. Raises UnreadableTexts."""
         totals, counts = sums(texts, self.weights)
         roots = np.sqrt(np.maximum(counts, 1).astype(np.float64))[:, None]
         return placed(totals.astype(np.float64) * self.scale / roots + np.array(self.biases))
@@ -96,6 +116,7 @@ class Header:
     scale: float
     bits: int
     made_of: Mapping[str, JsonValue]
+    window: int
     size: int
     """Bytes before the weights."""
 
@@ -122,6 +143,12 @@ def header(data: bytes) -> Header:
     bits = fields.count("bits")
     if not (LEAST_BITS <= bits <= MOST_BITS and 0 < len(labels) <= MOST_LABELS):
         raise UnreadableClassifier(f"{len(labels)} labels and {bits} bits; expected at most {MOST_LABELS}, {MOST_BITS}")
+    window = fields.count("window") if "window" in value else 0
+    if window and (window > MOST_WINDOW or (version := fields.count("windows")) != WINDOWS_VERSION):
+        raise UnreadableClassifier(
+            f"the classifier judges windows of {window} characters, version {version}; this version at most "
+            f"{MOST_WINDOW}, version {WINDOWS_VERSION}: train it again"
+        )
     made_of = value.get("made_of")
     return Header(
         keeps=fields.text("keeps"),
@@ -130,8 +157,14 @@ def header(data: bytes) -> Header:
         scale=fields.number("scale"),
         bits=bits,
         made_of=made_of if isinstance(made_of, dict) else {},
+        window=window,
         size=len(MAGIC) + len(line) + 1,
     )
+
+
+def key_of(digest: str) -> str:
+    """The blob key of the model with a digest."""
+    return f"{FOLDER}/{digest.removeprefix('blake3:')}{SUFFIX}"
 
 
 def decode(data: bytes, digest: str = "") -> Classifier:
@@ -143,7 +176,7 @@ def decode(data: bytes, digest: str = "") -> Classifier:
     if len(data) - head.size != 2 * rows * labels:
         raise UnreadableClassifier(f"{len(data) - head.size} bytes of weights; expected {2 * rows * labels}")
     weights = np.frombuffer(data, "<i2", offset=head.size).astype(np.int16).reshape(rows, labels)
-    return Classifier(head.keeps, head.labels, head.biases, head.scale, weights, head.made_of)
+    return Classifier(head.keeps, head.labels, head.biases, head.scale, weights, head.made_of, head.window)
 
 
 def exponential(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
