@@ -45,7 +45,8 @@ INSIDE = {
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
         *["service", "rpc : replica", "serving : answers", "completions : tables", "leases", "recording : generations"],
-        *["journal : bodies : releases", "records", "answering", "requests : visible", "routing : fleets"],
+        *["journal : bodies : releases", "records", "answering", "requests : visible : filters", "filter"],
+        *["routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],
     "trainer": [

@@ -4,6 +4,7 @@ Promises: a record has no text; what is compared follows from the request and th
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from tutti.chassis.errors import Refused, Unavailable
@@ -11,15 +12,16 @@ from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chat.completions import Model
+from tutti.chat.filter.release import NONE
 from tutti.chat.generations import KEPT
 from tutti.chat.journal import Begun, Entry, Finished, Said
 from tutti.chat.records import AnswerRecord, Verdict, digest_of_ids, verify
 from tutti.chat.tables import Tables
-from tutti.contracts.chat.v1 import Answer, Move
+from tutti.contracts.chat.v1 import Answer, Decision, Move
 
 SAME = (
     *("model", "tokenizer", "template", "signature", "exact", "request_digest", "seed", "prompt_digest", "ids_digest"),
-    *("text_digest", "finished", "moved", "prompt_tokens", "completion_tokens"),
+    *("text_digest", "finished", "moved", "prompt_tokens", "completion_tokens", "filter", "decided"),
 )
 """The parts of a record that the resource has under the same names."""
 JOURNAL = "journal"
@@ -63,19 +65,33 @@ class Answers:
         if generation is None:
             days = KEPT // timedelta(days=1)
             raise Refused("REQUEST_GONE", f"{name} is older than {days} days: its request was deleted")
-        model = next((each for each in self._models() if each.served.model == answer.model), None)
-        if model is None:
+        served = self._served(answer)
+        record = record_in(answer)
+        again = verify(served.served, generation.request, served.router, record, id=self._name())
+        verdict = eventloop.run(again, seconds)
+        if digest_of_ids(generation.ids) != record.ids_digest:
+            verdict = Verdict((*verdict.differs, JOURNAL), verdict.bytes, verdict.signature)
+        return verdict
+
+    def _served(self, answer: Answer) -> Model:
+        """A deployment with the model and the filter of an answer. Raises Unavailable, Refused."""
+        models = [each for each in self._models() if each.served.model == answer.model]
+        if not models:
             raise Unavailable(
                 f"no deployment serves {answer.model}, the model of this answer: `tutti serve {answer.checkpoint}` "
                 "serves it again",
                 reason="NO_REPLICA",
             )
-        record = record_in(answer)
-        again = verify(model.served, generation.request, model.router, record, id=self._name())
-        verdict = eventloop.run(again, seconds)
-        if digest_of_ids(generation.ids) != record.ids_digest:
-            verdict = Verdict((*verdict.differs, JOURNAL), verdict.bytes, verdict.signature)
-        return verdict
+        if not answer.filter:
+            return replace(models[0], served=replace(models[0].served, filter=NONE))
+        filtered = [each for each in models if each.served.filter.digest == answer.filter]
+        if not filtered:
+            raise Refused(
+                "FILTER_GONE",
+                f"no deployment has {answer.filter}, the filter of this answer: serve its checkpoint with the same "
+                "--filter again",
+            )
+        return filtered[0]
 
 
 def message_of(begun: Begun, record: AnswerRecord) -> Answer:
@@ -87,6 +103,10 @@ def message_of(begun: Begun, record: AnswerRecord) -> Answer:
         deployment=begun.deployment,
         checkpoint=begun.checkpoint,
         moves=[Move(at=at, reason=reason) for at, reason in record.moves],
+        decisions=[
+            Decision(rule=rule, version=version, place=place, begin=begin, end=end)
+            for rule, version, place, begin, end in record.decisions
+        ],
         text_bytes=record.bytes,
         **{name: getattr(record, name) for name in SAME},
     )
@@ -96,6 +116,7 @@ def record_in(answer: Answer) -> AnswerRecord:
     """The record in a resource."""
     return AnswerRecord(
         moves=[[each.at, each.reason] for each in answer.moves],
+        decisions=[[each.rule, each.version, each.place, each.begin, each.end] for each in answer.decisions],
         bytes=answer.text_bytes,
         **{name: getattr(answer, name) for name in SAME},
     )

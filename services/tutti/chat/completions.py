@@ -157,7 +157,7 @@ def cost_of(record: Record) -> Cost:
 
 
 def usage_of(record: Record) -> Usage:
-    return Usage(len(record.request.prompt), len(record.ids))
+    return Usage(len(record.request.prompt), record.released)
 
 
 async def crossing(run: Callable[[Show], Coroutine[Any, Any, None]]) -> AsyncGenerator[Piece, None]:

@@ -23,6 +23,8 @@ CANCELLED = "cancelled"
 """The end of an answer whose reader left, or that failed, before its own end."""
 MOST_MOVES, MOST_REASON = 32, 120
 """The largest number of moves in a record, and of bytes in the reason of one."""
+MOST_DECISIONS, DECISION_BYTES = 64, 2800
+"""The largest number of decisions of the filter in a record, and about the bytes of all of them."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class AnswerRecord(Recorded):
     """`request_digest` is that of the request as it was read; `seed` is the one that was used.
 
     `signature` is that of the engine; `exact`: it promises equal bits. `moves` are the first of `moved` ones, [token
-    number, reason] each.
+    number, reason] each. `decisions` are the first of `decided` ones of the filter, [rule, version, place, begin, end]
+    each; `filter` is its digest, empty without one.
     """
 
     model: str
@@ -49,6 +52,9 @@ class AnswerRecord(Recorded):
     prompt_tokens: int
     completion_tokens: int
     bytes: int
+    filter: str
+    decisions: list[list[Any]]
+    decided: int
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,21 @@ def record_of(served: Served, request: ChatRequest, record: Record, finished: st
         prompt_tokens=len(record.request.prompt),
         completion_tokens=len(record.ids),
         bytes=len(text),
+        filter=served.filter.digest,
+        decisions=_first([[each.rule, each.version, each.place, each.begin, each.end] for each in record.decisions]),
+        decided=len(record.decisions),
     )
+
+
+def _first(decisions: list[list[Any]]) -> list[list[Any]]:
+    """The first decisions that fit into a record."""
+    kept, size = list[list[Any]](), 0
+    for decision in decisions[:MOST_DECISIONS]:
+        size += sum(len(str(part)) + 2 for part in decision)
+        if size > DECISION_BYTES:
+            break
+        kept.append(decision)
+    return kept
 
 
 async def verify(served: Served, request: ChatRequest, router: Router, kept: AnswerRecord, *, id: str) -> Verdict:
@@ -127,7 +147,8 @@ async def verify(served: Served, request: ChatRequest, router: Router, kept: Ans
                 finished = finished if cut else piece.finished or finished
     record.text = text
     again = record_of(served, request, record, finished)
-    parts = ("model", "tokenizer", "template", "request_digest", "seed", *PARTS)
+    parts = ["model", "tokenizer", "template", "filter", "request_digest", "seed", *PARTS]
+    parts += [] if cut else ["decisions", "decided"]
     differs = tuple(part for part in parts if getattr(again, part) != getattr(kept, part))
     return Verdict(differs, again.bytes, again.signature)
 

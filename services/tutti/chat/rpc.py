@@ -9,6 +9,7 @@ from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
 from tutti.chat.answers import Answers
+from tutti.chat.filters import filter_of
 from tutti.chat.standing import check
 from tutti.chat.tables import Tables
 from tutti.contracts.chat.v1 import (
@@ -33,10 +34,11 @@ ENDED = (DEPLOYMENT_STATE_STOPPED, DEPLOYMENT_STATE_FAILED)
 class ChatApi:
     def __init__(self, host: Host, tables: Tables, reconciler: Reconciler, answers: Answers) -> None:
         self._units, self._resource, self._reconciler = host.units, tables.deployments, reconciler
-        self._answers, self._evaluation = answers, host.channel("evaluation")
+        self._answers, self._evaluation, self._blobs = answers, host.channel("evaluation"), host.blobs
 
     def CreateDeployment(self, request: CreateDeploymentRequest, call: Call) -> CreateDeploymentResponse:
         check(request.spec)
+        filter_of(request.spec.filter, self._blobs)
         name, release = check_name("deployments", request.name), self._released(request.spec)
         if request.validate_only:
             made = Deployment(name=name, spec=request.spec, state=DEPLOYMENT_STATE_STARTING)
@@ -78,7 +80,7 @@ class ChatApi:
             deployment.started_at.FromDatetime(unit.now)
             deployment.ClearField("ended_at")
             deployment.ClearField("stale_since")
-        elif deployment.spec.replicas < request.spec.replicas:
+        elif deployment.spec.replicas < request.spec.replicas or deployment.spec.filter != request.spec.filter:
             deployment.state = DEPLOYMENT_STATE_STARTING
         deployment.spec.CopyFrom(request.spec)
         deployment.release = release

@@ -61,7 +61,7 @@ def build(host: Host) -> Service:
 
     return Service(
         name="chat",
-        reads=["committer", "tokenization", "trainer"],
+        reads=["committer", "ingest", "tokenization", "trainer"],
         resources=[tables.deployments, tables.answers],
         tables=tables.generations.tables,
         serves=[

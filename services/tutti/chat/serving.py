@@ -9,12 +9,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tutti.chassis.connections import connection_of_loop
-from tutti.chassis.errors import Refused
+from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.service import Home, Host
 from tutti.chassis.store.clipping import clipped
@@ -23,6 +23,8 @@ from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work.reconciler import RETRYING, Reconciler, Trouble
 from tutti.chat.answering import Served
 from tutti.chat.completions import Model
+from tutti.chat.filter.release import Filter
+from tutti.chat.filters import filter_of
 from tutti.chat.fleets import Fleet, GaveUp
 from tutti.chat.leases import Leases
 from tutti.chat.reasons import RELEASE_WITHDRAWN
@@ -42,6 +44,7 @@ from tutti.contracts.chat.v1 import (
     DEPLOYMENT_STATE_STOPPING,
     Deployment,
     DeploymentState,
+    FilterSpec,
     Opened,
 )
 from tutti.contracts.evaluation.v1 import STANDING_STALE, Standing
@@ -65,6 +68,7 @@ class Running:
     fleet: Fleet
     folder: Path
     served: Served
+    filtered: FilterSpec
     opened: Opened | None = None
 
 
@@ -118,6 +122,7 @@ class Deployments:
         try:
             running = self._running.get(name) or self._begin(deployment)
             running.fleet.keep(deployment.spec.replicas)
+            self._filter(running, deployment.spec.filter)
         except (WorkFailed, GaveUp) as error:
             reason = str(error)
             self._leave(name)
@@ -167,7 +172,7 @@ class Deployments:
         """Fetch the checkpoint of a deployment. Raises WorkFailed where it cannot answer."""
         self._withdrawn.pop(deployment.name, None)
         home, found = self._host.home(), self._checkpoints.find(deployment.spec.checkpoint)
-        served = served_by(found)
+        served = replace(served_by(found), filter=self._filter_of(deployment.spec.filter))
         folder = Path(tempfile.mkdtemp(prefix="tutti-chat-"))
         try:
             stage(self._host.blobs, found.manifest_key, folder, identity=found.identity)
@@ -177,12 +182,26 @@ class Deployments:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        filtered = FilterSpec()
+        filtered.CopyFrom(deployment.spec.filter)
         fleet = Fleet(home, prefix_of(deployment.name), folder, self._host.clock.monotonic)
         if self._router is None:
             self._router = eventloop.run(_router(home), ROUTER_SECONDS)
             home.closing(self._close)
-        running = self._running[deployment.name] = Running(fleet, folder, served)
+        running = self._running[deployment.name] = Running(fleet, folder, served, filtered)
         return running
+
+    def _filter(self, running: Running, spec: FilterSpec) -> None:
+        """Let later answers have this filter. Raises WorkFailed where it cannot be read."""
+        if spec != running.filtered:
+            running.served = replace(running.served, filter=self._filter_of(spec))
+            running.filtered.CopyFrom(spec)
+
+    def _filter_of(self, spec: FilterSpec) -> Filter:
+        try:
+            return filter_of(spec, self._host.blobs)
+        except InvalidField as error:
+            raise WorkFailed(str(error)) from error
 
     def _follow(self) -> Router:
         """Let the router follow the replicas of all deployments."""

@@ -9,6 +9,7 @@ import click
 
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chat.commands.awaiting import awaited
+from tutti.chat.commands.filterfile import asked_of, of_option, summary
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import upheld
 from tutti.cli.connection import connection_options
@@ -45,6 +46,9 @@ MOST_JOB = 90
 @click.option("--replicas", type=click.IntRange(1, 16), default=1, show_default=True,
               help="Processes that generate; if one dies, the others finish its answers.")  # fmt: skip
 @click.option("--experimental", is_flag=True, help="Serve a checkpoint that has no active release.")
+@click.option("--filter", "filtered", default="", metavar="FILE|CLASSIFIER|none",
+              help="Withhold what matches the rules of a file, or what a trained classifier of windows refuses. "
+              "Without it, a deployment keeps its filter; a new one has none.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Return when it answers; the platform must run.")
 @click.option("--deadline", type=click.FloatRange(min=1), default=READY_SECONDS, show_default=True,
               help="Seconds until it must answer.")  # fmt: skip
@@ -55,6 +59,7 @@ def serve(
     name: str,
     replicas: int,
     experimental: bool,
+    filtered: str,
     detach: bool,
     deadline: float,
     output: str,
@@ -72,15 +77,18 @@ def serve(
     curl -N BASE/chat/completions -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
          -d '{"model": "NAME", "stream": true, "messages": [{"role": "user", "content": "Hello"}]}'
     tutti answers verify answers/ID          # the header x-tutti-answer of the response
+    tutti serve runs/ID --experimental --filter rules.yaml
 
     If no platform serves the data directory, the command starts one, and Ctrl-C stops both. If a platform runs already,
     the deployment outlives this command: `tutti deployments stop NAME` stops it.
     """
+    wanted_filter = of_option(filtered)
     with upheld(data_dir, address, detach=detach) as platform:
         client = platform.client
         full = resolved(client, "checkpoints", checkpoint)
         wanted = full_name("deployments", name or name_of(full))
         spec = DeploymentSpec(checkpoint=full, replicas=replicas, experimental=experimental)
+        spec.filter.CopyFrom(asked_of(client, wanted, wanted_filter))
         with stopped_with_platform(platform, wanted):
             request = CreateDeploymentRequest(request_id=fresh_id(), name=wanted, spec=spec)
             client.chat.CreateDeployment(request)
@@ -137,6 +145,7 @@ def tell(client: Client, found: Deployment, output: str, data_dir: Path) -> None
     click.echo(f"base URL    {base}")
     click.echo(f"model       {model}")
     click.echo(f"release     {found.release or 'none: this is an experiment'}")
+    click.echo(f"filter      {summary(found.spec.filter)}")
     say(f"a token for programs: `{typed('tutti token create --role engineer', data_dir or DEFAULT)}`")
 
 

@@ -58,7 +58,7 @@ def test_a_classifier_of_windows_finds_in_long_texts_what_one_of_whole_texts_doe
     assert decode(windows.encode()).window == windows.window == 192
     source, good = Random(8), WORDS["good"]
     long = [" ".join(f"{' '.join(source.choices(good, k=12))}." for _ in range(40)) for _ in range(4)]
-    shop = " ".join(WORDS["shop"][7:99:9])
+    shop = " ".join(WORDS["shop"][7:99:4])
     texts = pa.array([*long, *(f"{text} {shop}. {text}" for text in long)])
     found = told(windows.scores(texts), [label.threshold for label in windows.labels])
     assert found.tolist() == [0] * 4 + [2] * 4

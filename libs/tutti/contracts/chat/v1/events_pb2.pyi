@@ -60,6 +60,100 @@ DEPLOYMENT_STATE_FAILED: DeploymentState.ValueType  # 5
 """DEPLOYMENT_STATE_FAILED has no replicas; the reason says why and what to do."""
 Global___DeploymentState: _TypeAlias = DeploymentState  # noqa: Y015
 
+class _FilterSide:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FilterSideEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterSide.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FILTER_SIDE_UNSPECIFIED: _FilterSide.ValueType  # 0
+    """FILTER_SIDE_UNSPECIFIED is both sides."""
+    FILTER_SIDE_PROMPT: _FilterSide.ValueType  # 1
+    """FILTER_SIDE_PROMPT is what is asked."""
+    FILTER_SIDE_ANSWER: _FilterSide.ValueType  # 2
+    """FILTER_SIDE_ANSWER is what is answered."""
+
+class FilterSide(_FilterSide, metaclass=_FilterSideEnumTypeWrapper):
+    """FilterSide is the side of a request that a rule of a filter judges."""
+
+FILTER_SIDE_UNSPECIFIED: FilterSide.ValueType  # 0
+"""FILTER_SIDE_UNSPECIFIED is both sides."""
+FILTER_SIDE_PROMPT: FilterSide.ValueType  # 1
+"""FILTER_SIDE_PROMPT is what is asked."""
+FILTER_SIDE_ANSWER: FilterSide.ValueType  # 2
+"""FILTER_SIDE_ANSWER is what is answered."""
+Global___FilterSide: _TypeAlias = FilterSide  # noqa: Y015
+
+@_typing.final
+class FilterRule(_message.Message):
+    """FilterRule is a pattern that is not shown, or not answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PATTERN_FIELD_NUMBER: _builtins.int
+    SIDE_FIELD_NUMBER: _builtins.int
+    INSIDE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the rule, of at most 40 characters."""
+    version: _builtins.int
+    """version of the rule, from 1 on, which records have."""
+    pattern: _builtins.str
+    """pattern: a text in which ? is one character and * up to 16 of them."""
+    side: Global___FilterSide.ValueType
+    """side that it judges."""
+    inside: _builtins.bool
+    """inside: match inside words too, not only whole ones."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+        pattern: _builtins.str = ...,
+        side: Global___FilterSide.ValueType = ...,
+        inside: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["inside", b"inside", "name", b"name", "pattern", b"pattern", "side", b"side", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterRule: _TypeAlias = FilterRule  # noqa: Y015
+
+@_typing.final
+class FilterSpec(_message.Message):
+    """FilterSpec defines what is withheld. An empty one withholds nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULES_FIELD_NUMBER: _builtins.int
+    CLASSIFIER_FIELD_NUMBER: _builtins.int
+    SIDE_FIELD_NUMBER: _builtins.int
+    classifier: _builtins.str
+    """classifier of windows that refuses its labels, as NAME@DIGEST; empty for none."""
+    side: Global___FilterSide.ValueType
+    """side that the classifier judges."""
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilterRule]:
+        """rules of patterns."""
+
+    def __init__(
+        self,
+        *,
+        rules: _abc.Iterable[Global___FilterRule] | None = ...,
+        classifier: _builtins.str = ...,
+        side: Global___FilterSide.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classifier", b"classifier", "rules", b"rules", "side", b"side"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterSpec: _TypeAlias = FilterSpec  # noqa: Y015
+
 @_typing.final
 class DeploymentSpec(_message.Message):
     """DeploymentSpec defines what is served."""
@@ -69,22 +163,28 @@ class DeploymentSpec(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
     EXPERIMENTAL_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """checkpoint that answers, such as "checkpoints/x/0/20"."""
     replicas: _builtins.int
     """replicas: processes that generate tokens, 1 to 16."""
     experimental: _builtins.bool
     """experimental: serve a checkpoint that has no active release."""
+    @_builtins.property
+    def filter(self) -> Global___FilterSpec:
+        """filter of prompts and answers."""
+
     def __init__(
         self,
         *,
         checkpoint: _builtins.str = ...,
         replicas: _builtins.int = ...,
         experimental: _builtins.bool = ...,
+        filter: Global___FilterSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "experimental", b"experimental", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "experimental", b"experimental", "filter", b"filter", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -199,6 +299,44 @@ class Move(_message.Message):
 Global___Move: _TypeAlias = Move  # noqa: Y015
 
 @_typing.final
+class Decision(_message.Message):
+    """Decision says that a filter refused a part of a prompt or of an answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    """rule that refused it: its name, or CLASSIFIER.LABEL."""
+    version: _builtins.str
+    """version of the rule, or the beginning of the digest of the classifier."""
+    place: _builtins.int
+    """place: the number of the message of the prompt; -1 for the answer."""
+    begin: _builtins.int
+    """begin: the first character that was refused."""
+    end: _builtins.int
+    """end: the character after the last one."""
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        version: _builtins.str = ...,
+        place: _builtins.int = ...,
+        begin: _builtins.int = ...,
+        end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "end", b"end", "place", b"place", "rule", b"rule", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Decision: _TypeAlias = Decision  # noqa: Y015
+
+@_typing.final
 class Answer(_message.Message):
     """Answer is the record of an answer, from which it is computed again. It has no text."""
 
@@ -227,6 +365,9 @@ class Answer(_message.Message):
     COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
     TEXT_BYTES_FIELD_NUMBER: _builtins.int
     ENDED_AT_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    DECIDED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource, which the header `x-tutti-answer` of the response has."""
     revision: _builtins.int
@@ -260,7 +401,9 @@ class Answer(_message.Message):
     text_digest: _builtins.str
     """text_digest: digest of the text that was sent, as UTF-8."""
     finished: _builtins.str
-    """finished: "stop", "length", or "cancelled" where the reader left, or the answer failed, before its end."""
+    """finished: "stop", "length", "content_filter", or "cancelled" where the reader left, or the answer failed, before its
+    end.
+    """
     moved: _builtins.int
     """moved: the number of all moves."""
     prompt_tokens: _builtins.int
@@ -269,6 +412,10 @@ class Answer(_message.Message):
     """completion_tokens is the length of the answer."""
     text_bytes: _builtins.int
     """text_bytes is the length of the text."""
+    filter: _builtins.str
+    """filter: digest of the rules and the classifier of the filter; empty without one."""
+    decided: _builtins.int
+    """decided: the number of all decisions."""
     @_builtins.property
     def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___Move]:
         """moves to other replicas, the first ones."""
@@ -276,6 +423,10 @@ class Answer(_message.Message):
     @_builtins.property
     def ended_at(self) -> _timestamp_pb2.Timestamp:
         """ended_at is when it ended."""
+
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Decision]:
+        """decisions of the filter, the first ones."""
 
     def __init__(
         self,
@@ -303,10 +454,13 @@ class Answer(_message.Message):
         completion_tokens: _builtins.int = ...,
         text_bytes: _builtins.int = ...,
         ended_at: _timestamp_pb2.Timestamp | None = ...,
+        filter: _builtins.str = ...,
+        decisions: _abc.Iterable[Global___Decision] | None = ...,
+        decided: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "completion_tokens", b"completion_tokens", "deployment", b"deployment", "ended_at", b"ended_at", "exact", b"exact", "finished", b"finished", "ids_digest", b"ids_digest", "model", b"model", "moved", b"moved", "moves", b"moves", "name", b"name", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "request_digest", b"request_digest", "revision", b"revision", "seed", b"seed", "signature", b"signature", "template", b"template", "tenant", b"tenant", "text_bytes", b"text_bytes", "text_digest", b"text_digest", "tokenizer", b"tokenizer", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "completion_tokens", b"completion_tokens", "decided", b"decided", "decisions", b"decisions", "deployment", b"deployment", "ended_at", b"ended_at", "exact", b"exact", "filter", b"filter", "finished", b"finished", "ids_digest", b"ids_digest", "model", b"model", "moved", b"moved", "moves", b"moves", "name", b"name", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "request_digest", b"request_digest", "revision", b"revision", "seed", b"seed", "signature", b"signature", "template", b"template", "tenant", b"tenant", "text_bytes", b"text_bytes", "text_digest", b"text_digest", "tokenizer", b"tokenizer", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
