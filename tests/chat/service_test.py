@@ -1,6 +1,7 @@
 """The service over HTTP and gRPC: deployments that serve, are killed and stopped, and answers with their records."""
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +26,8 @@ from tutti.contracts.chat.v1 import (
     CreateDeploymentRequest,
     Deployment,
     DeploymentSpec,
+    FilterRule,
+    FilterSpec,
     StopDeploymentRequest,
     VerifyAnswerRequest,
 )
@@ -40,6 +43,7 @@ from tutti.platform.processes import ProcessId, process_id
 
 NAME = "deployments/toy"
 VERIFY_SECONDS = 120.0
+LETTERS = re.compile("[a-z]{2}")
 
 
 class World:
@@ -184,6 +188,32 @@ def test_an_answer_whose_reader_leaves_has_a_record_of_what_was_said(world: Worl
         record = client.chat.GetAnswer(GetRequest(name=name))
         assert record.finished in ("cancelled", "length")
         assert verified(client, name) == []
+
+
+def test_a_filter_that_changes_holds_for_later_answers_and_each_answer_verifies_with_its_own(world: World) -> None:
+    texts = ((seed, *ask(world.programs[0], seed=seed)) for seed in range(50))
+    seed, name, found = next((seed, name, each[0]) for seed, text, name in texts if (each := LETTERS.findall(text)))
+    rule = FilterRule(name="letters", version=1, pattern=found, inside=True)
+    with world.served.client() as operator:
+        for rules in ([rule], []):
+            spec = DeploymentSpec(checkpoint=world.checkpoint, replicas=2, experimental=True)
+            spec.filter.rules.extend(rules)
+            operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
+            world.settled(operator, NAME, DEPLOYMENT_STATE_READY)
+            text, later = ask(world.programs[0], seed=seed)
+            assert (found in text.partition("[The filter")[0]) == (not rules)
+            assert verified(operator, later) == verified(operator, name) == []
+            if rules:
+                filtered = operator.chat.GetAnswer(GetRequest(name=later))
+        [decision] = filtered.decisions
+        assert (filtered.finished, filtered.decided, decision.rule) == ("content_filter", 1, "letters")
+        with pytest.raises(Refused) as refused:
+            verified(operator, filtered.name)
+        assert refused.value.reason == "FILTER_GONE"
+        rule.pattern = "*"
+        spec = DeploymentSpec(checkpoint=world.checkpoint, replicas=2, filter=FilterSpec(rules=[rule]))
+        with pytest.raises(InvalidField):
+            operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
 
 
 def test_requests_that_cannot_be_answered_are_refused_by_their_parameter(world: World) -> None:

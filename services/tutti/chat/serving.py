@@ -122,7 +122,7 @@ class Deployments:
         try:
             running = self._running.get(name) or self._begin(deployment)
             running.fleet.keep(deployment.spec.replicas)
-            self._filter(running, deployment.spec.filter)
+            self._filter(name, running, deployment.spec.filter)
         except (WorkFailed, GaveUp) as error:
             reason = str(error)
             self._leave(name)
@@ -191,11 +191,13 @@ class Deployments:
         running = self._running[deployment.name] = Running(fleet, folder, served, filtered)
         return running
 
-    def _filter(self, running: Running, spec: FilterSpec) -> None:
+    def _filter(self, name: str, running: Running, spec: FilterSpec) -> None:
         """Let later answers have this filter. Raises WorkFailed where it cannot be read."""
         if spec != running.filtered:
             running.served = replace(running.served, filter=self._filter_of(spec))
             running.filtered.CopyFrom(spec)
+            if (model := self._ready.get(name)) is not None:
+                self._ready[name] = replace(model, served=running.served)
 
     def _filter_of(self, spec: FilterSpec) -> Filter:
         try:

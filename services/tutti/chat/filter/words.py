@@ -1,4 +1,4 @@
-"""What is said in place of a text that is withheld, in the language of the conversation."""
+"""Words in place of a text that is withheld, in the language of the conversation."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Withheld(Enum):
-    """What was withheld."""
+    """The side of a conversation that is withheld."""
 
     PROMPT = "prompt"
     ANSWER = "answer"
