@@ -42,8 +42,8 @@ class ClassifierRecipe(Part):
         default=0,
         ge=0,
         le=MOST_WINDOW,
-        description="judge texts by windows of whole sentences with at most so many characters; `most_false` is then a "
-        "share of answers of 1,000 characters. 0 judges each text as a whole",
+        description="judge texts by windows of whole sentences with at most this number of characters; `most_false` is "
+        "then a share of answers of 1,000 characters. 0 judges each text as a whole",
     )
 
 

@@ -99,7 +99,7 @@ async def pieces(served: Served, request: ChatRequest, router: Router, record: R
         return text
 
     def last(text: str, finished: str) -> Piece:
-        """The last piece, with what the filter says if it withholds the rest."""
+        """The last piece, with words of the filter if it withholds the rest."""
         record.decisions, record.cut = release.decisions, release.cut
         if release.cut is not None:
             words = words_for(Withheld.ANSWER, f"{request.messages[-1].content} {record.text}{text}")

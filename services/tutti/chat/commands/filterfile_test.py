@@ -1,4 +1,4 @@
-"""Files of rules become the filter of a deployment, or are refused by what is wrong."""
+"""Files of rules become the filter of a deployment, or are refused by the key that is wrong."""
 
 from pathlib import Path
 

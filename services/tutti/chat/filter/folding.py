@@ -31,7 +31,7 @@ _LOOKS = {
     **{"0": "o", "1": "il", "2": "z", "3": "e", "4": "a", "5": "s", "6": "g", "7": "t", "8": "b", "9": "g"},
     **{"@": "a", "$": "s", "!": "i", "|": "il", "+": "t", "\u20ac": "e", "(": "c"},
 }
-"""What else a character of a text can be read as."""
+"""Further characters as which one of a text can be read."""
 _CAPITALS = dict(zip("\u0397\u039d\u03a5\u0396\u039c\u03a1\u0412\u041d\u0420\u0421\u0423", "hnyzmpbhpcy", strict=True))
 """Capitals that look like another Latin letter than their small letters."""
 _DROPPED = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f")

@@ -2,7 +2,7 @@
 
 Promises: a match is found at the atom that completes it, or at the one after it where a word must have ended; of those
 that are found together, the one that begins first, of these that of the first rule. Nothing that may become a match, or
-is one, lies before `held`.
+is one, is before `held`.
 """
 
 from collections import defaultdict
@@ -72,7 +72,7 @@ class Scan:
 
     @property
     def held(self) -> int | None:
-        """Where the first of all begins that may become a match; None for nothing."""
+        """The beginning of the first part that may become a match; None without one."""
         begins = [*self._states.values(), *(each.begin for each in self._ended.values())]
         return min(begins, default=None)
 

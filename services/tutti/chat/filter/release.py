@@ -3,7 +3,7 @@
 Promises: what is shown and decided follows from the text alone, however it arrives in pieces: it is what `judged` says
 of the finished text, and its beginnings. A text ends before the first match of a pattern, or before the first window
 that the classifier refuses, whichever is complete first; a part before a match is judged like the end of a text. No
-character of a match, of what may become one, or of a window that was not judged, is ever shown.
+character of a match, of a part that may become one, or of a window that was not judged, is ever shown.
 """
 
 from bisect import bisect_right

@@ -241,7 +241,7 @@ def test_hostile_patterns_and_texts_take_time_linear_in_the_text() -> None:
 
 
 def test_every_character_folds_alone() -> None:
-    """Two characters fold to what each of them folds to, except white space."""
+    """Two characters fold as each of them does, except white space."""
     source = random.Random(1)
     for _ in range(2000):
         one, two = (chr(source.choice([source.randrange(0x3000), source.randrange(0xD800)])) for _ in range(2))

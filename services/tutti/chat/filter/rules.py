@@ -18,7 +18,7 @@ FILTER_VERSION = f"1.{FOLDING_VERSION}.{WINDOWS_VERSION}"
 LONGEST = 256
 """Folded characters of the longest text that a pattern may match."""
 GAP = 16
-"""Characters for which a `*` stands, at most."""
+"""Characters that a `*` matches, at most."""
 MOST_RULES, MOST_STEPS, MOST_PATTERN = 256, 8192, 1000
 LEAST_LETTERS = 2
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")

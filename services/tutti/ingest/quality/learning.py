@@ -254,7 +254,7 @@ def _thresholds(
 
 
 def answers(texts: Sequence[str]) -> list[str]:
-    """For each text, an answer that begins with it and goes on with those after it, until it has ANSWER characters."""
+    """For each text, an answer that begins with it and continues with those after it, of ANSWER characters or more."""
     found = []
     for first in range(len(texts)):
         parts, size = [texts[first]], len(texts[first])
