@@ -44,7 +44,7 @@ from tutti.pipeline.service import build as build_pipeline
 from tutti.records.canonical import bytes_digest
 from tutti.sampling.results import answers_manifest
 from tutti.sampling.service import build as build_sampling
-from tutti.web.pages import Api, Call, Post, Site
+from tutti.web.pages import Api, Call, Follow, Post, Site
 from tutti.web.simulators import SCHEME, Credentials
 from tutti.web.tokens import PLATFORM, form_token
 
@@ -258,7 +258,7 @@ def test_an_annotator_sees_no_page_of_engineers(served: Hosted, ada: Annotator) 
     routes = [each for site in sites for each in site.routes if each.path not in FOR_ANNOTATORS]
     assert {each.path for each in routes} > OPEN_TO_OWNERS
     for route in routes:
-        assert not isinstance(route, Call | Api), f"{route.path}: is this call for annotators?"
+        assert not isinstance(route, Call | Api | Follow), f"{route.path}: is this call for annotators?"
         path = re.sub(r"{\w+}", CAMPAIGN, route.path)
         if isinstance(route, Post):
             refused = [ada.visitor.post(path, {"form_token": ada.token})]

@@ -93,11 +93,20 @@ class Apis:
         if reply is None:
             return Response(status_code=GONE)
         if isinstance(reply.body, AsyncGenerator):
-            lines = self._lines(request, reply.body)
-            return StreamingResponse(lines, reply.status, {**EVENTS, **reply.headers})
+            return self.stream(request, reply.body, reply.status, reply.headers)
         response = json(written(reply.body), status=reply.status)
         response.headers.update(reply.headers)
         return response
+
+    def stream(
+        self,
+        request: Request,
+        events: AsyncGenerator[str, None],
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Events as the body of an answer."""
+        return StreamingResponse(self._lines(request, events), status, {**EVENTS, **(headers or {})})
 
     async def _principal(self, api: Api, request: Request) -> Principal:
         """The user of the token in the header. Raises Unauthenticated, PermissionDenied."""

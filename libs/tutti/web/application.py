@@ -33,7 +33,7 @@ from tutti.chassis.telemetry import span_from
 from tutti.web.apis import Apis
 from tutti.web.assets import TYPES, Assets
 from tutti.web.calls import HttpProblem, check_role, check_size, read, written
-from tutti.web.pages import Api, Call, Get, Post, Site, Visit
+from tutti.web.pages import Api, Call, Follow, Get, Post, Site, Visit
 from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
@@ -136,7 +136,9 @@ class Application:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _routes(self, site: Site, each: Get | Post | Call | Api) -> list[Route]:
+    def _routes(self, site: Site, each: Get | Post | Call | Api | Follow) -> list[Route]:
+        if isinstance(each, Follow):
+            return [Route(each.path, self._caught(each.path, self._follow(each), is_json=True), methods=["GET"])]
         if isinstance(each, Api):
             return [Route(each.path, self._caught(each.path, self._apis.endpoint(each)), methods=[each.method])]
         if isinstance(each, Call):
@@ -224,6 +226,19 @@ class Application:
             response = json(written(found))
             response.headers[HEADER] = form_token(session.token)
             return response
+
+        return answer
+
+    def _follow(self, follow: Follow) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            _, visit = await self._admitted(request, follow.roles)
+
+            async def check() -> None:
+                await self._admitted(request, follow.roles)
+
+            return self._apis.stream(
+                request, self._streams.following(visit.principal.user, follow.answer(visit), check)
+            )
 
         return answer
 

@@ -1,6 +1,7 @@
 """Static files: read once, served under a path that contains the digest of their content.
 
-All files of a site share one digest, so that modules of script can import each other by relative paths.
+All files of a site share one digest, so that modules of script can import each other by relative paths. The modules in
+the folder `modules` of this package are among the files of each site.
 
 Promises: a path never changes its content, so browsers keep it for a year; what is no known type is not served.
 """
@@ -16,6 +17,7 @@ TYPES: Mapping[str, str] = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
+SHARED = "tutti.web"
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,11 @@ class Assets:
     def __init__(self, packages: Mapping[str, str]) -> None:
         self._paths: dict[str, str] = {}
         self._assets: dict[str, Asset] = {}
+        shared = _files(SHARED, "modules")
         for site, package in packages.items():
-            found = _files(package)
+            found = _files(package, "static")
+            if found:
+                found = {**shared, **found}
             whole = hashlib.sha256()
             for name, asset in sorted(found.items()):
                 whole.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(asset.content).digest())
@@ -51,8 +56,8 @@ class Assets:
         return self._assets.get(path)
 
 
-def _files(package: str) -> dict[str, Asset]:
-    folder = files(package) / "static"
+def _files(package: str, name: str) -> dict[str, Asset]:
+    folder = files(package) / name
     if not folder.is_dir():
         return {}
     found = {}

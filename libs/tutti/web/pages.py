@@ -7,7 +7,7 @@ of the service itself send calls with `Site.simulate`, as the script of a page d
 Promises: nothing here imports the HTTP server, so that a service can be built without the extra `web`.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from json import loads
 from typing import TYPE_CHECKING, Any, Literal
@@ -128,6 +128,19 @@ class Api:
 
 
 @dataclass(frozen=True)
+class Follow:
+    """A stream that a page's script reads with GET, as server-sent events whose data `answer` yields.
+
+    `answer` runs in the event loop of the server, so it must not block. It may raise Problem, which becomes the last
+    event. The stream ends soon after its session.
+    """
+
+    path: str
+    answer: Callable[[Visit], AsyncGenerator[str, None]]
+    roles: frozenset[Role]
+
+
+@dataclass(frozen=True)
 class Entry:
     """An entry of the menu, shown to these roles."""
 
@@ -153,7 +166,7 @@ class Site(Pages):
 
     name: str
     package: str
-    routes: Sequence[Get | Post | Call | Api]
+    routes: Sequence[Get | Post | Call | Api | Follow]
     menu: Sequence[Entry] = ()
     filters: Mapping[str, Callable[..., object]] = field(default_factory=dict)
     worker: str = ""

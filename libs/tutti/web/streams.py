@@ -1,14 +1,15 @@
-"""Server-sent events: one event, `version`, whenever what a page shows has changed.
+"""Server-sent events: one event, `version`, whenever what a page shows has changed, or those of a `Follow` route.
 
-Promises: a stream ends at once when the server drains, and soon after its session ended; a line is sent at least every
-15 s, so that a broken connection is noticed; there are never more streams than allowed, in all and of a user.
+Promises: a stream of versions ends at once when the server drains; each ends soon after its session; a line is sent at
+least every 15 s, so that a broken connection is noticed; there are never more streams than allowed, in all and of a
+user.
 """
 
 import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 
 from starlette.responses import Response, StreamingResponse
 
@@ -27,26 +28,49 @@ class Streams:
 
     def answer(self, user: str, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]) -> Response:
         """A stream of what `look` returns whenever that changes, while `check` raises nothing."""
-        if self._open.total() >= self._most:
-            raise HttpProblem(503, f"{self._most} pages are kept up to date already (the setting web.streams)")
-        if self._open[user] >= MOST_OF_USER:
-            raise HttpProblem(503, f"{MOST_OF_USER} of your pages are kept up to date already: close some")
+        self._check_room(user)
         return StreamingResponse(
             self._counted(user, look, check),
             headers={"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"},
         )
 
-    async def _counted(
-        self, user: str, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]
-    ) -> AsyncIterator[str]:
+    def following(
+        self, user: str, events: AsyncGenerator[str, None], check: Callable[[], Awaitable[None]]
+    ) -> AsyncGenerator[str, None]:
+        """These events while `check` raises nothing, counted as a stream of the user. Raises HttpProblem."""
+        self._check_room(user)
+        return self._following(user, events, check)
+
+    def _check_room(self, user: str) -> None:
+        if self._open.total() >= self._most:
+            raise HttpProblem(503, f"{self._most} pages are kept up to date already (the setting web.streams)")
+        if self._open[user] >= MOST_OF_USER:
+            raise HttpProblem(503, f"{MOST_OF_USER} of your pages are kept up to date already: close some")
+
+    @contextlib.contextmanager
+    def _counting(self, user: str) -> Iterator[None]:
         self._open[user] += 1
         try:
-            with contextlib.suppress(Problem, HttpProblem, TimeoutError):  # the browser asks again, and is told why
-                async for line in self._lines(look, check):
-                    yield line
+            yield
         finally:
             self._open[user] -= 1
             self._open += Counter()  # without users that have none
+
+    async def _following(
+        self, user: str, events: AsyncGenerator[str, None], check: Callable[[], Awaitable[None]]
+    ) -> AsyncGenerator[str, None]:
+        with self._counting(user):
+            async with contextlib.aclosing(checked(events, check)) as found:
+                async for each in found:
+                    yield each
+
+    async def _counted(
+        self, user: str, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator[str]:
+        failures = (Problem, HttpProblem, TimeoutError)
+        with self._counting(user), contextlib.suppress(*failures):  # the browser asks again, and is told why
+            async for line in self._lines(look, check):
+                yield line
 
     async def _lines(
         self, look: Callable[[], Awaitable[str]], check: Callable[[], Awaitable[None]]
@@ -67,3 +91,28 @@ class Streams:
                 await check()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._draining.wait(), LOOK_SECONDS)
+
+
+async def checked(events: AsyncGenerator[str, None], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[str, None]:
+    """These events, for as long as `check` raises nothing; it is called about every 15 s."""
+    following: asyncio.Future[str | None] | None = None
+    checked_at = time.monotonic()
+    try:
+        while True:
+            following = following or asyncio.ensure_future(anext(events, None))
+            await asyncio.wait({following}, timeout=CHECK_SECONDS)
+            if time.monotonic() - checked_at > CHECK_SECONDS:
+                checked_at = time.monotonic()
+                await check()
+            if not following.done():
+                continue
+            said, following = following.result(), None
+            if said is None:
+                return
+            yield said
+    finally:
+        if following is not None:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await following
+        await events.aclose()

@@ -40,3 +40,31 @@ def test_one_user_does_not_take_all_streams() -> None:
         await open_("users/one")
 
     asyncio.run(run())
+
+
+def test_events_end_with_their_session_and_count_as_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tutti.web.streams.CHECK_SECONDS", 0.0)
+    closed = list[str]()
+
+    async def silent() -> AsyncGenerator[str, None]:
+        try:
+            yield "first"
+            await asyncio.Event().wait()
+        finally:
+            closed.append("events")
+
+    async def ended() -> None:
+        raise HttpProblem(401, "the session has ended")
+
+    async def run() -> None:
+        streams = Streams(asyncio.Event(), 1)
+        followed = streams.following("users/one", silent(), check)
+        assert await anext(followed) == "first"
+        with pytest.raises(HttpProblem):
+            streams.following("users/other", silent(), check)
+        await followed.aclose()
+        with pytest.raises(HttpProblem, match="session has ended"):
+            [each async for each in streams.following("users/other", silent(), ended)]
+        assert closed == ["events", "events"]
+
+    asyncio.run(run())
