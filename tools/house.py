@@ -44,9 +44,9 @@ INSIDE = {
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
-        *["service", "rpc : replica", "serving : answers", "completions : tables", "leases", "recording : generations"],
-        *["journal : bodies : releases", "records", "answering", "requests : visible : filters", "filter"],
-        *["routing : fleets"],
+        *["service", "pages : rpc : replica", "turns", "serving : answers", "completions : tables", "leases"],
+        *["live : conversations : generations", "recording", "journal : bodies : releases", "records", "answering"],
+        *["requests : visible : filters : fitting", "filter", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],
     "trainer": [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -20,6 +21,7 @@ from tutti.chassis.demo_test import eventually
 from tutti.chassis.errors import PermissionDenied, Unauthenticated
 from tutti.chassis.rpc.usertokens import PREFIX
 from tutti.cli.app import build
+from tutti.cli.failures import Failure
 from tutti.client import connect
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.admin.v1 import DescribeRequest
@@ -74,6 +76,13 @@ def test_open_prints_a_link_to_the_page_of_a_run(served: Hosted) -> None:
     assert url.endswith(f"?next=/{run}")
     assert "opened" in followed(served, url).get(f"/{run}").text
     assert tutti(served, "open", "--no-browser")["url"].endswith("?next=/runs")
+
+
+def test_the_chat_is_opened_instead_of_a_run_where_its_service_has_pages(served: Hosted) -> None:
+    with pytest.raises(click.UsageError, match="leave one of them out"):
+        tutti(served, "open", "first", "--chat")
+    with pytest.raises(Failure, match="chat serves no pages"):
+        tutti(served, "open", "--chat")
 
 
 def test_a_browser_is_sent_to_a_link_that_is_in_no_argument(served: Hosted, tmp_path: Path) -> None:

@@ -61,20 +61,23 @@ def say_moved(client: Client) -> None:
         say(f"the pages are at {url} now, and no longer at {former}; tabs there can save unsent judgements to a file")
 
 
-@click.command("open", short_help="Open the page of a run, or of all runs, in a browser.")
+@click.command("open", short_help="Open the page of a run, of all runs, or the chat in a browser.")
 @click.argument("run", default="")
+@click.option("--chat", is_flag=True, help="Open the chat with the models that serve.")
 @click.option("--browser/--no-browser", default=None, help="Start a browser (default: if there is a display).")
 @output_option
 @connection_options
-def open_(run: str, browser: bool | None, output: str, **where: Any) -> None:
+def open_(run: str, chat: bool, browser: bool | None, output: str, **where: Any) -> None:
     """Print a link to the page of RUN (default: of all runs), and open it if there is a browser.
 
     The link logs you in once and expires after ten minutes. The platform must run. The browser gets the link from a
     file that only you can read; the command removes the file and ends when you are logged in, or after 30 seconds.
     """
+    if run and chat:
+        raise click.UsageError(f"--chat opens the chat, and RUN ({run}) the page of a run: leave one of them out")
     with connected(**where) as client:
-        path = f"/{resolved(client, 'runs', run)}" if run else "/runs"
-        link = new_link(client, pages_of(client, "pipeline"), path)
+        service, path = ("chat", "/chat") if chat else ("pipeline", "/runs")
+        link = new_link(client, pages_of(client, service), f"/{resolved(client, 'runs', run)}" if run else path)
         say_moved(client)
         if output == JSON:
             print_json({"url": link.url})

@@ -49,6 +49,7 @@ class Answers:
                 made = message_of(each.begun, each.record)
                 made.ended_at.FromDatetime(unit.now)
                 self._tables.answers.create(unit, made)
+            self._tables.conversations.finish(unit, each.begun.answer, each.text, each.record.finished, each.reason)
         rows.end(unit, [each.begun.answer for each in ended])
 
     def verify(self, name: str, principal: Principal, seconds: float) -> Verdict:
@@ -64,7 +65,9 @@ class Answers:
         )
         if generation is None:
             days = KEPT // timedelta(days=1)
-            raise Refused("REQUEST_GONE", f"{name} is older than {days} days: its request was deleted")
+            raise Refused(
+                "REQUEST_GONE", f"the request of {name} was deleted, after {days} days or with its conversation"
+            )
         served = self._served(answer)
         record = record_in(answer)
         again = verify(served.served, generation.request, served.router, record, id=self._name())

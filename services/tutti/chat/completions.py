@@ -115,12 +115,10 @@ class Completions:
 
     def _called(self, name: str) -> Model:
         """The model that a request names. Raises NotFound, and Refused for one whose release was withdrawn."""
-        called = [each for each in self._models() if each.is_called(name)]
-        if not called and (reason := self._refusal(name)):
+        models = self._models()
+        if not any(each.is_called(name) for each in models) and (reason := self._refusal(name)):
             raise Refused(RELEASE_WITHDRAWN, reason)
-        if not called:
-            raise NotFound(f"the model {name!r}")
-        return min(called, key=lambda each: each.name)
+        return called(models, name)
 
     async def _begin(self, begun: Begun, lease: Lease) -> None:
         """Journal the beginning of an answer, or give its lease back. Raises Unavailable."""
@@ -154,6 +152,14 @@ def cost_of(record: Record) -> Cost:
     """The cost of an answer so far; its prompt counts as soon as a replica has taken it."""
     taken = record.answer is not None and record.answer.opened is not None
     return Cost(len(record.request.prompt) if taken else 0, len(record.ids), len(record.ids))
+
+
+def called(models: Sequence[Model], name: str) -> Model:
+    """The first of the models that have this name. Raises NotFound."""
+    found = [each for each in models if each.is_called(name)]
+    if not found:
+        raise NotFound(f"the model {name!r}")
+    return min(found, key=lambda each: each.name)
 
 
 def usage_of(record: Record) -> Usage:

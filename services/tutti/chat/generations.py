@@ -107,6 +107,11 @@ class Generations:
             ids.frombytes(bytes(part))
         return Generation(read(json.loads(row.request)), ids.tolist())
 
+    def erase(self, unit: Unit, answers: Sequence[str]) -> None:
+        """Delete the rows of answers."""
+        for table in self.tables:
+            unit.tx.execute(delete(table).where(table.c.answer.in_(answers))).close()
+
     def prune(self, unit: Unit, before: datetime) -> None:
         """Delete the rows of answers that began before a time."""
         table, said = self._generations, self._said

@@ -47,10 +47,12 @@ class Said:
 
 @dataclass(frozen=True)
 class Finished:
-    """An answer has ended, with this record."""
+    """An answer has ended, with this record and this text; `reason` is the error that ended it."""
 
     begun: Begun
     record: AnswerRecord
+    text: str = ""
+    reason: str = ""
 
 
 Entry: TypeAlias = Begun | Said | Finished

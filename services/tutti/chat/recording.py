@@ -15,6 +15,11 @@ from tutti.chat.routing import Router
 Show: TypeAlias = Callable[[Piece | Exception], None]
 
 
+def words(error: Exception) -> str:
+    """The message of an error, or the name of its class where it has none."""
+    return str(error) or type(error).__name__
+
+
 class Recording:
     """`record` is the state of the answer; `begun` is in the journal already."""
 
@@ -29,11 +34,11 @@ class Recording:
             async for piece in found:
                 self._take(piece, show)
         except Exception as error:
-            self._end(CANCELLED, lambda failed, error=error: show(failed or error))  # type: ignore[misc]
+            self._end(CANCELLED, lambda failed, error=error: show(failed or error), words(error))  # type: ignore[misc]
         finally:
             await found.aclose()
             if not self._ended:
-                self._end(CANCELLED, lambda failed: None)
+                self._end(CANCELLED, lambda failed: show(failed or Piece(None, "", CANCELLED)))
 
     def _take(self, piece: Piece, show: Show) -> None:
         if piece.token is None:
@@ -42,7 +47,7 @@ class Recording:
         said = Said(self._begun.answer, len(self._record.ids) - 1, piece.token)
         self._journal.add(said, lambda failed: show(failed or piece))
 
-    def _end(self, finished: str, then: Callable[[Exception | None], None]) -> None:
+    def _end(self, finished: str, then: Callable[[Exception | None], None], reason: str = "") -> None:
         self._ended = True
         record = record_of(self._served, self._begun.request, self._record, finished)
-        self._journal.add(Finished(self._begun, record), then)
+        self._journal.add(Finished(self._begun, record, self._record.text, reason), then)

@@ -212,7 +212,7 @@ def _stops(value: object) -> tuple[str, ...]:
     if not isinstance(every, list) or len(every) > MOST_STOPS:
         raise InvalidField("stop", seen=value, expected=f"a text or a list of at most {MOST_STOPS}")
     for each in every:
-        if not isinstance(each, str) or not 0 < len(each) <= MOST_STOP or not _is_utf8(each):
+        if not isinstance(each, str) or not 0 < len(each) <= MOST_STOP or not is_utf8(each):
             raise InvalidField("stop", seen=each, expected=f"texts of 1 to {MOST_STOP} characters")
     return tuple(every)
 
@@ -257,12 +257,12 @@ def _content(place: str, value: object) -> str:
     texts = []
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None
-        if not isinstance(text, str) or not _is_utf8(text):
+        if not isinstance(text, str) or not is_utf8(text):
             raise InvalidField(f"{place}[{number}]", seen=part, expected="a part of the type text")
         texts.append(text)
     return "".join(texts)
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
     """False for a text with half a surrogate pair, which JSON can have."""
     return not any("\ud800" <= each <= "\udfff" for each in text)

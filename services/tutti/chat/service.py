@@ -16,10 +16,12 @@ from tutti.chat.completions import Completions
 from tutti.chat.generations import KEPT, Generations
 from tutti.chat.journal import Journal
 from tutti.chat.leases import Leases
+from tutti.chat.pages.pages import ChatPages
 from tutti.chat.requests import SEEDS
 from tutti.chat.rpc import ChatApi
 from tutti.chat.serving import Deployments
 from tutti.chat.tables import Tables
+from tutti.chat.turns import Turns
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.chat.v1.chat_pb2 import DESCRIPTOR
 from tutti.web.pages import Site
@@ -48,22 +50,29 @@ def build(host: Host) -> Service:
         return uuid7(host.clock, host.randomness)
 
     answers = Answers(host.units, tables, deployments.models, name)
+
+    def seed() -> int:
+        return host.randomness.bits(SEEDS.bit_length() - 1)
+
+    journal = Journal(answers.commit)
     completions = Completions(
         deployments.models,
-        Journal(answers.commit),
+        journal,
         leases,
         name=name,
-        seed=lambda: host.randomness.bits(SEEDS.bit_length() - 1),
+        seed=seed,
         now=lambda: int(host.clock.now().timestamp()),
         refusal=deployments.refusal,
     )
+    turns = Turns(host.units, tables, deployments.models, journal, name=name, seed=seed)
+    pages = ChatPages(host, tables, turns, answers, deployments.models)
     api = ChatApi(host, tables, deployments.reconciler, answers)
 
     return Service(
         name="chat",
         reads=["committer", "ingest", "tokenization", "trainer"],
         resources=[tables.deployments, tables.answers],
-        tables=tables.generations.tables,
+        tables=[*tables.generations.tables, *tables.conversations.tables],
         serves=[
             standard.served(
                 DESCRIPTOR.services_by_name["ChatService"],
@@ -74,6 +83,6 @@ def build(host: Host) -> Service:
         ],
         loops=[deployments.reconciler, Pruner(host.units, tables.generations)],
         migrations=Path(__file__).with_name("migrations"),
-        pages=Site("chat", "tutti.chat", completions.routes()),
+        pages=Site("chat", "tutti.chat.pages", [*completions.routes(), *pages.routes], pages.menu),
         holds=lambda unit, key, principal: False,
     )

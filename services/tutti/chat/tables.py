@@ -8,6 +8,7 @@ from sqlalchemy import MetaData
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
+from tutti.chat.conversations import Conversations
 from tutti.chat.generations import Generations
 from tutti.contracts.chat.v1 import Answer, Deployment
 
@@ -19,6 +20,8 @@ def is_shown(unit: Unit, answer: Answer, principal: Principal) -> bool:
 
 
 class Tables:
+    """The resources, and the rows of answers in progress and of conversations."""
+
     def __init__(self, metadata: MetaData) -> None:
         self.deployments: Resource[Deployment] = Resource(
             metadata,
@@ -34,3 +37,4 @@ class Tables:
             shown=is_shown,
         )
         self.generations = Generations(metadata)
+        self.conversations = Conversations(metadata)

@@ -1,0 +1,42 @@
+"""The part of a conversation that fits into the context of a model: the oldest turns leave first."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tutti.chassis.errors import InvalidField
+from tutti.corpus.conversations.conversations import Message, Role
+from tutti.corpus.conversations.template import Renderer
+
+SHARE = 4
+"""The answer has 1/SHARE of the context for itself, or the tokens that were asked for, if those are fewer."""
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """`messages` are sent, `unsent` is the number of older turns that are not, `tokens` the length of the prompt."""
+
+    messages: tuple[Message, ...]
+    unsent: int
+    tokens: int
+
+
+def fitting(renderer: Renderer, length: int, turns: Sequence[Message], *, system: str = "", answer: int = 0) -> Fitting:
+    """The newest turns that fit into `length` tokens with the system prompt and room for an answer of `answer` tokens.
+
+    The last message is the user's and is always sent, so is the system prompt; what is sent begins with a message of
+    the user. Raises InvalidField where the last message alone leaves no room.
+    """
+    quarter = max(1, length // SHARE)
+    room = length - (min(answer, quarter) if answer else quarter)
+    head = (Message(Role.SYSTEM, system),) if system else ()
+    begins = [at for at, each in enumerate(turns) if each.role is Role.USER]
+
+    def tokens(at: int) -> int:
+        return len(renderer.open((*head, *turns[at:])))
+
+    chosen = bisect_left(begins, True, hi=len(begins) - 1, key=lambda at: tokens(at) <= room)
+    sent = tokens(begins[chosen])
+    if sent >= length:
+        raise InvalidField("text", seen=f"{sent} tokens", expected=f"fewer than {length}, the context of the model")
+    return Fitting((*head, *turns[begins[chosen] :]), begins[chosen], sent)

@@ -1,0 +1,194 @@
+"""The chat page, and the calls of its script.
+
+Promises: a visitor gets conversations of his or her own and no others; a call changes nothing but those.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+from tutti.chassis.errors import InvalidField, NotFound, Unavailable
+from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
+from tutti.chat.answers import Answers
+from tutti.chat.completions import ROLES, Model
+from tutti.chat.conversations import MOST_SEARCH
+from tutti.chat.generations import Generation
+from tutti.chat.pages.views import ChatView, release_view, shown
+from tutti.chat.requests import is_utf8
+from tutti.chat.tables import Tables
+from tutti.chat.turns import Turns, turn_of
+from tutti.contracts.chat.v1 import Answer, Deployment
+from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.evaluation.v1 import Release
+from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
+from tutti.corpus.conversations.conversations import Role
+from tutti.web.pages import Api, Call, Entry, Follow, Get, Page, Post, Visit
+
+TURN = frozenset({"conversation", "revision", "parent", "text", "settings"})
+TURN_BYTES = 512 << 10
+"""A text of 64 KiB can be six times as long in JSON."""
+VERIFY_SECONDS = 8.0
+"""An answer that takes longer is verified by `tutti answers verify`."""
+
+
+class ChatPages:
+    """`models` returns those that serve now."""
+
+    def __init__(
+        self, host: Host, tables: Tables, turns: Turns, answers: Answers, models: Callable[[], Sequence[Model]]
+    ) -> None:
+        self._units, self._tables, self._turns, self._answers = host.units, tables, turns, answers
+        self._models, self._releases = models, ReleaseServiceStub(host.channel("evaluation"))
+
+    @property
+    def menu(self) -> list[Entry]:
+        return [Entry("Chat", "/chat", ROLES)]
+
+    @property
+    def routes(self) -> list[Get | Post | Call | Api | Follow]:
+        return [
+            Get("/chat", self.page, ROLES),
+            Get("/chat/{conversation}", self.page, ROLES),
+            Call("/chat/api/models", self.models, ROLES),
+            Call("/chat/api/conversations", self.list, ROLES),
+            Call("/chat/api/conversations/{conversation}", self.get, ROLES),
+            Call("/chat/api/why/{answer}", self.why, ROLES),
+            Call("/chat/api/say", self.say, ROLES, method="POST", max_bytes=TURN_BYTES),
+            Call("/chat/api/count", self.count, ROLES, method="POST", max_bytes=TURN_BYTES),
+            Call("/chat/api/stop", self.stop, ROLES, method="POST"),
+            Call("/chat/api/rename", self.rename, ROLES, method="POST"),
+            Call("/chat/api/delete", self.delete, ROLES, method="POST"),
+            Call("/chat/api/verify", self.verify, ROLES, method="POST"),
+            Follow("/chat/follow/{answer}", self.follow, ROLES),
+        ]
+
+    def page(self, visit: Visit) -> Page:
+        """The page; its script learns by a call whether the conversation exists."""
+        return Page("chat.html", "Chat", ChatView(visit.path.get("conversation", "")))
+
+    def models(self, visit: Visit) -> object:
+        """The models that answer now, with their context and their release."""
+        models = sorted(self._models(), key=lambda each: each.name)
+        deployments = self._units.run(
+            lambda unit: [self._tables.deployments.get(unit, each.deployment) for each in models]
+        )
+        return {
+            "models": [
+                {
+                    "name": model.name,
+                    "checkpoint": model.checkpoint,
+                    "length": model.served.length,
+                    "system": Role.SYSTEM in model.served.renderer.template.roles,
+                    "release": self._release(deployment),
+                }
+                for model, deployment in zip(models, deployments, strict=True)
+            ]
+        }
+
+    def list(self, visit: Visit) -> object:
+        words = visit.query.get("search", "")[:MOST_SEARCH].replace("\0", "")
+        found = self._units.run(lambda unit: self._tables.conversations.find_all(unit, visit.principal, words))
+        return {"conversations": [each.to_json() for each in found]}
+
+    def get(self, visit: Visit) -> object:
+        return shown(self._turns.shown(visit.principal, visit.path["conversation"]))
+
+    def say(self, visit: Visit) -> object:
+        return shown(self._turns.say(visit.principal, turn_of(_object(visit.body, TURN))))
+
+    def count(self, visit: Visit) -> object:
+        """The tokens of a turn that is not sent yet, and how many messages before it the model would not see."""
+        fits, length = self._turns.count(visit.principal, turn_of(_object(visit.body, TURN)))
+        return {"tokens": fits.tokens, "length": length, "unsent": fits.unsent}
+
+    def stop(self, visit: Visit) -> object:
+        self._turns.stop(visit.principal, *_fields(visit, "answer"))
+        return {}
+
+    def rename(self, visit: Visit) -> object:
+        ident, title = _fields(visit, "conversation", "title")
+        renamed = self._units.run(lambda unit: self._tables.conversations.rename(unit, visit.principal, ident, title))
+        return renamed.to_json()
+
+    def delete(self, visit: Visit) -> object:
+        self._turns.delete(visit.principal, *_fields(visit, "conversation"))
+        return {}
+
+    def why(self, visit: Visit) -> object:
+        """The record of an answer, and the release of its deployment."""
+        name = f"answers/{visit.path['answer']}"
+
+        def look(unit: Unit) -> tuple[Answer, Generation | None, Deployment | None]:
+            answer = self._tables.answers.get_for(unit, name, visit.principal)
+            generation = self._tables.generations.find(unit, name)
+            return answer, generation, self._tables.deployments.find(unit, answer.deployment)
+
+        answer, generation, deployment = self._units.run(look)
+        return {
+            "answer": answer.name,
+            "deployment": answer.deployment,
+            "checkpoint": answer.checkpoint,
+            "model": answer.model,
+            "exact": answer.exact,
+            "seed": str(answer.seed),
+            "temperature": generation.request.temperature if generation else None,
+            "top_p": generation.request.top_p if generation else None,
+            "finished": answer.finished,
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "bytes": answer.text_bytes,
+            "moved": answer.moved,
+            "moves": [{"at": each.at, "reason": each.reason} for each in answer.moves],
+            "release": self._release(deployment),
+        }
+
+    def verify(self, visit: Visit) -> object:
+        [name] = _fields(visit, "answer")
+        try:
+            verdict = self._answers.verify(name, visit.principal, VERIFY_SECONDS)
+        except TimeoutError:
+            raise Unavailable(f"it takes more than {VERIFY_SECONDS:g} s: `tutti answers verify {name}`") from None
+        return {"equal": verdict.equal, "differs": list(verdict.differs), "bytes": verdict.bytes}
+
+    async def follow(self, visit: Visit) -> AsyncGenerator[str, None]:
+        """The text of an answer from piece `after` on, and an event `ended`, after which the page reads it again."""
+        after = visit.query.get("after", "0")
+        if not after.isdecimal() or len(after) > 9:
+            raise InvalidField("after", seen=after, expected="the number of a piece")
+        pieces = self._turns.follow(visit.principal, f"answers/{visit.path['answer']}", int(after))
+        try:
+            async for number, text in pieces:
+                yield json.dumps({"next": number, "text": text})
+            yield json.dumps({"ended": True})
+        finally:
+            await pieces.aclose()
+
+    def _release(self, deployment: Deployment | None) -> object:
+        """The release of a deployment as JSON; None for an experiment."""
+        if deployment is None or not deployment.release:
+            return None
+        try:
+            found: Release | None = self._releases.GetRelease(GetRequest(name=deployment.release))
+        except (NotFound, Unavailable):
+            found = None  # its name is known all the same
+        return release_view(deployment.release, found)
+
+
+def _object(body: object, keys: frozenset[str]) -> Mapping[str, object]:
+    """Raises InvalidField."""
+    if not isinstance(body, dict):
+        raise InvalidField("body", seen=type(body).__name__, expected=f"an object with {', '.join(sorted(keys))}")
+    if unknown := sorted(str(key) for key in body.keys() - keys):
+        raise InvalidField(unknown[0][:100], seen="a field", expected=f"only {', '.join(sorted(keys))}")
+    return body
+
+
+def _fields(visit: Visit, *names: str) -> list[str]:
+    """The texts of a body that has these fields and no others. Raises InvalidField."""
+    body, found = _object(visit.body, frozenset(names)), list[str]()
+    for name in names:
+        value = body.get(name)
+        if not isinstance(value, str) or "\0" in value or not is_utf8(value):
+            raise InvalidField(name, seen=value, expected="a text")
+        found.append(value)
+    return found

@@ -1,0 +1,83 @@
+// The messages of a conversation as elements. Texts of people are shown as they are, those of models as Markdown.
+
+import { element, markdown, plain } from "./markdown.js";
+import { siblings } from "./tree.js";
+
+const ENDS = { length: "It was cut: it may not be longer.", cancelled: "It was stopped." };
+
+// `acts` has a function for each button: copy, again, why, edit, choose.
+export function turns(conversation, shown, unsent, acts) {
+  const made = [];
+  let counted = 0; // messages without a text are never sent
+  for (const message of shown) {
+    const isUnsent = counted < unsent;
+    if (message.text) counted += 1;
+    const beside = siblings(conversation.messages, message);
+    made.push(message.role === "user" ? person(message, beside, isUnsent, acts) : answer(message, beside, acts));
+    if (isUnsent && counted === unsent) made.push(gone(unsent));
+  }
+  return made;
+}
+
+// The text of an answer that grows: a chunk adds a text node, and a mark for each hidden character.
+export function growing(article, text) {
+  plain(article.querySelector(".raw"), text);
+}
+
+function gone(count) {
+  const words = count === 1 ? "The message above does" : `The ${count} messages above do`;
+  return element("p", { class: "gone soft" }, `${words} not fit any more: the model will not see ${count === 1 ? "it" : "them"}.`);
+}
+
+function person(message, beside, isUnsent, acts) {
+  const text = plain(element("p", { class: "raw", dir: "auto" }), message.text);
+  const words = element("div", { class: isUnsent ? "said unsent" : "said" }, text);
+  const tools = element("div", { class: "tools" }, ...versions(message, beside, acts));
+  tools.append(button("Copy", () => acts.copy(message)), button("Edit", () => acts.edit(message)));
+  words.append(tools);
+  return element("article", { class: "person", "aria-label": "You", "data-message": message.id }, words);
+}
+
+function answer(message, beside, acts) {
+  const isRunning = message.state === "running";
+  const attributes = { class: "answer", "aria-label": message.model, "data-message": message.id, "aria-busy": `${isRunning}` };
+  const made = element("article", attributes);
+  if (isRunning) {
+    made.append(element("p", { class: "raw", dir: "auto" }));
+    return made;
+  }
+  const words = element("div", { class: "words" });
+  words.append(markdown(message.text));
+  made.append(words);
+  if (message.state === "failed") {
+    made.append(element("p", { class: "failed" }, `The answer ended with an error and is not whole: ${message.reason}`));
+  } else if (ENDS[message.finished]) {
+    made.append(element("p", { class: "soft" }, ENDS[message.finished]));
+  }
+  const tools = element("div", { class: "tools" }, ...versions(message, beside, acts));
+  tools.append(button("Copy", () => acts.copy(message)), button("Again", () => acts.again(message)));
+  tools.append(button("Why", () => acts.why(message), { "data-key": "Y" }));
+  made.append(tools);
+  return made;
+}
+
+function versions(message, beside, acts) {
+  if (beside.length < 2) return [];
+  const at = beside.findIndex((each) => each.id === message.id);
+  const move = (label, sign, to) => {
+    const made = button(sign, () => acts.choose(beside[to]), { "aria-label": label });
+    made.disabled = to < 0 || to >= beside.length;
+    return made;
+  };
+  return [
+    move("Version before", "‹", at - 1),
+    element("span", {}, `${at + 1} of ${beside.length}`),
+    move("Version after", "›", at + 1),
+  ];
+}
+
+function button(words, does, attributes = {}) {
+  const made = element("button", { type: "button", ...attributes }, words);
+  made.onclick = does;
+  return made;
+}

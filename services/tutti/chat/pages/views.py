@@ -1,0 +1,41 @@
+"""The views of the chat page, as JSON. Pure."""
+
+from dataclasses import dataclass
+
+from tutti.chat.turns import Shown
+from tutti.contracts.evaluation.v1 import Release, Standing
+
+
+@dataclass(frozen=True)
+class ChatView:
+    """`conversation` is the id of the one that is shown first; empty for a new one."""
+
+    conversation: str
+
+
+def shown(found: Shown) -> dict[str, object]:
+    """A conversation with its messages."""
+    return {**found.conversation.to_json(), "messages": [each.to_json() for each in found.messages]}
+
+
+def release_view(name: str, release: Release | None) -> dict[str, object]:
+    """A release with its evidence; its name alone where it could not be read."""
+    if release is None:
+        return {"name": name, "standing": "", "people": "", "findings": []}
+    mixed = "people and simulated people" if release.mixed else "people"
+    return {
+        "name": name,
+        "standing": Standing.Name(release.standing).removeprefix("STANDING_").lower(),
+        "people": "simulated people" if release.simulated else mixed,
+        "findings": [
+            {
+                "rule": each.rule,
+                "comparison": each.comparison,
+                "seen": each.seen if each.HasField("seen") else None,
+                "limit": each.limit,
+                "judgements": each.judgements,
+                "passed": each.passed,
+            }
+            for each in release.findings
+        ],
+    }

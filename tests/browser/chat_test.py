@@ -1,0 +1,271 @@
+"""The chat page in a real browser: by keyboard, in two tabs, over reloads and lost replicas, and with hostile texts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from sqlalchemy import select, update
+
+from tests.browser.annotation_test import HOSTILE
+from tests.browser.chromium import chromium
+from tests.browser.login import log_in
+from tests.browser.pages_test import Tab
+from tests.browser.reader import CUT_OFF, LETTERS, NARROW, SMALLEST_PIXELS, WIDE
+from tests.chat.platforms import CHAT_BUILDS
+from tests.chat.talks_test import World
+from tests.web.hosted import hosted
+
+ENDED = "article.answer[aria-busy=false]"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds=CHAT_BUILDS) as served:
+        yield World(served)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+class Reader:
+    """Somebody who chats in a browser of his or her own."""
+
+    def __init__(self, browser: Browser, world: World, *, width: int = WIDE, scheme: str = "light") -> None:
+        self.tab, self.world = Tab(browser, width, scheme), world
+        self.page: Page = self.tab.page
+        log_in(self.page, f"{world.served.url}/login/{world.served.link(world.people['ada'])}?next=/chat")
+        self.page.wait_for_url(f"{world.served.url}/chat")
+        expect(self.page.locator("#empty-model")).to_have_text("toy")
+
+    def limit(self, tokens: str) -> None:
+        """Limit the tokens of answers."""
+        self.page.locator("#settings-open").click()
+        self.page.locator("#max_tokens").fill(tokens)
+        self.page.locator("#settings-open").click()
+        self.page.locator("#text").focus()
+
+    def say(self, text: str, *, ended: int | None = None) -> None:
+        """Type a message and send it; wait until `ended` answers have ended."""
+        self.page.locator("#text").fill(text)
+        self.page.keyboard.press("Enter")
+        if ended is not None:
+            expect(self.page.locator(ENDED)).to_have_count(ended)
+
+    @property
+    def answers(self) -> list[str]:
+        return self.page.locator("article.answer .words").all_text_contents()
+
+    @property
+    def stored(self) -> Any:
+        """The conversation that is shown, as the server has it."""
+        ident = self.page.url.rpartition("/")[2]
+        return self.world.ada.get(f"conversations/{ident}").json
+
+    def quiet(self) -> None:
+        """Nothing was said to the console, and no other host was asked."""
+        assert self.tab.heard == []
+        assert [each for each in self.tab.asked if not each.startswith(f"{self.world.served.url}/")] == []
+
+    def close(self) -> None:
+        self.tab.context.close()
+
+
+@pytest.fixture
+def reading(browser: Browser, world: World) -> Iterator[Callable[..., Reader]]:
+    made: list[Reader] = []
+
+    def make(**look: Any) -> Reader:
+        made.append(Reader(browser, world, **look))
+        made[-1].limit("8")
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@contextlib.contextmanager
+def silent_replicas() -> Iterator[None]:
+    """They neither answer nor end meanwhile."""
+    found = [each for each in psutil.Process().children() if "tutti.chat.replica" in " ".join(each.cmdline())]
+    assert found
+    for each in found:
+        each.suspend()
+    try:
+        yield
+    finally:
+        for each in found:
+            each.resume()
+
+
+def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]) -> None:
+    ada = reading()
+    expect(ada.page.locator("#banner")).to_contain_text("experiment")
+    expect(ada.page.locator("#empty-length")).to_contain_text("256 tokens")
+    expect(ada.page.locator("#text")).to_be_focused()
+    ada.page.keyboard.type("a b")
+    ada.page.keyboard.press("Shift+Enter")
+    ada.page.keyboard.type("c")
+    expect(ada.page.locator("#room")).to_contain_text(" of 256 tokens")
+    ada.page.keyboard.press("Enter")
+    expect(ada.page.locator(ENDED)).to_have_count(1)
+    expect(ada.page.locator("#conversations [aria-current]")).to_have_text("a b c")
+    ada.page.keyboard.press("Shift+Tab")
+    ada.page.keyboard.press("y")
+    expect(ada.page.locator("#why")).to_be_focused()
+    ada.page.get_by_role("button", name="Compute it again").press("Enter")
+    said, answer = ada.stored["messages"]
+    size = len(answer["text"].encode())
+    expect(ada.page.locator("#why [role=status]")).to_have_text(f"Identical, {size} of {size} bytes")
+    expect(ada.page.locator("#why")).to_contain_text(answer["answer"])
+    ada.page.keyboard.press("Escape")
+    expect(ada.page.locator("#text")).to_be_focused()
+    ada.page.keyboard.press("ArrowUp")
+    expect(ada.page.locator("#text")).to_have_value("a b\nc")
+    ada.page.keyboard.type(" d")
+    ada.page.keyboard.press("Enter")
+    expect(ada.page.locator("article.person .raw")).to_have_text("a b\nc d")
+    expect(ada.page.locator(ENDED)).to_have_count(1)
+    ada.page.get_by_role("button", name="Version before").click()
+    expect(ada.page.locator("article.person .raw")).to_have_text("a b\nc")
+    assert [each["parent"] for each in ada.stored["messages"] if each["role"] == "user"] == ["", ""]
+    ada.page.get_by_role("button", name="Again").click()
+    expect(ada.page.locator("article.answer .tools")).to_contain_text("2 of 2")
+    assert said["text"] == "a b\nc"
+    ada.quiet()
+
+
+def test_conversations_are_listed_renamed_found_and_deleted(reading: Callable[..., Reader]) -> None:
+    ada = reading()
+    ada.say("about wool", ended=1)
+    ada.page.get_by_role("button", name="Rename").click()
+    ada.page.get_by_role("textbox", name="Title of the conversation").fill("Sheep & goats")
+    ada.page.keyboard.press("Enter")
+    expect(ada.page.get_by_role("heading", name="Sheep & goats")).to_be_visible()
+    first = ada.page.url
+    ada.page.locator("#new").click()
+    ada.say("about ice", ended=1)
+    ada.page.get_by_role("searchbox").fill("wool")
+    expect(ada.page.locator("#conversations a")).to_have_text(["Sheep & goats"])
+    ada.page.locator("#conversations a").click()
+    expect(ada.page.locator("article.person .raw")).to_have_text("about wool")
+    assert ada.page.url == first
+    with ada.page.expect_download() as saved:
+        ada.page.get_by_role("button", name="Export").click()
+    assert "about wool" in saved.value.path().read_text()
+    ada.page.get_by_role("button", name="Delete").click()
+    ada.page.locator("#dialog-ok").click()
+    expect(ada.page.locator("#none")).to_be_visible()
+    ada.page.go_back()
+    expect(ada.page.locator("#notice")).to_contain_text("does not exist")
+    assert [each for each in ada.tab.heard if "404" not in each] == []
+
+
+def test_two_tabs_of_one_conversation_lose_and_double_nothing(reading: Callable[..., Reader]) -> None:
+    ada = reading()
+    ada.say("first", ended=1)
+    other = ada.tab.context.new_page()
+    other.goto(ada.page.url)
+    expect(other.locator(ENDED)).to_have_count(1)
+    ada.say("second", ended=2)
+    other.locator("#text").fill("third")
+    other.locator("#text").press("Enter")
+    expect(other.locator("#notice")).to_contain_text("Your message was not sent")
+    expect(other.locator("article.person .raw")).to_have_text(["first", "second"])
+    expect(other.locator("#text")).to_have_value("third")
+    other.locator("#text").press("Enter")
+    expect(other.locator(ENDED)).to_have_count(3)
+    ada.page.bring_to_front()
+    ada.page.evaluate("dispatchEvent(new Event('visibilitychange'))")
+    expect(ada.page.locator("article.person .raw")).to_have_text(["first", "second", "third"])
+    assert [each["text"] for each in ada.stored["messages"] if each["role"] == "user"] == ["first", "second", "third"]
+
+
+def test_an_answer_goes_on_over_a_reload_and_is_stopped_by_key(reading: Callable[..., Reader]) -> None:
+    ada = reading()
+    with silent_replicas():
+        ada.say("a b c")
+        expect(ada.page.locator("article.answer[aria-busy=true]")).to_have_count(1)
+        ada.page.reload()
+        expect(ada.page.locator("article.answer[aria-busy=true]")).to_have_count(1)
+        expect(ada.page.locator("#send")).to_be_disabled()
+    expect(ada.page.locator(ENDED)).to_have_count(1)
+    assert ada.stored["messages"][-1]["state"] == "whole"
+    with silent_replicas():
+        ada.say("d")
+        expect(ada.page.locator("article.answer[aria-busy=true]")).to_have_count(1)
+        ada.page.keyboard.press("Escape")
+        expect(ada.page.locator("article.answer").last).to_contain_text("It was stopped.")
+    ada.quiet()
+
+
+def test_an_answer_that_loses_its_replicas_ends_with_an_error(reading: Callable[..., Reader]) -> None:
+    ada = reading()
+    with silent_replicas():
+        ada.say("a b c")
+        expect(ada.page.locator(".failed")).to_contain_text("ended with an error and is not whole: no replica")
+    assert ada.stored["messages"][-1]["state"] == "failed"
+    ada.quiet()
+
+
+def test_the_oldest_turns_leave_visibly(reading: Callable[..., Reader]) -> None:
+    ada = reading()
+    ada.say("a " * 60, ended=1)
+    ada.page.locator("#text").fill("b " * 120)
+    expect(ada.page.locator("#room")).to_contain_text("the 2 oldest messages are not sent")
+    expect(ada.page.locator(".gone")).to_contain_text("The 2 messages above do not fit any more")
+    ada.page.locator("#text").fill("c " * 300)
+    expect(ada.page.locator("#room")).to_contain_text("expected fewer than 256")
+    ada.page.keyboard.press("Enter")
+    expect(ada.page.locator("#notice")).to_contain_text("expected fewer than 256")
+    expect(ada.page.locator("#text")).to_have_value("c " * 300)
+
+
+def test_a_hostile_answer_and_title_are_shown_harmlessly(reading: Callable[..., Reader], world: World) -> None:
+    ada = reading()
+    ada.say("hello", ended=1)
+    hostile = "\n\n".join([*HOSTILE, "![x](http://elsewhere.example/x.png)", "<style>*{display:none}</style>"])
+    running = world.served.running("chat")
+    [table] = [each for each in running.service.tables if each.name == "conversation_messages"]
+    ident = ada.stored["messages"][-1]["id"]
+    planted = update(table).where(table.c.id == ident).values(text=hostile)
+    running.host.units.run(lambda unit: unit.tx.execute(planted).close())
+    assert running.host.units.run(lambda unit: unit.tx.execute(select(table.c.text)).scalars().all())
+    ada.world.ada.post("rename", conversation=ada.stored["id"], title="<img src=x onerror=alert(1)> \u202etxt")
+    ada.page.reload()
+    shown = ada.page.locator("article.answer .words")
+    expect(shown).to_contain_text("<script>alert(1)</script>")
+    expect(shown).to_contain_text("U+202E")
+    expect(ada.page.locator("#title")).to_contain_text("U+202E")
+    assert ada.page.locator("#turns :is(script, img, a, style), #conversations :is(img, script)").count() == 0
+    ada.quiet()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light"), (NARROW, "light"), (WIDE, "dark")])
+def test_the_page_is_accessible_and_fits(reading: Callable[..., Reader], width: int, scheme: str) -> None:
+    ada = reading(width=width, scheme=scheme)
+    ada.say("hello " * 30, ended=1)
+    ada.page.locator("#settings-open").click()
+    if width == NARROW:
+        expect(ada.page.locator("#shelf")).to_be_hidden()
+        ada.page.locator("#menu").click()
+    expect(ada.page.locator("#shelf")).to_be_visible()
+    assert ada.tab.violations() == []
+    ada.page.get_by_role("button", name="Why").click()
+    expect(ada.page.locator("#why")).to_be_visible()
+    assert ada.tab.violations() == []
+    assert ada.page.evaluate("document.documentElement.scrollWidth") == width
+    assert [each for each in ada.page.evaluate(LETTERS) if each["pixels"] < SMALLEST_PIXELS] == []
+    assert [each for each in ada.page.evaluate(CUT_OFF) if 'class="unseen"' not in each] == []
+    ada.page.locator("#why-close").click()
+    ada.page.get_by_role("button", name="Delete").click()
+    assert ada.tab.violations() == []
+    ada.quiet()

@@ -1,0 +1,244 @@
+"""Conversations over HTTP, as the script of the chat page calls: private, streamed by number, stopped and deleted."""
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from tests.chat.platforms import CHAT_BUILDS, planted
+from tests.chat.replicas import START_SECONDS, await_that
+from tests.web.commands_test import tutti
+from tests.web.hosted import Answer, Hosted, Visitor, hosted
+from tests.web.tokens_test import user
+from tutti.contracts.chat.v1 import (
+    DEPLOYMENT_STATE_READY,
+    CreateDeploymentRequest,
+    DeploymentSpec,
+)
+from tutti.contracts.common.v1 import GetRequest
+
+NAME = "deployments/toy"
+OTHERS = ["other", "operator"]
+
+
+class Caller:
+    """A browser without a screen, whose script calls."""
+
+    def __init__(self, served: Hosted, person: str) -> None:
+        self.visitor = Visitor(served.url)
+        self.visitor.log_in(served.link(person))
+        self.token = self.visitor.get("/chat/api/models").headers["x-form-token"]
+
+    def get(self, path: str) -> Answer:
+        return self.visitor.get(f"/chat/api/{path}")
+
+    def post(self, name: str, **body: Any) -> Answer:
+        sent = {"sec-fetch-site": "same-origin", "content-type": "application/json", "x-form-token": self.token}
+        return self.visitor.send("POST", f"/chat/api/{name}", json.dumps(body), sent)
+
+    def say(self, text: str | None, conversation: Any = None, parent: str = "", **settings: Any) -> Answer:
+        """Send a turn behind the last message of a conversation, or the first one of a new one."""
+        if conversation is None:
+            conversation = {"id": str(uuid.uuid4()), "revision": 0, "messages": []}
+        parent = parent or (conversation["messages"][-1]["id"] if conversation["messages"] else "")
+        body = {"conversation": conversation["id"], "revision": conversation["revision"], "parent": parent}
+        chosen = {"model": "toy", "max_tokens": 12, **settings}
+        return self.post("say", **body, settings=chosen, **({} if text is None else {"text": text}))
+
+    def follow(self, answer: str, after: int = 0) -> list[Any]:
+        """The events of an answer until its stream ends."""
+        found = self.visitor.get(f"/chat/follow/{answer.removeprefix('answers/')}?after={after}")
+        assert found.status == 200, found.text
+        return [json.loads(each[6:]) for each in found.text.split("\n") if each.startswith("data: ")]
+
+    def answered(self, found: Answer) -> Any:
+        """A conversation after the end of the answer that a turn began."""
+        assert found.status == 200, found.text
+        self.follow(found.json["messages"][-1]["answer"])
+        return self.get(f"conversations/{found.json['id']}").json
+
+
+class World:
+    def __init__(self, served: Hosted) -> None:
+        self.served, checkpoint = served, planted(served)
+        with served.client() as operator:
+            spec = DeploymentSpec(checkpoint=checkpoint, replicas=1, experimental=True)
+            operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
+            self.people = {name: user(operator, name) for name in ("ada", "other")}
+            self.await_ready(operator)
+        self.callers = {name: Caller(served, each) for name, each in {**self.people, "operator": ""}.items()}
+        self.ada = self.callers["ada"]
+
+    def await_ready(self, operator: Any) -> None:
+        def ready() -> bool:
+            return bool(operator.chat.GetDeployment(GetRequest(name=NAME)).state == DEPLOYMENT_STATE_READY)
+
+        await_that(ready, f"{NAME} to be ready", START_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds=CHAT_BUILDS) as served:
+        yield World(served)
+
+
+def test_open_prints_a_link_to_the_chat(world: World) -> None:
+    url = tutti(world.served, "open", "--chat", "--no-browser")["url"]
+    visitor = Visitor(world.served.url)
+    visitor.log_in(urlsplit(url).path.rpartition("/")[2])
+    assert url.endswith("?next=/chat")
+    assert visitor.get("/chat").status == 200
+
+
+def test_an_answer_is_read_from_any_number_on_and_stored_as_it_was_shown(world: World) -> None:
+    begun = world.ada.say("a b c")
+    answer = begun.json["messages"][-1]["answer"]
+    events = world.ada.follow(answer)
+    stored = world.ada.get(f"conversations/{begun.json['id']}").json
+    text = stored["messages"][-1]["text"]
+    assert "".join(each.get("text", "") for each in events) == text
+    assert events[-1] == {"ended": True}
+    last = events[-2]["next"]
+    rests = ["".join(each.get("text", "") for each in world.ada.follow(answer, after)) for after in range(last + 1)]
+    assert rests[0] == text
+    assert all(text.endswith(each) for each in rests)
+    assert [len(each) for each in rests] == sorted((len(each) for each in rests), reverse=True)
+    assert rests[-1] == ""
+    assert (stored["messages"][-1]["state"], stored["revision"]) == ("whole", 2)
+    why = world.ada.get(f"why/{answer.removeprefix('answers/')}").json
+    assert (why["answer"], why["deployment"], why["release"]) == (answer, NAME, None)
+    verdict = world.ada.post("verify", answer=answer).json
+    assert verdict == {"equal": True, "differs": [], "bytes": len(text.encode())}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_conversations_of_others_do_not_exist(world: World, name: str) -> None:
+    talk = world.ada.say("a secret", max_tokens=200).json
+    answer, other = talk["messages"][-1]["answer"], world.callers[name]
+    ident = answer.removeprefix("answers/")
+    calls = [
+        other.get(f"conversations/{talk['id']}"),
+        other.say("b", talk),
+        other.post("rename", conversation=talk["id"], title="mine"),
+        other.post("delete", conversation=talk["id"]),
+        other.post("stop", answer=answer),
+        other.post("verify", answer=answer),
+        other.get(f"why/{ident}"),
+    ]
+    assert [each.status for each in calls] == [404] * len(calls)
+    assert other.get("conversations?search=secret").json == {"conversations": []}
+    assert "".join(each.get("text", "") for each in other.follow(answer)) == ""
+    stored = world.ada.answered(world.ada.get(f"conversations/{talk['id']}"))
+    assert (stored["title"], stored["messages"][-1]["state"]) == ("a secret", "whole")
+
+
+def test_of_two_tabs_that_send_at_once_one_learns_of_the_other(world: World) -> None:
+    conversation = world.ada.answered(world.ada.say("a", max_tokens=1))
+    for number in range(5):
+        found = list[Answer]()
+
+        def send(text: str, found: list[Answer] = found, seen: Any = conversation) -> None:
+            found.append(world.ada.say(text, seen, max_tokens=1))
+
+        tabs = [threading.Thread(target=send, args=(f"{number} of {tab}",)) for tab in "ab"]
+        for each in tabs:
+            each.start()
+        for each in tabs:
+            each.join()
+        assert sorted(each.status for each in found) == [200, 409]
+        [taken], [refused] = ([each for each in found if each.status == status] for status in (200, 409))
+        assert refused.json["error"]["reason"] == "CONVERSATION_CHANGED"
+        conversation = world.ada.answered(taken)
+        assert len(conversation["messages"]) == 4 + 2 * number
+
+
+def test_an_answer_is_made_again_beside_the_first_and_a_message_is_edited_into_a_branch(world: World) -> None:
+    first = world.ada.answered(world.ada.say("a b"))
+    said, answer = first["messages"]
+    again = world.ada.answered(world.ada.say(None, first, parent=said["id"]))
+    assert [each["parent"] for each in again["messages"]] == ["", said["id"], said["id"]]
+    body = {"conversation": again["id"], "revision": again["revision"], "parent": "", "text": "b a"}
+    branch = world.ada.answered(world.ada.post("say", **body, settings={"model": "toy", "max_tokens": 1}))
+    assert [each["parent"] for each in branch["messages"] if each["role"] == "user"] == ["", ""]
+    assert [each["text"] for each in branch["messages"][:2]] == [said["text"], answer["text"]]
+
+
+def test_a_stopped_answer_keeps_what_it_had_and_says_so(world: World) -> None:
+    begun = world.ada.say("a b c", max_tokens=200)
+    answer = begun.json["messages"][-1]["answer"]
+    assert world.ada.say("too soon", begun.json).json["error"]["reason"] == "STILL_ANSWERING"
+    assert world.ada.post("stop", answer=answer).status == 200
+    events = world.ada.follow(answer)
+    stored = world.ada.get(f"conversations/{begun.json['id']}").json["messages"][-1]
+    assert stored["text"] == "".join(each.get("text", "") for each in events)
+    assert (stored["state"], stored["finished"]) in [("stopped", "cancelled"), ("whole", "stop"), ("whole", "length")]
+
+
+def test_what_is_deleted_is_gone_with_what_was_journaled(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a b"))
+    answer = talk["messages"][-1]["answer"]
+    running = world.ada.say("c", talk, max_tokens=200).json
+    assert world.ada.post("delete", conversation=running["id"]).status == 200
+    assert world.ada.get(f"conversations/{talk['id']}").status == 404
+    assert talk["id"] not in [each["id"] for each in world.ada.get("conversations").json["conversations"]]
+    assert world.ada.post("verify", answer=answer).json["error"]["reason"] == "REQUEST_GONE"
+    assert world.ada.get(f"why/{answer.removeprefix('answers/')}").json["temperature"] is None
+
+
+def test_old_turns_leave_and_the_answer_says_how_many(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a " * 40, max_tokens=1))
+    while not talk["messages"][-1]["unsent"]:
+        assert len(talk["messages"]) < 40, "all of them fit"
+        body = {"conversation": talk["id"], "revision": talk["revision"], "parent": talk["messages"][-1]["id"]}
+        counted = world.ada.post("count", **body, text="b " * 40, settings={"model": "toy"}).json
+        assert counted["tokens"] <= counted["length"] * 3 / 4
+        talk = world.ada.answered(world.ada.say("b " * 40, talk, max_tokens=1))
+    assert world.ada.say("c " * 300).json["error"]["message"].startswith("text: expected fewer than")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": ""},
+        {"text": 5},
+        {"text": "a" * (64 << 10) + "b"},
+        {"text": "\ud800"},
+        {"revision": "0"},
+        {"revision": 0, "parent": "x"},
+        {"conversation": "c"},
+        {"settings": {"model": "toy", "top_k": 3}},
+        {"settings": {"model": "toy", "temperature": 3}},
+        {"settings": {"model": "toy", "max_tokens": "many"}},
+        {"settings": {"model": "toy", "system": 5}},
+        {"settings": {}},
+        {"more": 1},
+    ],
+    ids=lambda each: f"{next(iter(each))} {str(each)[:60]}",
+)
+def test_a_bad_turn_is_refused_by_its_field_and_stored_nowhere(world: World, change: dict[str, Any]) -> None:
+    before = world.ada.get("conversations").json
+    body = {"conversation": str(uuid.uuid4()), "revision": 0, "parent": "", "text": "a", "settings": {"model": "toy"}}
+    found = world.ada.post("say", **{**body, **change})
+    assert (found.status, found.json["error"]["reason"]) == (400, "INVALID_FIELD")
+    assert world.ada.get("conversations").json == before
+
+
+def test_an_answer_that_loses_its_replicas_ends_with_an_error_and_never_as_if_it_were_whole(world: World) -> None:
+    replicas = [each for each in psutil.Process().children() if "tutti.chat.replica" in " ".join(each.cmdline())]
+    for each in replicas:
+        each.suspend()
+    try:
+        begun = world.ada.say("a b c").json
+        events = world.ada.follow(begun["messages"][-1]["answer"])
+    finally:
+        for each in replicas:
+            each.resume()
+    assert events == [{"ended": True}]
+    stored = world.ada.get(f"conversations/{begun['id']}").json["messages"][-1]
+    assert (stored["state"], stored["finished"], stored["text"]) == ("failed", "cancelled", "")
+    assert "no replica" in stored["reason"]
