@@ -190,6 +190,11 @@ def test_what_is_deleted_is_gone_with_what_was_journaled(world: World) -> None:
     assert world.ada.get(f"why/{answer.removeprefix('answers/')}").json["temperature"] is None
 
 
+def test_a_model_that_does_not_serve_is_named(world: World) -> None:
+    found = world.ada.say("a", model="other")
+    assert (found.status, "'other' does not serve" in found.json["error"]["message"]) == (503, True)
+
+
 def test_old_turns_leave_and_the_answer_says_how_many(world: World) -> None:
     talk = world.ada.answered(world.ada.say("a " * 40, max_tokens=1))
     while not talk["messages"][-1]["unsent"]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.chassis.errors import InvalidField, Refused, declare
+from tutti.chassis.errors import InvalidField, NotFound, Refused, Unavailable, declare
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chat.answering import Record, joined
@@ -93,16 +93,19 @@ class Turns:
         return self._units.run(lambda unit: self._shown(unit, who, ident))
 
     def count(self, who: Principal, turn: Turn) -> tuple[Fitting, int]:
-        """The messages that a turn would send, and the length of the model's context. Raises InvalidField, NotFound."""
-        model = called(self._models(), _text(turn.settings, "model"))
+        """The messages that a turn would send, and the length of the model's context.
+
+        Raises InvalidField, NotFound, Unavailable.
+        """
+        model = self._model(turn)
         path = self._units.run(lambda unit: self._path(unit, who, turn))
         return self._fitting(model, path, turn), model.served.length
 
     def say(self, who: Principal, turn: Turn) -> Shown:
-        """Store a turn and begin its answer. Raises InvalidField, NotFound, Refused."""
+        """Store a turn and begin its answer. Raises InvalidField, NotFound, Refused, Unavailable."""
         if turn.text is not None and not turn.text.strip():
             raise InvalidField("text", seen=turn.text, expected="a text")
-        model = called(self._models(), _text(turn.settings, "model"))
+        model = self._model(turn)
         path = self._units.run(lambda unit: self._path(unit, who, turn, unfinished=False))
         fits = self._fitting(model, path, turn)
         body = {"messages": [each.to_json() for each in fits.messages], "stream": True}
@@ -163,6 +166,16 @@ class Turns:
         """The pieces of an answer from number `after` on; none if it is not being made, or is another user's."""
         live = self._live.get(answer)
         return live.read(after) if live is not None and live.is_of(who) else _nothing()
+
+    def _model(self, turn: Turn) -> Model:
+        """The model of a turn. Raises InvalidField, Unavailable."""
+        name = _text(turn.settings, "model")
+        try:
+            return called(self._models(), name)
+        except NotFound:
+            raise Unavailable(
+                f"the model {name!r} does not serve now: try again later, or choose another one", reason="NO_REPLICA"
+            ) from None
 
     def _path(self, unit: Unit, who: Principal, turn: Turn, *, unfinished: bool = True) -> list[Message]:
         """The messages that a turn answers, its own included. With `unfinished`, it need not be sent now."""
