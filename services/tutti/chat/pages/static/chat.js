@@ -12,6 +12,7 @@ import { drawer, standing } from "./why.js";
 
 const $ = (id) => document.getElementById(id);
 const COUNT_MILLISECONDS = 200;
+const MODELS_MILLISECONDS = 3000;
 const NEAR_PIXELS = 100; // from the end, where the page follows an answer
 const AGAIN_MILLISECONDS = 1000;
 const SAVED_MILLISECONDS = 60_000; // the browser may read a file after the click
@@ -418,12 +419,22 @@ addEventListener("popstate", () => {
 });
 addEventListener("visibilitychange", () => document.hidden || refresh().catch(() => {}));
 
-tried(async () => {
+// The models that serve now; the chosen one stays chosen.
+async function loadModels() {
+  const before = $("model").value || now.settings.model;
   models = (await calls.get("models")).models;
   $("model").replaceChildren(
     ...models.map(({ name, release }) => element("option", { value: name }, release ? name : `${name} (experiment)`)),
   );
+  if (models.some((each) => each.name === before)) $("model").value = before;
   renderModel();
+}
+
+// A deployment whose replicas are started again is no model meanwhile.
+setInterval(() => model() || document.hidden || loadModels().catch(() => {}), MODELS_MILLISECONDS);
+
+tried(async () => {
+  await loadModels();
   if (first) await open(first, { push: false });
   else await list();
   render();
