@@ -22,8 +22,10 @@ from tutti.chat.filter.release import NONE, Decision, Filter, Windows, judged, o
 from tutti.chat.filter.rules import Rule
 from tutti.chat.filter.words import WORDS, Withheld
 from tutti.chat.journal import Entry, Finished, Journal
+from tutti.chat.leases import Leases
 from tutti.chat.records import AnswerRecord, Verdict, record_of, verify
 from tutti.chat.requests import read
+from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.web.pages import Site
 
 ASKED = [{"role": "user", "content": "a b c"}]
@@ -37,10 +39,14 @@ class Filtered:
     def __init__(self, world: World) -> None:
         self.world, self.entries, ids = world, list[Entry](), itertools.count()
         self.filters: dict[str, Filter] = {}
-        self.completions = Completions(
+        self.name = lambda: f"f{next(ids)}"
+
+    def completions(self, host: Host) -> Completions:
+        return Completions(
             self.models,
             Journal(self.entries.extend),
-            name=lambda: f"f{next(ids)}",
+            Leases(AccessServiceStub(host.channel("access"))),
+            name=self.name,
             seed=lambda: 7,
             now=lambda: 0,
         )
@@ -73,7 +79,7 @@ def filtered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filtered]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, filtered: Filtered) -> Iterator[Hosted]:
     def build(host: Host) -> Service:
-        return Service(name="toy", resources=[], pages=Site("toy", "tests.web", filtered.completions.routes()))
+        return Service(name="toy", resources=[], pages=Site("toy", "tests.web", filtered.completions(host).routes()))
 
     with hosted(tmp_path_factory.mktemp("platform"), builds={"toy": build}) as found:
         yield found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField
 from tutti.corpus.conversations.conversations import Message, Role
-from tutti.corpus.conversations.template import Renderer
+from tutti.corpus.conversations.rendered import Renderer, TemplateError
 
 SHARE = 4
 """The answer has 1/SHARE of the context for itself, or the tokens that were asked for, if those are fewer."""
@@ -33,7 +33,10 @@ def fitting(renderer: Renderer, length: int, turns: Sequence[Message], *, system
     begins = [at for at, each in enumerate(turns) if each.role is Role.USER]
 
     def tokens(at: int) -> int:
-        return len(renderer.open((*head, *turns[at:])))
+        try:
+            return len(renderer.open((*head, *turns[at:])))
+        except TemplateError as error:
+            raise InvalidField("text", seen=f"{len(turns) - at} messages", expected=str(error)) from None
 
     chosen = bisect_left(begins, True, hi=len(begins) - 1, key=lambda at: tokens(at) <= room)
     sent = tokens(begins[chosen])

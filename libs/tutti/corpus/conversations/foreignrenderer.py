@@ -106,6 +106,11 @@ class ForeignRenderer:
             if each.trained != _UNTRAINED and not each.text and each.token in self.tokenizer.ends
         )
 
+    @property
+    def takes_system(self) -> bool:
+        """True if the template takes a message of the system, and one of the user after it."""
+        return not self.refuses((Message(Role.SYSTEM, ""), Message(Role.USER, "")))
+
     def refuses(self, messages: Sequence[Message]) -> bool:
         """Return whether the template refuses a conversation with messages of these roles."""
         try:

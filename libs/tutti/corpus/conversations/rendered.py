@@ -46,6 +46,10 @@ class Renderer(Protocol):
     def never(self) -> tuple[int, ...]:
         """The ids that a model does not write, such as those that open a turn."""
 
+    @property
+    def takes_system(self) -> bool:
+        """True if a conversation may begin with a message of the system."""
+
     def refuses(self, messages: Sequence[Message]) -> bool:
         """Return whether the template refuses a conversation with messages of these roles."""
 

@@ -97,6 +97,11 @@ class TurnRenderer:
         """The ids that a model does not write: the tokenizer's role tokens."""
         return tuple(sorted(self.tokenizer.reserved.values()))
 
+    @property
+    def takes_system(self) -> bool:
+        """True if the template has a role token of the system."""
+        return Role.SYSTEM in self.template.roles
+
     def refuses(self, messages: Sequence[Message]) -> bool:
         """Return whether there are no messages: any others are rendered."""
         return not messages

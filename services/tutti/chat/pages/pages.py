@@ -21,7 +21,6 @@ from tutti.contracts.chat.v1 import Answer, Deployment
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import Release
 from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
-from tutti.corpus.conversations.conversations import Role
 from tutti.web.pages import Api, Call, Entry, Follow, Get, Page, Post, Visit
 
 TURN = frozenset({"conversation", "revision", "parent", "text", "settings"})
@@ -78,7 +77,7 @@ class ChatPages:
                     "name": model.name,
                     "checkpoint": model.checkpoint,
                     "length": model.served.length,
-                    "system": Role.SYSTEM in model.served.renderer.template.roles,
+                    "system": model.served.renderer.takes_system,
                     "release": self._release(deployment),
                 }
                 for model, deployment in zip(models, deployments, strict=True)
