@@ -151,7 +151,7 @@ class Completions:
 def cost_of(record: Record) -> Cost:
     """The cost of an answer so far; its prompt counts as soon as a replica has taken it."""
     taken = record.answer is not None and record.answer.opened is not None
-    return Cost(len(record.request.prompt) if taken else 0, len(record.ids), len(record.ids))
+    return Cost(len(record.request.prompt) if taken else 0, record.released, len(record.ids))
 
 
 def called(models: Sequence[Model], name: str) -> Model:

@@ -27,6 +27,7 @@ from tutti.chat.conversations import (
     check_revision,
     path_to,
 )
+from tutti.chat.filter.release import Release
 from tutti.chat.fitting import Fitting, fitting
 from tutti.chat.journal import Begun, Journal
 from tutti.chat.live import Live
@@ -216,13 +217,16 @@ class Turns:
         return Shown(self._rows.get(unit, who, ident), self._rows.messages(unit, ident))
 
     def _journaled(self, unit: Unit, message: Message) -> str:
-        """The text of the token ids that were journaled; empty where no deployment of the model serves."""
+        """The text of the token ids that were journaled, as far as the filter has judged it; empty where no deployment
+        of the model serves.
+        """
         found = self._tables.generations.find(unit, message.answer)
         model = next((each for each in self._models() if each.name == message.model), None)
         if found is None or model is None:
             return ""
         visible = Visible(model.served.tokenizer.spelled, found.request.stops)
-        return "".join(visible.push(token) for token in found.ids)
+        release = Release(model.served.filter.answer)
+        return "".join(release.push(visible.push(token)) for token in found.ids)
 
     def _is_made(self, answer: str) -> bool:
         live = self._live.get(answer)
