@@ -15,6 +15,7 @@ from tests.chat.replicas import START_SECONDS, await_that
 from tests.web.commands_test import tutti
 from tests.web.hosted import Answer, Hosted, Visitor, hosted
 from tests.web.tokens_test import user
+from tutti.contracts.access.v1 import ListUsageRequest
 from tutti.contracts.chat.v1 import (
     DEPLOYMENT_STATE_READY,
     CreateDeploymentRequest,
@@ -114,6 +115,23 @@ def test_an_answer_is_read_from_any_number_on_and_stored_as_it_was_shown(world: 
     assert (why["answer"], why["deployment"], why["release"]) == (answer, NAME, None)
     verdict = world.ada.post("verify", answer=answer).json
     assert verdict == {"equal": True, "differs": [], "bytes": len(text.encode())}
+
+
+def test_answers_of_the_page_count_for_their_users(world: World) -> None:
+    def used(operator: Any, name: str) -> tuple[int, int]:
+        found = operator.access.ListUsage(ListUsageRequest(user=world.people[name])).usage
+        return sum(each.requests for each in found), sum(each.completion_tokens for each in found)
+
+    names = ("ada", "other")
+    with world.served.client() as operator:
+        before = {name: used(operator, name) for name in names}
+        begun = {name: world.callers[name].say("a b c", max_tokens=200) for name in names}
+        for name, each in begun.items():
+            found = world.callers[name].answered(each)["messages"][-1]
+            assert (found["state"], found["reason"]) == ("whole", ""), found
+            requests, tokens = (now - then for now, then in zip(used(operator, name), before[name], strict=True))
+            answer = operator.chat.GetAnswer(GetRequest(name=found["answer"]))
+            assert (requests, tokens) == (1, answer.completion_tokens)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -8,10 +8,11 @@ be renewed before it ran out, ends with an error and never as if it were whole.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tutti.chassis.errors import DeadlineExceeded, InvalidField, Problem, Refused, Unauthenticated, Unavailable
+from tutti.chassis.identity.cause import caused_by, current_cause
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chat.answering import Piece
@@ -75,6 +76,12 @@ class Running:
     lasts_until: float
     error: Problem | None = None
 
+    def end(self, error: Problem) -> None:
+        """End it here, once."""
+        if self.error is None:
+            self.error = error
+            self.task.cancel()
+
 
 @dataclass
 class Ending:
@@ -108,7 +115,8 @@ class Leases:
             prompt_tokens=len(join.prompt),
             most_tokens=min(join.limits.tokens, room),
         )
-        calling = asyncio.ensure_future(asyncio.to_thread(self._access.Reserve, request, timeout=RESERVE_SECONDS))
+        with caused_by(replace(current_cause(), principal=None)):  # for its user the answer does not exist yet
+            calling = asyncio.ensure_future(asyncio.to_thread(self._access.Reserve, request, timeout=RESERVE_SECONDS))
         try:
             answer = await asyncio.wait_for(asyncio.shield(calling), RESERVE_SECONDS)
         except (TimeoutError, DeadlineExceeded, asyncio.CancelledError) as error:
@@ -132,7 +140,10 @@ class Leases:
         return Lease(id, headers, answer.lease_seconds)
 
     async def run(self, lease: Lease, deployment: str, work: Work, cost: Costs, show: Show) -> None:
-        """Run the work of an answer that was reserved just now. Its end is shown after it was settled."""
+        """Run the work of an answer that was reserved just now. Its end is shown after it was settled.
+
+        To end it, cancel the task that this runs in, which does nothing else.
+        """
         loop = asyncio.get_running_loop()
         ending: asyncio.Future[Ending] = loop.create_future()
 
@@ -142,15 +153,15 @@ class Leases:
             else:
                 ending.add_done_callback(lambda done: done.result().tried.add_done_callback(lambda _: show(said)))
 
-        task = asyncio.ensure_future(work(pass_on))
+        task = asyncio.current_task()
+        assert task is not None
         running = Running(lease, deployment, cost, task, loop.time() + lease.seconds)
         self._running[lease.id] = running
         self._wake()
         try:
-            await task
+            await work(pass_on)
         except asyncio.CancelledError:
-            this = asyncio.current_task()
-            if running.error is None or (this is not None and this.cancelling()):
+            if running.error is None or task.uncancel():  # its reader left, too
                 raise
             pass_on(running.error)
         finally:
@@ -161,8 +172,7 @@ class Leases:
         """End the answers of a deployment with an error."""
         for each in self._running.values():
             if each.deployment == deployment:
-                each.error = error
-                each.task.cancel()
+                each.end(error)
 
     def release(self, lease: Lease) -> None:
         """Settle an answer that did not begin."""
@@ -183,7 +193,8 @@ class Leases:
     def _wake(self) -> None:
         self._woken.set()
         if self._keeping is None:
-            self._keeping = asyncio.ensure_future(self._keep())
+            with caused_by(replace(current_cause(), principal=None)):  # it is for the answers of all users
+                self._keeping = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:
         """Settle and renew, while there is anything to do."""
@@ -237,17 +248,14 @@ class Leases:
             log.warning("the leases of %d answers could not be renewed: %s", len(renewed), error)
             for each in renewed.values():
                 if loop.time() >= each.lasts_until:
-                    each.error = Unavailable(f"the limits could not be checked for {each.lease.seconds:g} s: {error}")
+                    each.end(Unavailable(f"the limits could not be checked for {each.lease.seconds:g} s: {error}"))
         else:
             ended = answer.ended
             for ident, each in renewed.items():
                 if ident in ended:
-                    each.error = _refusal(ended[ident])
+                    each.end(_refusal(ended[ident]))
                 else:
                     each.lasts_until = now + answer.lease_seconds
-        for each in renewed.values():
-            if each.error is not None:
-                each.task.cancel()
 
 
 def headers_of(answer: ReserveResponse) -> dict[str, str]:

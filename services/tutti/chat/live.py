@@ -7,13 +7,14 @@ gets what it has not seen; an answer continues without readers. Readers are in o
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future
+from typing import Any
 
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chat.answering import Piece
-from tutti.chat.recording import Recording, words
+from tutti.chat.recording import Show, words
 
 
 class Live:
@@ -34,9 +35,9 @@ class Live:
     def is_of(self, who: Principal) -> bool:
         return (self.user, self.tenant) == (who.user, who.tenant)
 
-    def begin(self, recording: Recording) -> None:
-        """Make the answer."""
-        self._making = asyncio.run_coroutine_threadsafe(self._run(recording), eventloop.event_loop())
+    def begin(self, work: Callable[[Show], Coroutine[Any, Any, None]]) -> None:
+        """Make the answer: `work` shows its pieces, and an error that ends it."""
+        self._making = asyncio.run_coroutine_threadsafe(self._run(work), eventloop.event_loop())
 
     def stop(self) -> None:
         """End the answer with its text so far, from any thread."""
@@ -88,8 +89,8 @@ class Live:
             with self._lock:
                 self._readers.discard(reader)
 
-    async def _run(self, recording: Recording) -> None:
-        task = asyncio.ensure_future(recording.run(self.show))
+    async def _run(self, work: Callable[[Show], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.ensure_future(work(self.show))
         await asyncio.sleep(0)  # it has begun, so a cancellation from now on lets it record its end
         self._task = task
         if self._stopped:

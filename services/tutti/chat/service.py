@@ -64,7 +64,7 @@ def build(host: Host) -> Service:
         now=lambda: int(host.clock.now().timestamp()),
         refusal=deployments.refusal,
     )
-    turns = Turns(host.units, tables, deployments.models, journal, name=name, seed=seed)
+    turns = Turns(host.units, tables, deployments.models, journal, leases, name=name, seed=seed)
     pages = ChatPages(host, tables, turns, answers, deployments.models)
     api = ChatApi(host, tables, deployments.reconciler, answers)
 

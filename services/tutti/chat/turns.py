@@ -13,9 +13,10 @@ from typing import Any
 
 from tutti.chassis.errors import InvalidField, NotFound, Refused, Unavailable, declare
 from tutti.chassis.identity.principal import Principal
+from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chat.answering import Record, joined
-from tutti.chat.completions import Model, called
+from tutti.chat.completions import Model, called, cost_of
 from tutti.chat.conversations import (
     ANSWERING,
     ASSISTANT,
@@ -30,6 +31,7 @@ from tutti.chat.conversations import (
 from tutti.chat.filter.release import Release
 from tutti.chat.fitting import Fitting, fitting
 from tutti.chat.journal import Begun, Journal
+from tutti.chat.leases import RESERVE_SECONDS, Leases
 from tutti.chat.live import Live
 from tutti.chat.recording import Recording
 from tutti.chat.records import CANCELLED
@@ -41,6 +43,7 @@ from tutti.corpus.conversations.conversations import Role
 
 MOST_LIVE = 4
 TOO_MANY, LOST = "TOO_MANY_ANSWERS", "the platform ended while it was answering: ask again"
+LEASE_SECONDS = RESERVE_SECONDS + 1.0
 END_SECONDS = 5.0
 """A conversation is deleted once its answer was stopped, which takes a moment."""
 SETTINGS = ("model", "system", "temperature", "top_p", "max_tokens")
@@ -80,12 +83,13 @@ class Turns:
         tables: Tables,
         models: Callable[[], Sequence[Model]],
         journal: Journal,
+        leases: Leases,
         *,
         name: Callable[[], str],
         seed: Callable[[], int],
     ) -> None:
         self._units, self._tables, self._models, self._journal = units, tables, models, journal
-        self._rows, self._name, self._seed = tables.conversations, name, seed
+        self._rows, self._leases, self._name, self._seed = tables.conversations, leases, name, seed
         self._live: dict[str, Live] = {}
         self._lock = threading.Lock()
 
@@ -103,7 +107,7 @@ class Turns:
         return self._fitting(model, path, turn), model.served.length
 
     def say(self, who: Principal, turn: Turn) -> Shown:
-        """Store a turn and begin its answer. Raises InvalidField, NotFound, Refused, Unavailable."""
+        """Store a turn and begin its answer. Raises InvalidField, NotFound, Refused, TooMany, Unavailable."""
         if turn.text is not None and not turn.text.strip():
             raise InvalidField("text", seen=turn.text, expected="a text")
         model = self._model(turn)
@@ -132,12 +136,19 @@ class Turns:
             self._tables.generations.begin(unit, [begun])
 
         try:
-            self._units.run(write)
+            room = model.served.length - len(join.prompt)
+            lease = eventloop.run(self._leases.reserve(who, begun.answer, join, room), LEASE_SECONDS)
+            try:
+                self._units.run(write)
+            except BaseException:
+                eventloop.event_loop().call_soon_threadsafe(self._leases.release, lease)
+                raise
         except BaseException:
             self._leave(live)
             raise
-        recording = Recording(self._journal, model.served, model.router, begun, Record(join))
-        live.begin(recording)
+        record = Record(join)
+        recording = Recording(self._journal, model.served, model.router, begun, record)
+        live.begin(lambda show: self._leases.run(lease, model.deployment, recording.run, lambda: cost_of(record), show))
         return self.shown(who, turn.conversation)
 
     def stop(self, who: Principal, answer: str) -> None:

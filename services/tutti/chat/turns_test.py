@@ -12,16 +12,19 @@ from tutti.backbone import SeededRandomness
 from tutti.backbone.clock import ManualClock
 from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.connections import connection_of_loop
+from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chat.answering import Served
 from tutti.chat.completions import Model
 from tutti.chat.conversations import FAILED
 from tutti.chat.conversations_test import ADA, turn
 from tutti.chat.journal import Begun, Journal, Said
+from tutti.chat.leases import Leases
 from tutti.chat.requests import read
 from tutti.chat.routing import Router
 from tutti.chat.tables import Tables
 from tutti.chat.turns import LOST, Turns
+from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.corpus.conversations.template import CHAT_1
 
 TEXT = "a b c"
@@ -44,6 +47,7 @@ class Restarted:
             self.tables,
             lambda: self.models,
             Journal(lambda entries: None),
+            Leases(AccessServiceStub(RpcChannel(lambda: "127.0.0.1:1", token=""))),
             name=lambda: f"{next(ids)}",
             seed=lambda: 7,
         )
