@@ -44,8 +44,8 @@ INSIDE = {
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
-        *["service", "pages : rpc : replica", "turns", "serving : answers", "completions : tables", "leases"],
-        *["live : conversations : generations", "recording", "journal : bodies : releases", "records", "answering"],
+        *["service", "pages : rpc : replica", "turns", "serving : answers", "completions : tables : live", "leases"],
+        *["making : conversations : generations", "recording", "journal : bodies : releases", "records", "answering"],
         *["requests : visible : filters : fitting", "filter", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],

@@ -49,17 +49,20 @@ def test_a_write_that_was_acknowledged_and_is_gone_is_found(trial: ModuleType, t
         (lambda figures: figures.sizes(_sizes(651)), "the image control over its base: 451.0 MB"),
     ],
 )
-def test_a_goal_that_was_missed_fails_the_trial(
-    trial: ModuleType, measure: Callable[[object], None], goal: str
+def test_a_goal_that_was_missed_is_told_and_fails_a_strict_trial(
+    trial: ModuleType, measure: Callable[[object], None], goal: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = trial.Figures([])
     figures.cold(40.0, 17, 28.0)
     figures.memory({"kafka": 800.0, "postgres": 633.0})
     figures.sizes(_sizes(650))
-    figures.require_goals()
+    figures.tell_goals(strict=True)
     measure(figures)
+    capsys.readouterr()
+    figures.tell_goals(strict=False)
+    assert goal in capsys.readouterr().out
     with pytest.raises(trial.TrialError, match=rf"load .* at the start\): {goal}, the goal is at most"):
-        figures.require_goals()
+        figures.tell_goals(strict=True)
 
 
 def test_the_client_of_the_trial_gives_containers_a_proxy_and_keeps_its_configuration(

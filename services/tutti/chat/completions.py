@@ -4,23 +4,21 @@ The handlers run in the event loop of the HTTP server, answers in that of gRPC: 
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from json import dumps
-from typing import Any
 
 from tutti.chassis.errors import NotFound, Refused, Unavailable
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
-from tutti.chat.answering import Piece, Record, Served, joined
+from tutti.chat.answering import Record, Served, joined
 from tutti.chat.bodies import Head, Usage
 from tutti.chat.journal import Begun, Journal
 from tutti.chat.leases import Cost, Lease, Leases
+from tutti.chat.making import Crossing
 from tutti.chat.reasons import RELEASE_WITHDRAWN
-from tutti.chat.recording import Recording, Show
+from tutti.chat.recording import Recording
 from tutti.chat.requests import ChatRequest, read
 from tutti.chat.routing import Router
 from tutti.web.pages import Api, Ask, Reply
@@ -100,7 +98,7 @@ class Completions:
         record, head = Record(join), Head(f"chatcmpl-{ident}", model.name, self._now(), model.fingerprint)
         headers = {"x-tutti-answer": begun.answer, **lease.headers}
         recording = Recording(self._journal, model.served, model.router, begun, record)
-        found = crossing(
+        found = Crossing(
             lambda show: self._leases.run(lease, model.deployment, recording.run, lambda: cost_of(record), show)
         )
         if request.stream:
@@ -110,7 +108,7 @@ class Completions:
             async for piece in found:
                 finished = piece.finished or finished
         finally:
-            await found.aclose()
+            found.close()
         return Reply(head.whole(record.text, finished, usage_of(record)), headers=headers)
 
     def _called(self, name: str) -> Model:
@@ -132,7 +130,7 @@ class Completions:
             raise
 
     async def _events(
-        self, request: ChatRequest, head: Head, record: Record, found: AsyncGenerator[Piece, None]
+        self, request: ChatRequest, head: Head, record: Record, found: Crossing
     ) -> AsyncGenerator[str, None]:
         try:
             yield dumps(head.first())
@@ -145,7 +143,7 @@ class Completions:
                 yield dumps(head.usage(usage_of(record)))
             yield "[DONE]"
         finally:
-            await found.aclose()
+            found.close()
 
 
 def cost_of(record: Record) -> Cost:
@@ -164,32 +162,3 @@ def called(models: Sequence[Model], name: str) -> Model:
 
 def usage_of(record: Record) -> Usage:
     return Usage(len(record.request.prompt), record.released)
-
-
-async def crossing(run: Callable[[Show], Coroutine[Any, Any, None]]) -> AsyncGenerator[Piece, None]:
-    """Yield here what `run` shows in the event loop of gRPC, until the piece that says why the answer ended.
-
-    To close this generator cancels `run`.
-    """
-    here, queue = asyncio.get_running_loop(), asyncio.Queue[Piece | Exception]()
-
-    def show(said: Piece | Exception) -> None:
-        with contextlib.suppress(RuntimeError):  # the server of the pages has ended
-            here.call_soon_threadsafe(queue.put_nowait, said)
-
-    def ended(running: "Future[None]") -> None:
-        if not running.cancelled() and isinstance(error := running.exception(), Exception):
-            show(error)
-
-    running = asyncio.run_coroutine_threadsafe(run(show), eventloop.event_loop())
-    running.add_done_callback(ended)
-    try:
-        finished = ""
-        while not finished:
-            said = await queue.get()
-            if isinstance(said, Exception):
-                raise said
-            finished = said.finished
-            yield said
-    finally:
-        running.cancel()

@@ -7,14 +7,12 @@ gets what it has not seen; an answer continues without readers. Readers are in o
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import AsyncGenerator
 
 from tutti.chassis.identity.principal import Principal
-from tutti.chassis.rpc import eventloop
 from tutti.chat.answering import Piece
-from tutti.chat.recording import Show, words
+from tutti.chat.making import Making, Work
+from tutti.chat.recording import words
 
 
 class Live:
@@ -28,26 +26,23 @@ class Live:
         self._finished = ""
         self._readers: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._lock = threading.Lock()
-        self._task: asyncio.Task[None] | None = None
+        self._making: Making | None = None
         self._stopped = False
-        self._making: Future[None] | None = None
 
     def is_of(self, who: Principal) -> bool:
         return (self.user, self.tenant) == (who.user, who.tenant)
 
-    def begin(self, work: Callable[[Show], Coroutine[Any, Any, None]]) -> None:
+    def begin(self, work: Work) -> None:
         """Make the answer: `work` shows its pieces, and an error that ends it."""
-        self._making = asyncio.run_coroutine_threadsafe(self._run(work), eventloop.event_loop())
+        self._making = Making(work, self.show)
+        if self._stopped:
+            self._making.stop()
 
     def stop(self) -> None:
-        """End the answer with its text so far, from any thread."""
-
-        def stop() -> None:
-            self._stopped = True
-            if self._task is not None:
-                self._task.cancel()
-
-        eventloop.event_loop().call_soon_threadsafe(stop)
+        """End the answer with its text so far, from any thread; one that has not begun ends when it does."""
+        self._stopped = True
+        if self._making is not None:
+            self._making.stop()
 
     def show(self, said: Piece | Exception) -> None:
         """Take a piece, or the error that ended the answer; both are journaled."""
@@ -88,17 +83,3 @@ class Live:
         finally:
             with self._lock:
                 self._readers.discard(reader)
-
-    async def _run(self, work: Callable[[Show], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.ensure_future(work(self.show))
-        await asyncio.sleep(0)  # it has begun, so a cancellation from now on lets it record its end
-        self._task = task
-        if self._stopped:
-            task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
-        except Exception as error:
-            self.show(error)

@@ -68,6 +68,8 @@ class EmbeddedDatabase:
         self._failures, self._failure_probability = failures, failure_probability
         self._inside = threading.local()
         self._lock: Lock | None = None
+        self._names: set[str] = set()
+        """Tables and columns that were created here."""
         try:
             if path is not None:
                 self._lock = sqlite.claim(files or RealFiles(), path)
@@ -80,6 +82,9 @@ class EmbeddedDatabase:
         self._owner = Owner(f"database {path.stem if path else 'memory'}", inline=inline)
 
     def create(self, metadata: MetaData, histories: Sequence[History] = ()) -> None:
+        names = {table.name for table in metadata.tables.values()}
+        self._names = names | {column.name for table in metadata.tables.values() for column in table.columns}
+
         def work() -> None:
             try:
                 with self._connection.begin():
@@ -169,6 +174,8 @@ class EmbeddedDatabase:
         kind = sqlite.trouble(cause)
         if kind is Trouble.CONSTRAINT:
             return Conflict(str(cause))
+        if kind is Trouble.STATEMENT and sqlite.lacking(cause) in self._names:
+            return DatabaseDamaged(sqlite.explain(cause, self._path))  # SQLite has its schema as a text alone
         if kind is Trouble.STATEMENT and isinstance(error, Exception):
             return error
         if kind is Trouble.FULL:

@@ -96,13 +96,13 @@ def test_a_schema_whose_text_is_damaged_is_named(tmp_path: Path) -> None:
         EmbeddedDatabase(path)
 
 
-@pytest.mark.parametrize(("name", "other"), [(b"body", b"bodx"), (b"rows", b"rowr")])
-def test_a_schema_with_another_name_is_named_when_it_is_used(tmp_path: Path, name: bytes, other: bytes) -> None:
+def test_a_schema_with_another_column_is_named_when_it_is_used(tmp_path: Path) -> None:
     path = tmp_path / "scheduler.db"
     with closing(EmbeddedDatabase(path)) as db:
         db.create(metadata)
-    path.write_bytes(path.read_bytes().replace(name, other))
+    path.write_bytes(path.read_bytes().replace(b"body", b"bodx"))
     with closing(EmbeddedDatabase(path)) as db:
+        db.create(metadata)
         with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):
             db.run(lambda tx: tx.execute(select(rows.c.body)) and None)
         with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):

@@ -6,6 +6,7 @@ reports is named (full, corrupt, constraint, ...) together with the file.
 
 import contextlib
 import os
+import re
 import sqlite3
 from enum import Enum
 from pathlib import Path
@@ -20,8 +21,7 @@ class InUse(Exception):
 ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of the driver: the latter where a message quotes a schema whose text is damaged."""
 
-OTHER_SCHEMA = ("no such column", "no such table", "has no column named")
-"""Words of messages about a schema that is not the one that was created: SQLite stores it as text."""
+_LACKING = re.compile(r"no such (?:column|table): (\S+)|has no column named (\S+)")
 
 
 class Trouble(Enum):
@@ -85,8 +85,6 @@ def trouble(error: BaseException) -> Trouble:
         return Trouble.FULL
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return Trouble.CORRUPT
-    if primary == sqlite3.SQLITE_ERROR and any(words in str(error) for words in OTHER_SCHEMA):
-        return Trouble.CORRUPT
     if primary == sqlite3.SQLITE_CONSTRAINT:
         return Trouble.CONSTRAINT
     if primary in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_MISUSE):
@@ -94,11 +92,18 @@ def trouble(error: BaseException) -> Trouble:
     return Trouble.OTHER
 
 
+def lacking(error: BaseException) -> str:
+    """Return the table or the column that a message says is not there; empty for another message."""
+    found = _LACKING.search(str(error))
+    return (found[1] or found[2]).rpartition(".")[2] if found else ""
+
+
 def explain(error: BaseException, path: Path | None) -> str:
     """Return a message that says what happened to the file, and what to do."""
     where = path or "the in-memory database"
+    kind = Trouble.CORRUPT if lacking(error) else trouble(error)
     advice = {
         Trouble.FULL: "the disk is full: free some space and try again; nothing was written",
         Trouble.CORRUPT: "the file is damaged or not a SQLite database: restore it from a backup",
-    }.get(trouble(error), "check that the file can be read and written")
+    }.get(kind, "check that the file can be read and written")
     return f"{where}: {error}; {advice}"
