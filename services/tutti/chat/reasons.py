@@ -11,6 +11,7 @@ declare(
         "NOT_FINITE": "the model computed something that is not a number for this request; take another checkpoint",
         "READ_TOO_SLOWLY": "a stream of tokens was read too slowly and has ended; follow the replica again",
         RELEASE_WITHDRAWN: "the release was revoked, or was stale for too long; serve a checkpoint with an active one",
+        "FILTER_GONE": "no deployment has the filter of the answer, which is needed to compute it again",
         "REQUEST_GONE": "the request of an answer was deleted, so it cannot be computed again",
         "REPLICA_FULL": "as many requests wait at the replica as it accepts; try again later, or start more replicas",
         "STREAM_ENDED": "the stream that the request belongs to has ended; follow the replica again",

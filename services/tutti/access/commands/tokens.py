@@ -26,7 +26,7 @@ USED = ("day", "token", "user", "requests", "prompt_tokens", "completion_tokens"
 COLUMNS = ("id", "kind", "owner", "state", "created_by", "created_at", "expires_at")
 
 
-@click.group(cls=SuggestingGroup, help="Tokens of users, programs and agents: create, list, measure, revoke.")
+@click.group(cls=SuggestingGroup, help="Tokens of users, programs and agents: create, list, revoke.")
 def token() -> None: ...
 
 

@@ -9,7 +9,6 @@ import click
 
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chat.commands.awaiting import awaited
-from tutti.chat.commands.filterfile import asked_of, of_option, summary
 from tutti.cli import INTERRUPTED
 from tutti.cli.access import upheld
 from tutti.cli.connection import connection_options
@@ -82,6 +81,9 @@ def serve(
     If no platform serves the data directory, the command starts one, and Ctrl-C stops both. If a platform runs already,
     the deployment outlives this command: `tutti deployments stop NAME` stops it.
     """
+    # It brings pydantic, for which few other commands wait.
+    from tutti.chat.commands.filterfile import asked_of, of_option
+
     wanted_filter = of_option(filtered)
     with upheld(data_dir, address, detach=detach) as platform:
         client = platform.client
@@ -145,6 +147,8 @@ def tell(client: Client, found: Deployment, output: str, data_dir: Path) -> None
     click.echo(f"base URL    {base}")
     click.echo(f"model       {model}")
     click.echo(f"release     {found.release or 'none: this is an experiment'}")
+    from tutti.chat.commands.filterfile import summary
+
     click.echo(f"filter      {summary(found.spec.filter)}")
     say(f"a token for programs: `{typed('tutti token create --role engineer', data_dir or DEFAULT)}`")
 

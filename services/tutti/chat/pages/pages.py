@@ -7,10 +7,11 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from tutti.chassis.errors import InvalidField, NotFound, Unavailable
+from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chat.answers import Answers
-from tutti.chat.completions import ROLES, Model
+from tutti.chat.completions import Model
 from tutti.chat.conversations import MOST_SEARCH
 from tutti.chat.generations import Generation
 from tutti.chat.pages.views import ChatView, release_view, shown
@@ -23,6 +24,7 @@ from tutti.contracts.evaluation.v1 import Release
 from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
 from tutti.web.pages import Api, Call, Entry, Follow, Get, Page, Post, Visit
 
+ROLES = frozenset({Role.OPERATOR, Role.ENGINEER})
 TURN = frozenset({"conversation", "revision", "parent", "text", "settings"})
 TURN_BYTES = 512 << 10
 """A text of 64 KiB can be six times as long in JSON."""

@@ -245,9 +245,10 @@ class FinetuningStage(TrainingStage):
     def _training(self, asked: StageContext) -> Training:
         section, initial, data = asked.view.section(JobSection), asked.one(INITIAL), asked.one(self.data)
         begun, rhythm = _begun(asked), self.rhythm(asked)
-        steps = rhythm.steps
+        steps, name = rhythm.steps, asked.view.recipe.template
+        assert name is not None
         warmup = steps // 20 if section.warmup is None else section.warmup
-        name = checkpoint_of(initial.manifest_key)
+        checkpoint = checkpoint_of(initial.manifest_key)
         try:
             return Training(
                 model=self.model(begun.model),
@@ -261,9 +262,9 @@ class FinetuningStage(TrainingStage):
                 validate_every=rhythm.validate_every,
                 audit_every=section.audit_every,
                 program=self.name,
-                initial=Initial(name, initial.content_digest),
+                initial=Initial(checkpoint, initial.content_digest),
                 tokenizer=begun.tokenizer,
-                template=begun.template,
+                template=begun.template if name == OWN else TEMPLATES[name].digest,
                 part=data.part,
                 models=self.models(asked),
                 program_parameters=self.program_parameters(asked.view),

@@ -447,7 +447,7 @@ def test_the_second_assistant_trains_the_base_of_first_light() -> None:
 
 
 def test_an_unknown_template_and_a_vocabulary_without_room_for_it_are_refused() -> None:
-    with pytest.raises(InvalidField, match="template: expected 'chat@1', got 'chat@2'"):
+    with pytest.raises(InvalidField, match="template: expected 'chat@1' or 'own', got 'chat@2'"):
         read(LEAST, ["template=chat@2"])
     with pytest.raises(InvalidField, match=r"tokenizer\.vocabulary: expected at least 260"):
         read(LEAST, ["template=chat@1", "tokenizer.vocabulary=259"])

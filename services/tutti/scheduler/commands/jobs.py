@@ -73,7 +73,11 @@ def extend(group: click.Group) -> None:
         else:
             say("recorded; it takes effect from the next checkpoint on: watch `tutti jobs show`")
 
-    @group.command("extend", help="Train a job for more steps: a new job, from the newest checkpoint before the decay.")
+    @group.command(
+        "extend",
+        short_help="Train a job for more steps, as a new job.",
+        help="Train a job for more steps: a new job, from the newest checkpoint before the decay.",
+    )
     @click.argument("job")
     @click.option("--steps", type=click.IntRange(1, 2**53 - 1), required=True, help="Steps of the new job, in total.")
     @click.option("--cause", default="", help="Reason, which is recorded.")
@@ -87,7 +91,11 @@ def extend(group: click.Group) -> None:
             request.validate_only = dry_run
             print_continued(client.scheduler.ExtendJob(request), output, dry_run=dry_run)
 
-    @group.command("rewind", help="Train a job again from an earlier step: a new job, which can leave out data.")
+    @group.command(
+        "rewind",
+        short_help="Train a job again from an earlier step.",
+        help="Train a job again from an earlier step: a new job, which can leave out data.",
+    )
     @click.argument("job")
     @click.option(
         "--to", "step", type=click.IntRange(1, 2**53 - 1), required=True, help="Step at or before which it starts."
