@@ -1,6 +1,6 @@
 """Answers on their way in the event loop of gRPC, which readers in other loops and threads can end.
 
-Promises: what is ended has begun before, so it records its end; nobody who ends it waits.
+Promises: an answer that is ended has begun before, so it has a record; a call that ends it does not wait.
 """
 
 import asyncio
