@@ -7,21 +7,12 @@ from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.staged import open_staged
-from tutti.corpus.conversations.chattemplate import ChatTemplate
 from tutti.corpus.conversations.rendered import TemplateError
-from tutti.corpus.conversations.renderers import own_template
-from tutti.corpus.conversations.template import Template, of_digest
+from tutti.corpus.conversations.renderers import template_of
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.parameters import parameters_of
 
 LOGIC_VERSION = "export-2"
-
-
-def _template(digest: str, tokenizer: BytePairTokenizer) -> Template | ChatTemplate:
-    """The chat template of a training. Raises TemplateError."""
-    if tokenizer.marks is not None and tokenizer.marks.template and own_template(tokenizer).digest == digest:
-        return own_template(tokenizer)
-    return of_digest(digest)
 
 
 def export(folder: Path, tokenizer: BytePairTokenizer, to: Path, dtype: str, files: Mapping[str, bytes]) -> list[Path]:
@@ -35,7 +26,7 @@ def export(folder: Path, tokenizer: BytePairTokenizer, to: Path, dtype: str, fil
     try:
         staged = open_staged(folder)
         digest = "" if isinstance(staged.body, ImportBody) else staged.body.template
-        template = _template(digest, tokenizer) if digest else None
+        template = template_of(digest, tokenizer) if digest else None
         write(Exported(staged.body.layout, parameters_of(staged), tokenizer, template, dtype, files), to)
     except (CheckpointError, TemplateError) as error:
         raise WorkFailed(str(error)) from error

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tutti.corpus.conversations.chattemplate import Begun, ChatTemplate, Generated, Piece, Slot
 from tutti.corpus.conversations.conversations import Message, Role
-from tutti.corpus.conversations.rendered import Rendered, TemplateError
+from tutti.corpus.conversations.rendered import Rendered, TemplateError, require_question
 from tutti.native.arrays import np, npt
 
 _BATCH = 64
@@ -99,12 +99,7 @@ class ForeignRenderer:
     @property
     def end(self) -> int:
         """The id behind an answer. Raises TemplateError for a template without one."""
-        parts = self._planned((Role.USER, Role.ASSISTANT))
-        return next(
-            each.token
-            for each in parts
-            if each.trained != _UNTRAINED and not each.text and each.token in self.tokenizer.ends
-        )
+        return next(each.token for each in self._endings(self._planned((Role.USER, Role.ASSISTANT))))
 
     @property
     def takes_system(self) -> bool:
@@ -137,9 +132,7 @@ class ForeignRenderer:
 
         Raises TemplateError for a conversation that the assistant has answered already, or that the template refuses.
         """
-        if not prompt or prompt[-1].role is Role.ASSISTANT:
-            seen = "the assistant's" if prompt else "none"
-            raise TemplateError(f"a prompt whose last message is {seen}; expected the user's, or the system's")
+        require_question(prompt)
         return next(self._joined([(prompt, self._planned(_roles(prompt), opened=True))])).ids
 
     def _joined(self, asked: Sequence[tuple[Sequence[Message], tuple[Part, ...]]]) -> Iterator[Rendered]:
@@ -169,10 +162,15 @@ class ForeignRenderer:
             parts = tuple(self._divided(_answered(self.template.skeleton(roles, opened=opened), roles)))
         except TemplateError as error:
             return error
-        ended = {each.trained for each in parts if not each.text and each.token in self.tokenizer.ends}
+        ended = {each.trained for each in self._endings(parts)}
         if not ended.issuperset(number for number, role in enumerate(roles) if role == Role.ASSISTANT):
             return TemplateError("the chat template ends an answer with none of the end tokens of the tokenizer")
         return parts
+
+    def _endings(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """The end tokens of answers."""
+        ends = self.tokenizer.ends
+        return (each for each in parts if each.trained != _UNTRAINED and not each.text and each.token in ends)
 
     def _divided(self, pieces: Iterable[tuple[str | Slot, int, bool]]) -> Iterator[Part]:
         """The pieces at the added tokens of the template, and at the beginnings of answers.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tutti.corpus.conversations.conversations import Message
+from tutti.corpus.conversations.conversations import Message, Role
 from tutti.native.arrays import np, npt
 from tutti.records.errors import CorpusError
 
@@ -26,6 +26,13 @@ class Rendered:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+def require_question(prompt: Sequence[Message]) -> None:
+    """Raise TemplateError for a conversation that the assistant has answered already, or without messages."""
+    if not prompt or prompt[-1].role is Role.ASSISTANT:
+        seen = "the assistant's" if prompt else "none"
+        raise TemplateError(f"a prompt whose last message is {seen}; expected the user's, or the system's")
 
 
 class Renderer(Protocol):

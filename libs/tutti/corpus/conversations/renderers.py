@@ -8,7 +8,7 @@ from typing import Protocol
 from tutti.corpus.conversations.chattemplate import ChatTemplate
 from tutti.corpus.conversations.foreignrenderer import AddedTokens, ForeignRenderer
 from tutti.corpus.conversations.rendered import Renderer, TemplateError
-from tutti.corpus.conversations.template import Encoder, of_digest
+from tutti.corpus.conversations.template import Encoder, Template, of_digest
 
 OWN = "own"
 """The name in recipes of the template that came with the tokenizer."""
@@ -48,8 +48,12 @@ def own_renderer(tokenizer: Tokenizer) -> Renderer:
 
 def renderer_of(digest: str, tokenizer: Tokenizer) -> Renderer:
     """Return the renderer by the template with this digest, as trainings name it. Raises TemplateError."""
-    if tokenizer.marks is not None and tokenizer.marks.template:
-        own = own_template(tokenizer)
-        if own.digest == digest:
-            return ForeignRenderer(own, tokenizer)
-    return of_digest(digest).bind(tokenizer)
+    template = template_of(digest, tokenizer)
+    return ForeignRenderer(template, tokenizer) if isinstance(template, ChatTemplate) else template.bind(tokenizer)
+
+
+def template_of(digest: str, tokenizer: Tokenizer) -> Template | ChatTemplate:
+    """Return the template with this digest, of ours or that of the tokenizer. Raises TemplateError."""
+    if tokenizer.marks is not None and tokenizer.marks.template and (own := own_template(tokenizer)).digest == digest:
+        return own
+    return of_digest(digest)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tutti.corpus.conversations.conversations import Message, Role
-from tutti.corpus.conversations.rendered import Rendered, TemplateError
+from tutti.corpus.conversations.rendered import Rendered, TemplateError, require_question
 from tutti.native.arrays import np, npt
 from tutti.records.canonical import JsonValue, content_digest
 
@@ -137,9 +137,7 @@ class TurnRenderer:
 
         Raises TemplateError for a conversation that the assistant has answered already.
         """
-        if not prompt or prompt[-1].role is Role.ASSISTANT:
-            seen = "the assistant's" if prompt else "none"
-            raise TemplateError(f"a prompt whose last message is {seen}; expected the user's, or the system's")
+        require_question(prompt)
         ids = self.render(prompt).ids
         return np.append(ids, np.int32(self._ids[Role.ASSISTANT])).astype(np.int32)
 
