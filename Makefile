@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test kubernetes-test new-page sanitize assistant first-light-assistant bench-behaviour bench-stack examples mutants
+.PHONY: help setup lint test test-all protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test kubernetes-test new-page sanitize assistant first-light-assistant bench-behaviour bench-stack examples mutants
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,9 +59,12 @@ lint: setup ## style, types, imports, protos, generated code
 	$(BIN)/buf breaking --against protos/baseline.binpb
 	$(BIN)/python tools/genprotos.py --check
 
-test: setup ## every test, real servers included
+test: setup ## tests, real servers included: the short ones, and a third of the long ones, others after each commit
+test: TURNS = --turns
+test-all: setup ## every test, real servers included
+test test-all:
 	@$(BIN)/python deploy/local/servers.py obtain >/dev/null || echo 'tests of servers that are missing are skipped' >&2
-	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(TURNS)
 
 .PHONY: api
 api: setup ## write the reference of the API to build/api.md

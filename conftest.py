@@ -12,10 +12,12 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.durations import expected, known, merged, record
+from tests.durations import COMMITTED, expected, known, merged, record, recorded
+from tests.scale import SOAK, rotation
 from tests.spreading import ByModule, unit
 from tests.summary import adapters, adapters_table, longest_table, scales, scales_table
 from tests.training import mark
+from tests.turns import waiting
 
 from tutti.platform.garbage import kept
 
@@ -24,6 +26,10 @@ from tutti.platform.garbage import kept
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 settings.register_profile("any pace", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any pace")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--turns", action="store_true", help="run a third of the long units, others after each commit")
 
 
 def pytest_configure() -> None:
@@ -41,9 +47,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that train if they are asked for, and let the longest units begin first."""
+    """Mark the tests that train if they are asked for, leave out units that wait for their turn, and let the longest
+    units begin first.
+    """
     if "trains" in config.option.markexpr:
         mark(items)
+    out = _waiting(config)
+    config.hook.pytest_deselected(items=[item for item in items if unit(item.nodeid) in out])
+    items[:] = [item for item in items if unit(item.nodeid) not in out]
     record = known()
     units = {name: expected(name, record) for name in map(unit, (item.nodeid for item in items))}
     items.sort(key=lambda item: -units[unit(item.nodeid)])
@@ -52,6 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule | None:
     return ByModule(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+def _waiting(config: pytest.Config) -> set[str]:
+    """Return the long units that wait for their turn in this run."""
+    if not config.getoption("turns", False) or SOAK:
+        return set()
+    return waiting({name: seconds for name, (_, seconds) in recorded(COMMITTED).items()}, rotation())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -66,6 +84,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if lines:
             terminalreporter.section(title)
             terminalreporter.write_line("\n".join(lines))
+    if out := sorted(_waiting(terminalreporter.config)):
+        terminalreporter.section(f"{len(out)} long units wait for their turn (make test-all runs them)")
+        terminalreporter.write_line("\n".join(out))
     record(reports, terminalreporter.config.rootpath)
     for report in reports:
         for name, text in report.user_properties:

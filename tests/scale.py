@@ -27,12 +27,23 @@ def scale(*, test: int, soak: int) -> int:
 
 @functools.cache
 def rotation() -> int:
-    """The number of commits up to HEAD, or CAMPAIGN_ROTATION; 0 outside of a git repository."""
+    """The number of commits up to HEAD, or CAMPAIGN_ROTATION; 0 outside of a git repository.
+
+    A shallow clone does not have these commits, and takes a number from the digest of HEAD.
+    """
     if given := os.environ.get(ROTATION):
         return int(given)
-    command = ["git", "rev-list", "--count", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
-    return int(done.stdout) if done.returncode == 0 else 0
+    try:
+        if _git("rev-parse", "--is-shallow-repository") == "true":
+            return int(_git("rev-parse", "HEAD")[:8], 16)
+        return int(_git("rev-list", "--count", "HEAD"))
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    return done.stdout.strip()
 
 
 def rotated(items: Sequence[T], *, test: int) -> list[T]:
