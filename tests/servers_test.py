@@ -89,7 +89,7 @@ def test_a_server_that_recovers_for_longer_than_the_deadline_is_left_alone(
     (data / "standby.signal").touch()
     with open(data / "postgresql.auto.conf", "a") as configuration:
         configuration.write("hot_standby = off\n")
-    stack.launch("postgres")
+    stack._begin("postgres")  # as by a command that was killed while it waited
     process = stack.process("postgres")
     settings = json.loads((folder / "postgres" / "server.json").read_text())
     until(lambda: import_module("postgres").Postgres().recovers(settings), seconds=60, what="a server that recovers")
@@ -142,3 +142,13 @@ def test_people_are_not_shown_secrets(own_server: Callable[[str], Any]) -> None:
 @pytest.mark.parametrize("words", [("up", "redis"), ("sideways",), ()])
 def test_misuse_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     assert ask(*words, "--dir", tmp_path).returncode == 2
+
+
+def test_a_folder_of_a_version_that_had_two_databases_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    ports = {"brokers": [1, 2, 3], "controllers": [4, 5, 6], "databases": [7, 8]}
+    words = {"broker_password": "b", "database_password": "d", "standby_password": "s", "listen": "127.0.0.1"}
+    (tmp_path / "layout.json").write_text(json.dumps({**ports, **words}))
+    for command in (["status"], ["up", "--replicated"], ["down"]):
+        done = ask(*command, "--dir", tmp_path)
+        assert (done.returncode, "restore it" in done.stderr) == (1, True), done.stderr
+        assert "Traceback" not in done.stderr

@@ -64,7 +64,7 @@ RENEWAL_DAYS = 60
 READER = "reader"  # a person who reads views, topics and blobs
 MADE = "made.json"  # every secret, in a folder of its own
 # Those of the servers' administrators, which are fixed when the servers first start.
-LASTING = ("postgres", "standby", "s3_access", "s3_secret")
+LASTING = ("postgres", "s3_access", "s3_secret")
 PROJECT = Path("/project")  # a file of the folder where `docker compose` was called
 STARTED_IN = "project.json"  # that folder, at the first start of the volumes
 MOVED = "moved"
@@ -110,7 +110,7 @@ def provide(volume: Path, users: Mapping[str, int]) -> None:
             settings["trainer"] = {"address": name}
             files["tutti.toml"] = to_toml(settings)
         elif name == "postgres":
-            files = {"password": made["postgres"], "standby": made["standby"]}
+            files = {"password": made["postgres"]}
         elif name == "s3":
             files = {
                 "keys": f"ROOT_ACCESS_KEY={made['s3_access']}\nROOT_SECRET_KEY={made['s3_secret']}\n",
@@ -334,7 +334,7 @@ def _made(volume: Path, services: Sequence[str], agents: Sequence[str]) -> dict[
     }
     users = (*services, ARCHIVE, READER)
     keys = (f"s3_{user}" for user in (*services, READER, *agents))
-    names = ("postgres", "standby", *users, *(f"kafka_{user}" for user in users), *keys)
+    names = ("postgres", *users, *(f"kafka_{user}" for user in users), *keys)
     new |= {name: old.get(name) or secrets.token_hex(24) for name in names}
     if new != old:
         _write(path, json.dumps(new), os.getuid())

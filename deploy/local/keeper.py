@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from accounts import keys, roles, tokens, users, verifying
-from processes import Process, ServerError
+from processes import ServerError
 from roster import Kept, write_kept
 from servers import Stack
 
@@ -114,7 +114,6 @@ class KeptServers:
         self._recording = threading.Lock()
         self._restarts = dict.fromkeys(self._stack.names, 0)
         self._since: dict[str, str] = {}
-        self._noticed: dict[str, Process] = {}
         self.urls: dict[str, str] = {}
         self.moved = ""
 
@@ -142,25 +141,13 @@ class KeptServers:
     def _watch(self, name: str, on_moved: Callable[[], None]) -> None:
         while not self._stop.wait(LOOK_SECONDS) and not self.moved:
             try:
-                if name in self._stack.promoted:
-                    self._notice(name)
-                elif not self._stack.is_alive(name):
+                if not self._stack.is_alive(name):
                     self._restart(name)
                     if self.moved:
                         on_moved()
             except (ServerError, OSError) as error:  # such as a full disk
                 log.error("%s, to be tried again: %s", name, error)
                 self._stop.wait(AGAIN_SECONDS)
-
-    def _notice(self, name: str) -> None:
-        """The promoter started a database."""
-        process = self._stack.process(name)
-        if process is not None and process != self._noticed.get(name):
-            if name in self._noticed:
-                self._restarts[name] += 1
-            self._noticed[name] = process
-            self._since[name] = _now()
-            self._record()
 
     def _restart(self, name: str) -> None:
         began = time.monotonic()

@@ -171,25 +171,11 @@ def is_free(port: int) -> bool:
 
 def lives_in(folder: Path) -> bool:
     """Whether a process has this folder as its working folder."""
-    return bool(_living_in(folder))
-
-
-def kill_in(folder: Path) -> bool:
-    """SIGKILL each process that has this folder as its working folder; whether there was one."""
-    found = _living_in(folder)
-    for process in found:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    return bool(found)
-
-
-def _living_in(folder: Path) -> list[psutil.Process]:
-    found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.cwd() == str(folder):
-                found.append(process)
-    return found
+                return True
+    return False
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

@@ -67,25 +67,14 @@ def roster(data_dir: Path) -> list[Row]:
     keeper = keeper_of(data_dir)
     if keeper is not None:
         found += _row(keeper, "keeper", None)
-    known = kept(data_dir)
-    for each in known:
+    for each in kept(data_dir):
         with contextlib.suppress(psutil.NoSuchProcess):
             if each.pid:
                 process = psutil.Process(each.pid)
                 found += _row(process, each.name, each)
-                others = {other.pid for other in known} - {each.pid}  # the promoter's databases have rows of their own
-                for child in _started_by(process, others):
+                for child in process.children(recursive=True):
                     found += _row(child, f"{_role(child)} of {each.name}", None)
     return found
-
-
-def _started_by(process: psutil.Process, others: set[int]) -> Iterator[psutil.Process]:
-    """The descendants of a process, without those of `others`."""
-    for child in process.children():
-        if child.pid not in others:
-            yield child
-            with contextlib.suppress(psutil.NoSuchProcess):
-                yield from _started_by(child, others)
 
 
 def _row(process: psutil.Process, what: str, kept: Kept | None) -> Iterator[Row]:

@@ -25,10 +25,9 @@ from typing import Protocol
 import processes
 from broker import Broker
 from gateway import Gateway
-from layout import BROKERS, DATABASES, Layout, replicate
+from layout import BROKERS, Layout, replicate
 from postgres import Postgres
 from processes import Process, ServerError, wait_until, write_secret
-from promoted import Promoter
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "servers"
@@ -79,24 +78,20 @@ class Status:
 
 
 class Stack:
-    """The servers whose data lie below one folder. The promoter alone starts the databases of a replicated folder."""
+    """The servers whose data lie below one folder."""
 
     def __init__(self, folder: Path, *, cache: Path = CACHE) -> None:
         self._folder = folder.resolve()
         self._cache = cache
         self._layout = Layout.read(self._folder)
         self._servers: dict[str, Server] = {server.name: server for server in self._made()}
-        self.promoted: list[str] = [] if self._layout is None else list(DATABASES)
 
     def _made(self) -> Iterator[Server]:
-        """In the order in which they are stopped: nobody promotes a standby whose primary is stopped."""
         if self._layout is None:
-            yield from (Broker(self._cache), Postgres())
+            yield Broker(self._cache)
         else:
             yield from (Broker(self._cache, self._layout, number) for number in range(len(BROKERS)))
-            yield Promoter(self._folder, self._layout)
-            yield from (Postgres(self._layout, number) for number in range(len(DATABASES)))
-        yield Gateway(self._cache)
+        yield from (Postgres(), Gateway(self._cache))
 
     @property
     def names(self) -> list[str]:
@@ -110,13 +105,7 @@ class Stack:
 
     def up(self, names: Sequence[str], *, install: bool) -> None:
         self.obtain(names, install=install)
-        self._start([name for name in names if name not in self.promoted])
-
-    def launch(self, name: str) -> None:
-        """Start one server, without waiting until it is ready: a database of a pair in the role that the pair's record
-        gives it, from a base backup if need be; so this can take long. Raises ServerError."""
-        with self._starts([name]):
-            self._begin(name)
+        self._start(names)
 
     def process(self, name: str) -> Process | None:
         """The process that was started last."""
@@ -137,9 +126,6 @@ class Stack:
             raise ServerError(f"{', '.join(names)} cannot be started: {error}") from error
 
     def down(self, names: Sequence[str]) -> None:
-        if Promoter.name in names and self.promoted:  # it may be in the middle of a base backup
-            with self._mine([Promoter.name]):
-                self._stop(Promoter.name)
         with self._mine(names):
             for name in names:
                 self._stop(name)
@@ -275,17 +261,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", type=Path, default=CACHE / "stack", help="where data and secrets live")
     parser.add_argument("--install", action="store_true", help="as root, install system packages that are missing")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    parser.add_argument(
-        "--replicated", action="store_true", help="three brokers, and Postgres with a standby, in a new folder"
-    )
+    parser.add_argument("--replicated", action="store_true", help="three brokers, in a new folder")
     given = parser.parse_intermixed_args(arguments)
     try:
         if given.replicated:
             replicate(given.dir.resolve())
+        stack = Stack(given.dir)
     except ServerError as error:
         print(error, file=sys.stderr)
         return 1
-    stack = Stack(given.dir)
     names = given.names or stack.names
     if unknown := set(names) - set(stack.names):
         parser.error(f"unknown server {sorted(unknown)[0]!r}: expected {', '.join(stack.names)}")

@@ -304,9 +304,7 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(command=command)
         made.add_argument("--data-dir", type=Path, default=DEFAULT)
         if command in (run, up):
-            made.add_argument(
-                "--replicated", action="store_true", help="a new stack has three brokers, and Postgres with a standby"
-            )
+            made.add_argument("--replicated", action="store_true", help="a new stack has three brokers")
         if command in (run, up, _keep):
             made.add_argument("--agents", type=int, choices=range(9), default=2)
             made.add_argument("--copies", type=int, choices=(1, 2, 3), default=1, help="replicas of each service")

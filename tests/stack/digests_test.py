@@ -55,5 +55,5 @@ def test_each_image_that_is_named_with_a_tag_has_a_variable_that_is_empty_by_def
     text = (ROOT / "deploy/docker/Dockerfile").read_text()
     stages = set(re.findall(r"^FROM \S+ AS (\S+)$", text, re.MULTILINE))
     bases = {base for base in re.findall(r"^FROM (\S+)", text, re.MULTILINE) if base not in stages}
-    assert bases == {"${PYTHON}${PYTHON_DIGEST}", "${POSTGRES}${POSTGRES_DIGEST}"}
+    assert bases == {"${PYTHON}${PYTHON_DIGEST}"}
     assert set(digests.images().values()) == {*public, "python:3.11-slim-bookworm"}

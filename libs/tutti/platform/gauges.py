@@ -124,7 +124,7 @@ def _read(parts: Parts, paired: bool, unit: Unit) -> _Rows:
 
 
 def waits_for_standby(tx: Transaction) -> bool:
-    """Return whether commits wait for a standby; the promoter ends that while the standby is away or lags."""
+    """Return whether commits wait for a standby; who manages the servers may end that while the standby is away."""
     return bool(tx.execute(text("SELECT current_setting('synchronous_standby_names')")).scalar_one())
 
 

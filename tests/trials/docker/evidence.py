@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tests.trials.docker.engine import TrialError, tell
-from tests.trials.docker.project import CACHE, REPLICAS, Project
+from tests.trials.docker.project import CACHE, Project
 from tutti.chassis.config.settings import installed_services
 
 FOLDER = CACHE / "failed"
@@ -22,11 +22,10 @@ COMMANDS = {
     "status": ("status",),
     "doctor": ("doctor",),
 }
-# As the superuser. Of a pair, the server that is the primary answers.
+# As the superuser.
 CONSOLE = (
     "PGPASSWORD=$(cat /run/tutti/postgres/password) exec psql --no-psqlrc --expanded --echo-queries "
-    "'host=localhost,localhost port=5432,5433 user=tutti dbname={database} target_session_attrs=read-write "
-    "connect_timeout=5' <<'END'\n{script}\nEND"
+    "'host=localhost user=tutti dbname=tutti connect_timeout=5' <<'END'\n{script}\nEND"
 )
 # Each service has a schema with these tables.
 SCRIPT = r"""
@@ -35,7 +34,6 @@ SELECT now(), pid, usename, state, wait_event_type, wait_event, now() - xact_sta
        now() - state_change AS in_state, pg_blocking_pids(pid) AS blocked_by, left(query, 300) AS query
   FROM pg_stat_activity WHERE backend_type = 'client backend' ORDER BY xact_start NULLS LAST;
 SELECT pid, locktype, relation::regclass, mode FROM pg_locks WHERE NOT granted;
-SELECT current_setting('synchronous_standby_names') AS waits_for, * FROM pg_stat_replication;
 SELECT format('SELECT to_timestamp(expires_at / 1e6) AS expires, * FROM %I.leases', schemaname)
   FROM pg_tables WHERE tablename = 'leases' \gexec
 SELECT format('SELECT to_jsonb(each) - ''payload'' AS task FROM %I.tasks AS each WHERE state <> ''done''', schemaname)
@@ -81,8 +79,7 @@ def _answer(project: Project, words: Sequence[str]) -> str:
 
 
 def _rows(project: Project) -> str:
-    database = "postgres" if REPLICAS in project.layers else "tutti"
-    console = CONSOLE.format(database=database, script=SCRIPT)
+    console = CONSOLE.format(script=SCRIPT)
     return project.engine.run("exec", project.container("postgres"), "bash", "-c", console)
 
 

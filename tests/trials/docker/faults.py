@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
 
 from tests.trials.docker.engine import TrialError
 from tests.trials.docker.project import Project
@@ -15,7 +14,6 @@ from tests.trials.docker.project import Project
 FAULT_SECONDS = 12.0  # longer than the deadline of a call
 HEAL_SECONDS = 90.0
 FREEZES = 5
-PAIR = "/var/lib/postgresql/pair"
 Meanwhile = Callable[[], None]
 
 
@@ -68,27 +66,6 @@ def cause(
     return time.monotonic() - ended
 
 
-def kill_primary(project: Project) -> tuple[float, float]:
-    """Kill the primary of a pair of databases with SIGKILL, in its container.
-
-    The seconds until the other one was recorded as the primary, and until the pair was whole again. Raises TrialError.
-    """
-    container = project.container("postgres")
-
-    def record() -> dict[str, Any]:
-        return _read(project, container, "pair/record.json")
-
-    project.wait(lambda: record()["eligible"], HEAL_SECONDS, lambda: "a standby that has every commit")
-    before = record()
-    pid = int(_read(project, container, f"{before['primary']}/pid.json")["pid"])
-    began = time.monotonic()
-    project.engine.run("exec", container, "bash", "-c", f"kill -9 {pid}")
-    project.wait(lambda: record()["term"] > before["term"], HEAL_SECONDS, lambda: "a promotion")
-    promoted = time.monotonic() - began
-    project.wait(lambda: record()["eligible"], HEAL_SECONDS, lambda: "the former primary to follow")
-    return promoted, time.monotonic() - began
-
-
 def _networks(project: Project, container: str) -> dict[str, list[str]]:
     """The options with the names of a container in each of its networks."""
     found = json.loads(project.inspect(container, "{{json .NetworkSettings.Networks}}"))
@@ -98,11 +75,6 @@ def _networks(project: Project, container: str) -> dict[str, list[str]]:
         ]
         for network, each in found.items()
     }
-
-
-def _read(project: Project, container: str, file: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(project.engine.run("exec", container, "cat", f"{PAIR}/{file}"))
-    return found
 
 
 def _pause(project: Project, container: str) -> None:

@@ -31,12 +31,12 @@ CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 PULL_SECONDS = 300.0
 
 
-def prepare(engine: Engine, cache: Path, *, replicated: bool = False) -> list[str]:
+def prepare(engine: Engine, cache: Path) -> list[str]:
     """Make every image available; the public ones that are stand-ins. Raises TrialError."""
     standins = [] if _pulled(engine) else _made(engine, cache)
     # The dependencies get a name, or the prune below would drop them from the cache.
     targets = ["control-dependencies", "compute-dependencies", "control", "compute"]
-    for target in [*targets, *(["databases"] if replicated else [])]:
+    for target in targets:
         tell(f"builds tutti/{target}")
         engine.run("build", *(("--network", "host") if engine.own else ()), "-f", DOCKERFILE, "--target", target,
                    "-t", f"tutti/{target}:latest", ROOT, seconds=1200)  # fmt: skip

@@ -24,7 +24,7 @@ import psutil
 
 from tests.trials.docker import evidence
 from tests.trials.docker.engine import NOWHERE, NoEngine, TrialError, command, engine, processor_seconds, proxied, tell
-from tests.trials.docker.faults import HEAL_SECONDS, Fault, cause, kill_primary
+from tests.trials.docker.faults import HEAL_SECONDS, Fault, cause
 from tests.trials.docker.firstlight import first_light
 from tests.trials.docker.images import PYTHON, prepare, sizes
 from tests.trials.docker.project import CACHE, READERS, REPLICAS, ROOT, TUTTI, Project
@@ -37,8 +37,7 @@ from tutti.chassis.config.settings import installed_services
 NO_ENGINE = 77
 # One of each kind: the stores, a service of each room, an agent, the front door.
 KINDS = ("kafka", "postgres", "s3", "ingest", "pipeline", "scheduler", "committer", "agent-a", "door")
-# With the layer `replicas`: each broker leads a third of the partitions, one of them the controllers too. The promoter
-# is in the container `postgres`, with both databases.
+# With the layer `replicas`: each broker leads a third of the partitions, one of them the controllers too.
 REPLICATED = (
     *((each, Fault.KILL) for each in ("kafka", "kafka-2", "kafka-3")),
     ("kafka-2", Fault.PAUSE),
@@ -70,7 +69,7 @@ def trial(given: argparse.Namespace) -> int:
     CACHE.mkdir(parents=True, exist_ok=True)
     pages = Path(command([sys.executable, ROOT / "tools/exhibit.py"], seconds=300, folder=ROOT).split()[-1])
     with engine(CACHE) as found, tempfile.TemporaryDirectory(prefix="tutti-docker-") as configuration:
-        standins = prepare(found, CACHE, replicated=REPLICAS in given.layer)
+        standins = prepare(found, CACHE)
         if standins:
             tell(
                 f"STAND-INS: {', '.join(standins)} are made here from Debian's packages and the servers' own releases."
@@ -180,11 +179,6 @@ def _with_faults(project: Project, faults: Sequence[tuple[str, Fault]], limits: 
                     seconds = cause(project, service, fault, meanwhile=_naming(project, service, fault))
                     gap = f"no write was acknowledged for {writes.longest_gap(began):5.1f} s"
                     print(f"{fault.value:10} {service:12} all healthy after {seconds:5.1f} s, {gap}", flush=True)
-                if REPLICAS in project.layers:
-                    began = time.monotonic()
-                    promoted, whole = kill_primary(project)
-                    print(f"killed the primary: promoted after {promoted:.1f} s, a standby after {whole:.1f} s, "
-                          f"no write was acknowledged for {writes.longest_gap(began):.1f} s", flush=True)  # fmt: skip
             writes.read_back()
             print(f"{len(writes)} writes were acknowledged between the faults, and all are there", flush=True)
             if ("postgres", Fault.PAUSE) in faults:
