@@ -10,6 +10,7 @@ from tutti.checkpoints.keys import ShardName
 from tutti.checkpoints.manifest import CheckpointBody
 from tutti.committer.records import Records
 from tutti.committer.retention import CheckpointAge, prunable
+from tutti.committer.served import Served
 from tutti.committer.settings import CommitterSettings
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -30,8 +31,9 @@ class Pruning:
         settings: CommitterSettings,
         checkpoints: Resource[Checkpoint],
         lines: Resource[Line],
+        served: Served,
     ) -> None:
-        self.host, self.records, self.settings = host, records, settings
+        self.host, self.records, self.settings, self.served = host, records, settings, served
         self.checkpoints, self.lines = checkpoints, lines
 
     def prune(self, job: str, *, keep_last: int, dry_run: bool) -> list[CheckpointAge]:
@@ -42,7 +44,9 @@ class Pruning:
         def choose(unit: Unit) -> list[CheckpointAge]:
             epoch = self.records.epoch(unit, job, lock=not dry_run)
             found = self.checkpoints.select(unit, job=f"jobs/{job}", state=CHECKPOINT_STATE_COMMITTED)
-            in_use = {epoch.parent, OpenEpochResponse.FromString(epoch.response).checkpoint} if epoch else set()
+            in_use = self.served.names(unit)
+            if epoch:
+                in_use |= {epoch.parent, OpenEpochResponse.FromString(epoch.response).checkpoint}
             lines = self.lines.select(unit, job=f"jobs/{job}")
             training = Training.from_json(epoch.training) if epoch else None
             chosen = prunable(

@@ -25,10 +25,12 @@ from tutti.committer.opening import Opening
 from tutti.committer.pruning import Pruning
 from tutti.committer.records import Records
 from tutti.committer.rpc import CommitterApi
+from tutti.committer.served import Served
 from tutti.committer.settings import CommitterSettings
 from tutti.committer.shards import Shards
 from tutti.committer.tables import Tables
 from tutti.committer.troubles import Troubles
+from tutti.contracts.chat.v1 import Deployment
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, Checkpoint, DivergenceDetected, Line
 from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
 from tutti.contracts.scheduler.v1 import Job
@@ -81,7 +83,8 @@ def build(host: Host) -> Service:
     shards = Shards(host, records, settings, reconciler.wake)
     collector = Collector(host, records, settings)
     sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep, tell=troubles.of_garbage)
-    pruning = Pruning(host, records, settings, checkpoints, lines)
+    served = Served(tables.served)
+    pruning = Pruning(host, records, settings, checkpoints, lines, served)
     opening = Opening(host, records, commits, checkpoints, lines, commits.suspects, shards.adopt)
     imports = Imports(host, commits, settings, checkpoints)
     kept = (standard.Stored(host.units, checkpoints), standard.Stored(host.units, lines), imports.work)
@@ -111,10 +114,11 @@ def build(host: Host) -> Service:
             tables.divergences,
             tables.folders,
             tables.remains,
+            tables.served,
         ],
         serves=[standard.served(DESCRIPTOR.services_by_name["CommitterService"], api, *kept)],
         facts=[DivergenceDetected],
-        consumes=[Consumed(Job, commits.suspects.on_job)],
+        consumes=[Consumed(Job, commits.suspects.on_job), Consumed(Deployment, served.on_deployment)],
         tasks=[shards.task(), imports.work.task()],
         loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),

@@ -113,6 +113,12 @@ class Tables:
             Column("job", NAME, primary_key=True),
             Column("since", BigInteger, nullable=False),
         )
+        self.served = declare(
+            "served",
+            metadata,
+            Column("deployment", NAME, primary_key=True),
+            Column("checkpoint", NAME, nullable=False),
+        )
 
 
 _MUTABLE = frozenset({"digest", "published", "pruned_at", "swept"})
