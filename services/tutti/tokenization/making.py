@@ -1,6 +1,7 @@
 """Kept documents become a tokenizer and token shards.
 
 Promises: a function of the set of documents and the parameters, whatever their files, order and the number of threads.
+A tokenizer of others begins each document with the ids that it puts before every text, such as that of `<s>`.
 Documents are read three times: their ids and lengths, texts to train on, texts to encode. Memory is about 150 bytes a
 document, the distinct words of the text that is trained on, and what a few documents take.
 """
@@ -78,12 +79,17 @@ class ShardFile:
 
 @dataclass(frozen=True, slots=True)
 class TokenizedDataset:
-    """Token shards lie in the scratch folder under the digest of their bytes; `split.shards[k].blob` is their key."""
+    """Token shards lie in the scratch folder under the digest of their bytes; `split.shards[k].blob` is their key.
+
+    The tokenizer is `foreign` if others trained it, and `lossless` if decoding gives every text back.
+    """
 
     artefact: bytes
     tokenizer_version: str
     vocabulary: int
     eos: int
+    foreign: bool
+    lossless: bool
     train: Split
     validation: Split
     baselines: baselines.Baselines
@@ -114,10 +120,12 @@ def make(making: Making) -> TokenizedDataset:
         tokenizer_version=tokenizer.version,
         vocabulary=tokenizer.vocabulary,
         eos=tokenizer.eos,
+        foreign=tokenizer.marks is not None,
+        lossless=tokenizer.lossless,
         train=train,
         validation=validation,
-        baselines=_measured(making, tokenizer, spool, split, texts),
-        languages=by_language(documents, spool.lengths, making.measures),
+        baselines=_measured(making, tokenizer, documents, spool, split, texts),
+        languages=by_language(documents, spool.lengths - len(tokenizer.opening), making.measures),
         files=tuple(files),
     )
 
@@ -165,8 +173,14 @@ def _spooled(
     texts: dict[int, bytes] = {}
     done = 0
 
+    opening = np.array(tokenizer.opening, np.uint32)
+
     def encoded(some: Texts) -> tuple[Texts, Tokens, Numbers]:
-        return some, *tokenizer.encode_texts(some.texts)
+        ids, counts = tokenizer.encode_texts(some.texts)
+        if len(opening):
+            begins = np.cumsum(counts) - counts
+            ids = np.insert(ids, np.repeat(begins, len(opening)), np.tile(opening, len(counts)))
+        return some, ids, counts + len(opening)
 
     for some, ids, counts in in_threads(encoded, documents.read(), making.workers):
         spool.put(some.documents, ids, counts)
@@ -215,22 +229,42 @@ def _write(
 
 
 def _measured(
-    making: Making, tokenizer: BytePairTokenizer, spool: Spool, split: DocumentSplit, texts: _Beginnings
+    making: Making,
+    tokenizer: BytePairTokenizer,
+    documents: Documents,
+    spool: Spool,
+    split: DocumentSplit,
+    texts: _Beginnings,
 ) -> baselines.Baselines:
-    lengths = tokenizer.byte_lengths.copy()
-    lengths[tokenizer.eos] = 0
     asked = _beginning(spool, split.validation, tokenizer.eos, baselines.ASKED_TOKENS)
     streams = baselines.Streams(
         seen=_beginning(spool, split.train, tokenizer.eos, baselines.SEEN_TOKENS),
         asked=asked,
         vocabulary=tokenizer.vocabulary,
-        asked_bytes=int(lengths[asked].sum()),
+        asked_bytes=_bytes_of(asked, tokenizer, documents, spool, split.validation),
     )
     return baselines.Baselines(
         unigram=baselines.unigram_bits_per_byte(streams),
         kneser_ney_bigram=baselines.kneser_ney_bits_per_byte(streams),
         xz_primed=baselines.xz_bits_per_byte(texts.train, texts.validation, workers=making.workers),
     )
+
+
+def _bytes_of(
+    asked: Tokens, tokenizer: BytePairTokenizer, documents: Documents, spool: Spool, order: Numbers
+) -> int:
+    """The bytes of text that the beginning of a split stands for.
+
+    Of ids that do not give texts back they are those of its documents, of one that is cut in proportion to its tokens.
+    """
+    if tokenizer.lossless:
+        lengths = tokenizer.byte_lengths.copy()
+        lengths[tokenizer.eos] = 0
+        return int(lengths[asked].sum())
+    sizes, taken = documents.sizes[order], spool.lengths[order] + 1
+    before = np.cumsum(taken) - taken
+    share = np.clip((len(asked) - 1 - before) / taken, 0, 1)
+    return max(1, int((share * sizes).sum()))
 
 
 def _beginning(spool: Spool, order: Numbers, eos: int, limit: int) -> Tokens:

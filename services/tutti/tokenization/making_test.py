@@ -1,5 +1,6 @@
 """Making a dataset: the same from any files in any order by any number of threads, and equal to a slow computation."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, processors
 
 from tutti.corpus.documents.documents import Document, Extraction, MediaType
 from tutti.corpus.documents.documentshard import encode_document_shard
 from tutti.corpus.tokens.dataset import Packing
+from tutti.corpus.tokens.families_test import FAMILIES
+from tutti.corpus.tokens.marks import Marks
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.corpus.tokens.tokenshard import TokenShard
 from tutti.records.canonical import keyed_bytes
@@ -26,9 +30,9 @@ from tutti.tokenization.spool import Spool, buckets
 WORDS = [keyed_bytes("word", bytes([k])).hex()[: 2 + k % 9] for k in range(120)]
 
 
-def document(number: int) -> Document:
+def document(number: int, end: str = "") -> Document:
     noise = keyed_bytes("text", number.to_bytes(4, "little")) * (1 + number % 7)
-    text = " ".join(WORDS[byte % len(WORDS)] for byte in noise) + "\n\u00e9\u4e2d" * (number % 3)
+    text = " ".join(WORDS[byte % len(WORDS)] for byte in noise) + "\n\u00e9\u4e2d" * (number % 3) + end
     return Document.make(
         source=f"page-{number}",
         text=text,
@@ -117,6 +121,59 @@ def test_a_dataset_is_what_a_slow_computation_makes(tmp_path: Path) -> None:
         assert list(dict.fromkeys(shard.doc_id(k) for shard in shards for k in range(len(shard.starts)))) == order
         assert split.text_bytes == sum(len(kept[doc_id].encode()) for doc_id in order)
         assert (split.documents, split.targets) == (len(order), len(stream) - 1)
+
+
+def of_others(family: str) -> BytePairTokenizer:
+    """A tokenizer of a family that puts <s> before every text, ends it with </s>, and has an added token."""
+    library = FAMILIES[family]()
+    library.add_special_tokens(["<s>", "</s>"])
+    library.add_tokens([AddedToken("<tool_call>", special=False, normalized=False)])
+    numbers = library.get_vocab()
+    begin, end = numbers["<s>"], numbers["</s>"]
+    library.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", begin)])
+    return BytePairTokenizer.of_others(library.to_str().encode(), Marks((end,), begin=begin))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("packing", Packing)
+def test_a_tokenizer_of_others_begins_each_document_and_gives_the_ids_of_its_library(
+    family: str, packing: Packing, tmp_path: Path
+) -> None:
+    documents = [*DOCUMENTS[:30], document(31, " <tool_call> and </s> are text, cafe\u0301 too")]
+    asked, tokenizer = making(written(tmp_path / "files", [documents]), tmp_path / "scratch"), of_others(family)
+    made = make(replace(asked, tokenizer=tokenizer, packing=packing, context=1 << 14))
+    assert (made.artefact, made.vocabulary, made.eos) == (tokenizer.artefact, tokenizer.vocabulary, tokenizer.eos)
+    assert (made.foreign, made.lossless) == (True, family in ("llama 3", "mistral, tekken"))
+    library = Tokenizer.from_str(json.dumps({**json.loads(tokenizer.file), "added_tokens": [], "post_processor": None}))
+    kept = {each.doc_id: each.text for each in documents if each.doc_id not in DROPPED}
+    expected = {
+        doc_id: [*tokenizer.opening, *library.encode(text).ids, tokenizer.eos] for doc_id, text in kept.items()
+    }
+    assert len(tokenizer.opening) == 1
+    for split, name in ((made.train, "train"), (made.validation, "validation")):
+        shard = TokenShard(asked.scratch / f"{name}-0.bin")
+        found = {}
+        for at in range(shard.header.documents):
+            begin = int(shard.starts[at]) + (packing is Packing.BEST_FIT or at == 0)
+            ids = shard.tokens[begin:].tolist()
+            found[shard.doc_id(at)] = ids[: ids.index(tokenizer.eos) + 1]
+        assert found == {doc_id: expected[doc_id] for doc_id in found}
+        assert split.targets == sum(map(len, found.values()))
+        assert split.text_bytes == sum(len(kept[doc_id].encode()) for doc_id in found)
+
+
+def test_bits_a_byte_of_ids_that_change_texts_are_over_the_bytes_of_the_texts(tmp_path: Path) -> None:
+    asked = making(written(tmp_path / "files", [DOCUMENTS]), tmp_path / "scratch")
+    made = make(replace(asked, tokenizer=of_others("qwen")))
+    seen, some = (
+        np.concatenate([shard.tokens[at > 0 : shard.header.tokens_used] for at, shard in enumerate(shards)])
+        for shards in (
+            [TokenShard(asked.scratch / f"{name}-{number}.bin") for number in range(len(split.shards))]
+            for name, split in (("train", made.train), ("validation", made.validation))
+        )
+    )
+    streams = baselines.Streams(seen, some, vocabulary=made.vocabulary, asked_bytes=made.validation.text_bytes)
+    assert made.baselines.unigram == baselines.unigram_bits_per_byte(streams)
 
 
 def test_packing_changes_rows_and_nothing_else(tmp_path: Path) -> None:

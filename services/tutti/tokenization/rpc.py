@@ -29,6 +29,7 @@ from tutti.corpus.tokens.dataset import Packing
 from tutti.corpus.tokens.tokenizer import TokenizerError
 from tutti.tokenization.bpe import BYTES, PatternError, compiled, special_tokens
 from tutti.tokenization.sources import Sources
+from tutti.tokenization.tokenizers import came_in
 
 
 def check(spec: TokenizationSpec) -> None:
@@ -83,10 +84,12 @@ class TokenizationApi:
         return CreateTokenizationResponse(tokenization=self._work.create(request))
 
     def _known(self, name: str) -> None:
-        """Raises InvalidField for a tokenizer that was not made here."""
+        """Raises InvalidField for a tokenizer that was neither trained nor imported here."""
         check_name("tokenizers", name, field="spec.tokenizer")
-        if self._host.units.run(lambda unit: self._tokenizers.find(unit, name)) is None:
-            raise InvalidField("spec.tokenizer", seen=name, expected="a tokenizer that was trained here")
+        known = self._host.units.run(lambda unit: self._tokenizers.find(unit, name)) is not None
+        if not known and not came_in(self._host.blobs, name):
+            expected = "a tokenizer that was trained here, or that came with an import"
+            raise InvalidField("spec.tokenizer", seen=name, expected=expected)
 
     def CreateIndex(self, request: CreateIndexRequest, call: Call) -> CreateIndexResponse:
         required(request, "spec.manifest_key", "spec.content_digest")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.backbone import Blobs
-from tutti.backbone.blobs import BlobMissing
 from tutti.chassis import version
 from tutti.chassis.rpc import standard
 from tutti.chassis.service import Host, Service
@@ -32,13 +31,13 @@ from tutti.contracts.tokenization.v1 import (
 from tutti.contracts.tokenization.v1.tokenization_pb2 import DESCRIPTOR
 from tutti.corpus.documents.stages import DedupBody, IngestBody
 from tutti.corpus.tokens import loader
-from tutti.corpus.tokens.bytepairs import LLAMA3_PATTERN, native
-from tutti.corpus.tokens.dataset import DatasetBody, Packing, tokenizer_key
-from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
+from tutti.corpus.tokens.bytepairs import native
+from tutti.corpus.tokens.dataset import DatasetBody, Packing
 from tutti.records.manifest import Kind
 from tutti.staging import fetching
 from tutti.tokenization import indexing, making
 from tutti.tokenization.rpc import TokenizationApi
+from tutti.tokenization.tokenizers import resource_of, stored
 from tutti.upkeep import kernels
 
 LEAST_DOCUMENTS = 2
@@ -60,7 +59,7 @@ def tokenize(context: TaskContext, spec: TokenizationSpec) -> Tokenized:
     if kept.documents < LEAST_DOCUMENTS:
         raise WorkFailed(too_few(kept))
     made = stored_shards(context, spec, kept)
-    tokenizer = named_tokenizer(made, spec.pattern or LLAMA3_PATTERN)
+    tokenizer = resource_of(made, spec.pattern)
     put_content(blobs, tokenizer.key, made.artefact, made.tokenizer_version)
     body = DatasetBody(
         tokenizer_version=made.tokenizer_version,
@@ -107,7 +106,7 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
                 scratch=Path(scratch),
                 packing=Packing(spec.packing or Packing.STREAM),
                 reserved=tuple(spec.reserved),
-                tokenizer=given_tokenizer(blobs, spec.tokenizer) if spec.tokenizer else None,
+                tokenizer=stored(blobs, spec.tokenizer) if spec.tokenizer else None,
                 measures=measures(blobs, spec, Path(scratch)),
                 cuts=fetching.named(blobs, kept.cuts, Path(scratch)) if kept.cuts else None,
                 workers=len(os.sched_getaffinity(0)) if isinstance(context.host.pool, CancellablePool) else 1,
@@ -121,36 +120,12 @@ def stored_shards(context: TaskContext, spec: TokenizationSpec, kept: DedupBody)
     return made
 
 
-def given_tokenizer(blobs: Blobs, name: str) -> BytePairTokenizer:
-    """The tokenizer of an earlier dataset. Raises WorkFailed."""
-    version = f"blake3:{name.removeprefix('tokenizers/')}"
-    key = tokenizer_key(version)
-    try:
-        return BytePairTokenizer.load(blobs.get(key), expected_version=version)
-    except BlobMissing as error:
-        raise WorkFailed(f"the tokenizer {key} is gone; run the recipe again that trained it") from error
-    except TokenizerError as error:
-        raise WorkFailed(f"{key}: {error}") from error
-
-
 def measures(blobs: Blobs, spec: TokenizationSpec, scratch: Path) -> tuple[Path, ...]:
     """The files with the languages of the documents, fetched; empty if the spec names none. Raises WorkFailed."""
     if not spec.measures_key:
         return ()
     body = IngestBody.read(fetching.manifest(blobs, spec.measures_key, spec.measures_digest, Kind.INGEST))
     return tuple(fetching.named(blobs, key, scratch) for key in dict.fromkeys(body.measures))
-
-
-def named_tokenizer(made: making.TokenizedDataset, pattern: str) -> Tokenizer:
-    """The resource of a tokenizer."""
-    name = f"tokenizers/{made.tokenizer_version.removeprefix('blake3:')}"
-    return Tokenizer(
-        name=name,
-        key=tokenizer_key(made.tokenizer_version),
-        content_digest=made.tokenizer_version,
-        vocabulary=made.vocabulary,
-        pattern=pattern,
-    )
 
 
 def build(host: Host) -> Service:

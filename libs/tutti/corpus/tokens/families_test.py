@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from tutti.corpus.tokens.bytepairs import LLAMA3_PATTERN
+from tutti.corpus.tokens.fidelity import is_lossless
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.records.canonical import canonical_json, parse_json
 
@@ -81,3 +82,35 @@ def test_texts_have_the_ids_of_the_library_and_spell_no_added_token(family: str)
     any_text()
     for text in TEXTS:
         assert ours.encode(text).tolist() == library.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tokenizer_is_lossless_if_every_text_comes_back(family: str) -> None:
+    library = FAMILIES[family]()
+    lossless = is_lossless(json.loads(library.to_str()))
+    assert lossless == (family in ("llama 3", "mistral, tekken"))
+    changed = ["cafe\u0301", " a", "a\u2581b", ""]
+
+    @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
+    @settings(max_examples=60, deadline=None)
+    def any_text(text: str) -> None:
+        assert library.decode(library.encode(text).ids, skip_special_tokens=False) == text
+
+    if lossless:
+        any_text()
+    else:
+        assert any(library.decode(library.encode(text).ids, skip_special_tokens=False) != text for text in changed)
+
+
+@pytest.mark.parametrize(
+    "pre",
+    [
+        pre_tokenizers.ByteLevel(True),
+        pre_tokenizers.Sequence([pre_tokenizers.Split(" ", "removed"), pre_tokenizers.ByteLevel(False)]),
+    ],
+)
+def test_a_split_that_adds_or_takes_spaces_is_not_lossless(pre: pre_tokenizers.PreTokenizer) -> None:
+    library = learned(LLAMA3_PATTERN)
+    library.pre_tokenizer = pre
+    assert library.decode(library.encode("a b").ids) != "a b"
+    assert not is_lossless(json.loads(library.to_str()))

@@ -20,6 +20,7 @@ from tokenizers.pre_tokenizers import Split
 
 from tutti.corpus.texts import require_texts
 from tutti.corpus.tokens import bytepairs
+from tutti.corpus.tokens.fidelity import is_lossless
 from tutti.corpus.tokens.marks import FILE, Marks
 from tutti.native.arrays import np, npt, pa
 from tutti.records.canonical import bytes_digest, canonical_json, content_digest, parse_json
@@ -126,6 +127,11 @@ class BytePairTokenizer:
         return tuple(whole[: next(places, 0)])
 
     @cached_property
+    def lossless(self) -> bool:
+        """True if decoding gives every text back."""
+        return self.marks is None or is_lossless(json.loads(self.file))
+
+    @cached_property
     def added(self) -> Mapping[str, Added]:
         """The added tokens by their spelling, which no text encodes to."""
         found = sorted(self._encoder.get_added_tokens_decoder().items())
@@ -205,7 +211,7 @@ class BytePairTokenizer:
 
     @cached_property
     def byte_lengths(self) -> npt.NDArray[np.int64]:
-        """The number of bytes of each id; over all ids of a text, they add up to its bytes of UTF-8."""
+        """The number of bytes of each id; those of all ids of a text are its bytes of UTF-8, if it is lossless."""
         if self.marks is not None:
             return np.array([len(each) for each in self.spelled], np.int64)
         lengths = np.zeros(self.vocabulary, np.int64)

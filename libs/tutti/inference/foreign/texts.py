@@ -3,13 +3,12 @@
 Pure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tokenizers import Tokenizer
 
-from tutti.corpus.tokens.bytepairs import spelling
+from tutti.corpus.tokens.fidelity import is_lossless
 from tutti.inference.foreign.config import CONFIG
 from tutti.inference.foreign.errors import NotImportable
 from tutti.inference.foreign.objects import json_object
@@ -64,7 +63,7 @@ def texts_of(files: Mapping[str, bytes], vocabulary: int) -> Texts:
     return Texts(
         tokenizer=bytes_digest(files[TOKENIZER]),
         ids=len(numbers),
-        lossless=_is_lossless(json_object(files[TOKENIZER], TOKENIZER)),
+        lossless=is_lossless(json_object(files[TOKENIZER], TOKENIZER)),
         ends=ends,
         begin=begin[0] if begin else None,
         padding=padding[0] if padding else None,
@@ -93,21 +92,6 @@ def _ids(files: Mapping[str, bytes], key: str, vocabulary: int) -> tuple[tuple[i
         if ids:
             return tuple(ids), file
     return (), CONFIG
-
-
-def _is_lossless(tokenizer: Mapping[str, Any]) -> bool:
-    """True if it splits bytes, each of which has an id, and changes no text before."""
-    words = (tokenizer.get("model") or {}).get("vocab") or {}
-    kinds = set(_kinds(tokenizer.get("pre_tokenizer")))
-    decoders = set(_kinds(tokenizer.get("decoder")))
-    bytewise = kinds <= {"ByteLevel", "Split", "Digits"} and "ByteLevel" in kinds and decoders == {"ByteLevel"}
-    return tokenizer.get("normalizer") is None and bytewise and all(each in words for each in spelling())
-
-
-def _kinds(part: Any) -> Iterator[str]:
-    """The types of a pre-tokenizer or decoder, or of those that it is made of."""
-    for each in (part or {}).get("pretokenizers") or (part or {}).get("decoders") or [part or {}]:
-        yield str(each.get("type"))
 
 
 def _template(files: Mapping[str, bytes]) -> str:

@@ -416,7 +416,7 @@ Global___Index: _TypeAlias = Index  # noqa: Y015
 
 @_typing.final
 class Tokenizer(_message.Message):
-    """Tokenizer is a trained tokenizer; it never changes."""
+    """Tokenizer was trained here, or came with an import; it never changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -426,6 +426,8 @@ class Tokenizer(_message.Message):
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
     VOCABULARY_FIELD_NUMBER: _builtins.int
     PATTERN_FIELD_NUMBER: _builtins.int
+    FOREIGN_FIELD_NUMBER: _builtins.int
+    LOSSY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -437,7 +439,11 @@ class Tokenizer(_message.Message):
     vocabulary: _builtins.int
     """vocabulary size."""
     pattern: _builtins.str
-    """pattern that splits text."""
+    """pattern that splits text; empty for a tokenizer that others trained."""
+    foreign: _builtins.bool
+    """foreign: others trained it, and it came with an import."""
+    lossy: _builtins.bool
+    """lossy: decoding does not give every text back, as it normalizes texts or marks the beginnings of words."""
     def __init__(
         self,
         *,
@@ -447,10 +453,12 @@ class Tokenizer(_message.Message):
         content_digest: _builtins.str = ...,
         vocabulary: _builtins.int = ...,
         pattern: _builtins.str = ...,
+        foreign: _builtins.bool = ...,
+        lossy: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "key", b"key", "name", b"name", "pattern", b"pattern", "revision", b"revision", "vocabulary", b"vocabulary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_digest", b"content_digest", "foreign", b"foreign", "key", b"key", "lossy", b"lossy", "name", b"name", "pattern", b"pattern", "revision", b"revision", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
