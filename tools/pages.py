@@ -344,6 +344,9 @@ A training with the input `initial` starts from the parameters of that checkpoin
 number of the step and the order of sequences start from the beginning. Both trainings need the same model and the same
 tokenizer. Lineage shows the checkpoint as a parent of every checkpoint that the training writes.
 
+If the checkpoint is an [import](open-models.md#go-on-with-its-pretraining), or was made of one, its model and its
+tokenizer are used: the keys of the model and `tokenizer.vocabulary` do not apply.
+
 ### Conversations
 
 A stage of the kind `conversations` reads prompts and demonstrations from a file, or from every file of a folder. A file

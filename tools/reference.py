@@ -19,10 +19,11 @@ from tutti.checkpoints.keys import manifest_key, manifest_of
 from tutti.cli import classifierrecipe
 from tutti.contracts.scheduler.v1 import JobSpec
 from tutti.model.training import Training
-from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningStage
+from tutti.pipeline.definitions.finetuning import FinetuningStage
 from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.plans.graph import Node
 from tutti.pipeline.recipes.begun import Begun
+from tutti.pipeline.recipes.imports import INITIAL
 from tutti.pipeline.recipes.sections import DedupSection
 from tutti.pipeline.recipes.values import Inputs, Result, Source
 from tutti.records.canonical import bytes_digest

@@ -27,7 +27,7 @@ from tutti.inference.foreign.texts import GENERATION, SETTINGS, TEMPLATE, TOKENI
 
 PAGE = (ROOT / "docs/open-models.md").read_text()
 COMMANDS = [shlex.split(line.strip()) for line in re.findall(r"^ {4}(tutti .*)$", PAGE, re.MULTILINE)]
-TUNED, JUDGED, CROWD = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+FURTHER, TUNED, JUDGED, CROWD = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 FAST = "length: 64\n    learning_rate: 0.02\n"
 """Ten steps from random parameters have to teach letters."""
 OTHERS = """\
@@ -45,6 +45,10 @@ SPLIT = (
 )
 """The pattern of Qwen's tokenizers."""
 WORDS = "Return a copy of the queue. A queue has two ends, and a stack has one."
+TEXTS = {
+    f"{count}.txt": f"<|im_end|> and <think> are text, cafe\u0301 too. {' '.join(f'{count}{n}' for n in range(60))}"
+    for count in range(12)
+}
 
 
 def qwen(folder: Path) -> Path:
@@ -77,7 +81,7 @@ def qwen(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Followed:
-    """The page, followed on a folder: the output of each command, by its name; `runs` those of its recipe."""
+    """The page, followed on a folder: the output of each command by its name; `runs` those of the recipe that tunes."""
 
     data_dir: Path
     model: Path
@@ -116,11 +120,17 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     lines = [{"prompt": f"Use queue in {count} words", "response": WORDS[: 20 + count]} for count in range(40)]
     (folder / "demonstrations.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     (folder / "crowd.yaml").write_text(CROWD)
+    (folder / "texts").mkdir()
+    for name, text in TEXTS.items():
+        (folder / "texts" / name).write_text(text)
     names = {"./model": str(folder / "model"), "exported": str(folder / "exported")}
     said, runs = dict[str, Any](), list[dict[str, Any]]()
     with platform(folder / "data"):
         for _, *arguments in COMMANDS:
-            if arguments[0] == "run":
+            if arguments == ["run", "further.yaml"]:
+                (folder / "further.yaml").write_text(FURTHER.replace("CHECKPOINT", names["CHECKPOINT"]))
+                arguments = ["run", str(folder / "further.yaml")]
+            elif arguments[0] == "run":
                 recipe = TUNED.replace("length: 64\n", FAST) + (JUDGED + OTHERS if runs else "")
                 (folder / "tuned.yaml").write_text(recipe.replace("CHECKPOINT", names["CHECKPOINT"]))
                 arguments = ["run", str(folder / "tuned.yaml")]
@@ -134,7 +144,9 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Any:
             said[key] = result.json()
             if key == "checkpoints import":
                 names["CHECKPOINT"] = said[key]["checkpoint"]
-            if key == "run":
+            if key == "run" and arguments[1].endswith("further.yaml"):
+                said["further"] = said[key]
+            elif key == "run":
                 runs.append(said[key])
                 names["TUNED"] = tuned_of(said[key])
         yield Followed(folder / "data", folder / "model", folder / "exported", said, runs)
@@ -187,6 +199,44 @@ def test_the_trace_leads_to_the_folder_and_its_licence(followed: Followed) -> No
     folder = found[f"folders/{followed.imported['folder_digest'].removeprefix('blake3:')}"]
     assert (folder["digest"], folder["label"]) == (followed.imported["folder_digest"], "apache-2.0")
     assert followed.imported["checkpoint"] in found
+
+
+def further_of(followed: Followed) -> tuple[str, str]:
+    """The checkpoint of the training that goes on with the import, and the tokenizer of its dataset."""
+    (trained,) = followed.said["further"]["models"]
+    (dataset,) = followed.run("datasets", "ls").json()
+    return str(trained["checkpoint"]), str(dataset["tokenizer"])
+
+
+def test_pretraining_goes_on_with_the_tokens_that_came_in(followed: Followed, tmp_path: Path) -> None:
+    last, tokenizer = further_of(followed)
+    assert tokenizer == followed.imported["tokenizer"].replace("blake3:", "tokenizers/")
+    shown = followed.run("tokenizers", "show", tokenizer).json()
+    assert (shown["foreign"], shown["lossy"]) == (True, True)
+    assert followed.checkpoint(last)["model_digest"] != followed.imported["model_digest"]
+    found = {each["name"]: each for each in followed.run("trace", last).json()["vertices"]}
+    folder = found[f"folders/{followed.imported['folder_digest'].removeprefix('blake3:')}"]
+    assert folder["label"] == "apache-2.0"
+    assert tokenizer in found
+    to = tmp_path / "further"
+    result = followed.run("checkpoints", "export", last, "--to", to)
+    assert result.code == 0, result.err
+    theirs, library = their_model(to), their_tokenizer(to)
+    result = followed.run("sample", last, "--prompt", "Return a copy", "--tokens", "8", "--temperature", "0")
+    (said,) = result.json()["continuations"]
+    asked = library("Return a copy", return_tensors="pt")
+    made = theirs.generate(**asked, max_new_tokens=8, do_sample=False)[0, asked["input_ids"].shape[1] :].tolist()
+    ends = json.loads((followed.model / GENERATION).read_text())["eos_token_id"]
+    assert said["text"] == library.decode([each for each in made if each not in ends])
+
+
+def test_an_index_of_texts_that_change_in_their_tokenizer_is_refused(followed: Followed, tmp_path: Path) -> None:
+    recipe, texts = tmp_path / "indexed.yaml", followed.model.parent / "texts"
+    text = FURTHER.replace("CHECKPOINT", followed.imported["checkpoint"]).replace("path: texts", f"path: {texts}")
+    recipe.write_text(f"index: true\n{text}")
+    result = followed.run("run", recipe)
+    assert result.code != 0
+    assert "does not give texts back" in result.err
 
 
 def test_a_folder_that_is_refused_ends_with_the_file_and_the_key(followed: Followed, tmp_path: Path) -> None:

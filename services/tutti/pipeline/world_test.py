@@ -221,6 +221,8 @@ class IngestOwner(DataOwner):
 @dataclass
 class TokenizationOwner(DataOwner):
     datasets: dict[str, Dataset] = field(default_factory=dict)
+    foreign: dict[str, Tokenizer] = field(default_factory=dict)
+    """tokenizers that others trained, by name"""
 
     def CreateTokenization(self, request: Any, call: Call) -> CreateTokenizationResponse:
         if request.spec.pattern == "(":
@@ -245,7 +247,8 @@ class TokenizationOwner(DataOwner):
         found = [each for each in self.datasets.values() if each.tokenizer == request.name]
         if not found:
             raise NotFound(request.name)
-        return Tokenizer(name=request.name, vocabulary=VOCABULARY, pattern="llama")
+        own = Tokenizer(name=request.name, vocabulary=VOCABULARY, pattern="llama")
+        return self.foreign.get(request.name, own)
 
 
 class SamplingOwner(DataOwner):

@@ -250,9 +250,7 @@ def _measured(
     )
 
 
-def _bytes_of(
-    asked: Tokens, tokenizer: BytePairTokenizer, documents: Documents, spool: Spool, order: Numbers
-) -> int:
+def _bytes_of(asked: Tokens, tokenizer: BytePairTokenizer, documents: Documents, spool: Spool, order: Numbers) -> int:
     """The bytes of text that the beginning of a split stands for.
 
     Of ids that do not give texts back they are those of its documents, of one that is cut in proportion to its tokens.

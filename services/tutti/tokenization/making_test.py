@@ -146,9 +146,7 @@ def test_a_tokenizer_of_others_begins_each_document_and_gives_the_ids_of_its_lib
     assert (made.foreign, made.lossless) == (True, family in ("llama 3", "mistral, tekken"))
     library = Tokenizer.from_str(json.dumps({**json.loads(tokenizer.file), "added_tokens": [], "post_processor": None}))
     kept = {each.doc_id: each.text for each in documents if each.doc_id not in DROPPED}
-    expected = {
-        doc_id: [*tokenizer.opening, *library.encode(text).ids, tokenizer.eos] for doc_id, text in kept.items()
-    }
+    expected = {doc_id: [*tokenizer.opening, *library.encode(text).ids, tokenizer.eos] for doc_id, text in kept.items()}
     assert len(tokenizer.opening) == 1
     for split, name in ((made.train, "train"), (made.validation, "validation")):
         shard = TokenShard(asked.scratch / f"{name}-0.bin")

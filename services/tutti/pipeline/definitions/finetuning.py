@@ -14,7 +14,6 @@ from pydantic import Field
 from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
-from tutti.checkpoints.bodies import decode_body
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -31,11 +30,12 @@ from tutti.model.heldout import HeldOut
 from tutti.model.programs import records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training
+from tutti.pipeline.definitions.checkpoints import begun_of, tokenizer_of
 from tutti.pipeline.definitions.definition import StageContext
-from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
 from tutti.pipeline.recipes.begun import Begun
 from tutti.pipeline.recipes.declared import declares, values
+from tutti.pipeline.recipes.imports import INITIAL
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.keytypes import Positive
 from tutti.pipeline.recipes.sections import JobKeys, ShardKeys
@@ -46,7 +46,6 @@ from tutti.records.fields import Fields
 from tutti.records.figures import DECIDED, LEFT_OUT, READ
 from tutti.records.manifest import Kind, Manifest
 
-INITIAL = "initial"
 FEWEST_POINTS = 4
 ACCURACY = "accuracy"
 CALIBRATION: Mapping[str, str] = {ACCURACY: "accuracy {}", "calibration_error": "ECE {:.3f}"}
@@ -185,8 +184,8 @@ class FinetuningStage(TrainingStage):
     def today(self, asked: StageContext, host: Host) -> Inputs:
         """With the model and the tokenizer of the checkpoint, and how many samples there are. Raises InvalidField."""
         initial, data = asked.one(INITIAL), asked.one(self.data)
-        begun = self.begun_of(asked.view, INITIAL, initial, host)
-        version = begun.tokenizer or _tokenizer_of(begun, host)
+        begun = begun_of(asked.view, INITIAL, initial, host)
+        version = tokenizer_of(begun, host)
         if not version:
             seen, expected = f"{begun.dataset} without a tokenizer", "a checkpoint of a known dataset"
             raise self._refused(asked.view, initial, seen, expected)
@@ -199,15 +198,6 @@ class FinetuningStage(TrainingStage):
     def converted(self, asked: StageContext, begun: Begun, host: Host) -> Begun:
         """The checkpoint that it begins with, as it is once it is extended; nothing is unless overridden."""
         return begun
-
-    def begun_of(self, view: View, role: str, checkpoint: Result, host: Host) -> Begun:
-        """Return model and tokenizer of the checkpoint of a role. Raises InvalidField."""
-        try:
-            return Begun.of(decode_body(host.blobs.get(checkpoint.manifest_key)))
-        except (BlobMissing, CorpusError) as error:
-            seen = checkpoint_of(checkpoint.manifest_key)
-            expected = f"a checkpoint that is there: {error}"
-            raise view.refused(f"from.{role}", seen=seen, expected=expected) from error
 
     def amount(self, view: View, pages: int) -> float:
         """Rows that are read; 0 where the steps follow from the samples."""
@@ -338,9 +328,3 @@ def _begun(asked: StageContext) -> Begun:
     begun = asked.one(INITIAL).begun
     assert begun is not None
     return begun
-
-
-def _tokenizer_of(begun: Begun, host: Host) -> str:
-    """The version of the tokenizer of the dataset that a checkpoint was trained on; "" where it is not known."""
-    row: Any = dataset_row(host, Result("", "", begun.dataset))
-    return f"blake3:{row.tokenizer.removeprefix('tokenizers/')}" if row is not None else ""

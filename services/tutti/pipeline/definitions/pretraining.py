@@ -4,7 +4,7 @@ Pure.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from tutti.chassis.errors import InvalidField
 from tutti.model.chunks import Layout
@@ -12,6 +12,7 @@ from tutti.model.parameter import parameters as parameters_of
 from tutti.model.spec import FieldError, ModelSpec, OptimizerSpec, RopeScaling, SpecError, StepSpec
 from tutti.model.training import Training, WeightedDataset
 from tutti.pipeline.recipes.declared import values
+from tutti.pipeline.recipes.imports import INITIAL, is_of_import
 from tutti.pipeline.recipes.sections import ModelPart, TrainPart
 from tutti.pipeline.recipes.sizes import SIZES
 from tutti.pipeline.recipes.view import View
@@ -25,7 +26,10 @@ PLACES: Mapping[type, str] = {ModelSpec: "model", RopeScaling: "model.rope_scali
 
 
 def model(view: View, train: TrainPart) -> ModelSpec:
-    """The model that the recipe describes: that of its size, changed by the keys of `model`. Raises SpecError."""
+    """The model that the recipe describes: that of its size, changed by the keys of `model`. Raises SpecError.
+
+    It is not that of a training that begins with an import.
+    """
     part = view.recipe.model or ModelPart()
     own = values(ModelSpec, part)
     if "heads" in own:
@@ -52,14 +56,25 @@ def unworkable(view: View, error: SpecError) -> InvalidField:
     return InvalidField(f"{place}.{key}", seen=error.seen, expected=error.expected)
 
 
-def training(view: View, dataset: str, mixture: tuple[WeightedDataset, ...] = ()) -> Training:
-    """The training on a dataset, or on the mixture that begins with it, without its placement. Raises SpecError."""
+def training(
+    view: View, dataset: str, mixture: tuple[WeightedDataset, ...] = (), begun: ModelSpec | None = None
+) -> Training:
+    """The training on a dataset, or on the mixture that begins with it, without its placement. Raises SpecError.
+
+    `begun` is the model of the import that it goes on with; rows may be shorter than its context.
+    """
     train = view.nearest(TrainPart)
     assert train is not None
+    length, made = 0, begun
+    if made is None:
+        made = model(view, train)
+    else:
+        made = replace(made, document_mask=train.document_mask, scalar_head=False, value_model=False)
+        length = view.tokens.context if view.tokens.context < made.context else 0
     return Training(
-        model=model(view, train),
+        model=made,
         optimizer=OptimizerSpec(**values(OptimizerSpec, train), decay_end=train.steps + 1),
-        step=StepSpec(**values(StepSpec, train)),
+        step=StepSpec(**values(StepSpec, train), length=length),
         dataset=dataset,
         mixture=mixture,
         **values(Training, train),
@@ -67,5 +82,15 @@ def training(view: View, dataset: str, mixture: tuple[WeightedDataset, ...] = ()
 
 
 def parameters(view: View) -> int:
-    """The parameters of the model that the recipe trains, each counted once; 0 where it trains none."""
-    return Layout(training(view, ANY).model).parameters if view.nearest(TrainPart) is not None else 0
+    """The parameters of the model that the recipe describes and trains, each counted once; 0 where there is none."""
+    if view.nearest(TrainPart) is None or goes_on_with_import(view):
+        return 0
+    return Layout(training(view, ANY).model).parameters
+
+
+def goes_on_with_import(view: View) -> bool:
+    """True if the training that the recipe goes back to begins with the model of an import."""
+    trains = (each for each in view.back() if isinstance(each.instance.section, TrainPart))
+    found = next(trains, None)
+    refs = found.instance.inputs.get(INITIAL, ()) if found else ()
+    return any(is_of_import(ref, view.recipe.stages) for ref in refs)

@@ -95,11 +95,24 @@ def reuse_of(stage: StageDef, asked: StageContext) -> Reuse:
 
 
 def nodes(recipe: Recipe) -> tuple[Node, ...]:
-    """The stages of a recipe in the order in which they are done: those of top-level keys, then those by name."""
+    """The stages of a recipe in the order in which they are done: those of top-level keys, then those by name.
+
+    One that another needs comes before it.
+    """
     found: dict[str, Node] = {}
-    for name, instance in {**recipe.asked, **instances.ordered(recipe.stages)}.items():
+    stages = {**recipe.asked, **instances.ordered(recipe.stages)}
+
+    def place(name: str) -> None:
+        instance = stages[name]
+        for ref in instance.references:
+            if ref in stages and ref not in found:
+                place(ref)
         first = next((found[ref].view for ref in instance.references if ref in found), None)
         found[name] = Node(name, definitions()[instance.kind], View(recipe, instance, first))
+
+    for name in stages:
+        if name not in found:
+            place(name)
     return tuple(found.values())
 
 

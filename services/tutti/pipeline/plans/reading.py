@@ -15,7 +15,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.corpus.tokens.sampler import MAX_WEIGHTS
 from tutti.pipeline.plans import graph, instances
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.recipes import sugar
+from tutti.pipeline.recipes import imports, sugar
 from tutti.pipeline.recipes.instance import moved
 from tutti.pipeline.recipes.recipe import Recipe, keys
 from tutti.pipeline.recipes.sugar import Written
@@ -93,6 +93,7 @@ def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]
         return None, refused
     top = instances.with_defaults(sugar.instances(written))
     named, problems = instances.read(tree, {name: each for name, each in top.items() if each.asked})
+    top = imports.with_tokenizers(top, named)
     problems = [*sugar.problems(written, named=bool(tree.get("stages"))), *_of_mixture(written), *problems]
     for name, each in top.items():
         try:

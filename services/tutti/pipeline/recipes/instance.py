@@ -43,6 +43,8 @@ class Keys:
 
     def of(self, key: str) -> str:
         """Return the key of the recipe for a key of the section; "" stands for the section itself."""
+        if key in self.others:
+            return self.others[key]
         first, _, rest = key.partition(".")
         return ".".join(filter(None, (self.others.get(first) or f"{self.above}.{first}".rstrip("."), rest)))
 

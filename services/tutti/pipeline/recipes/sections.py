@@ -281,7 +281,8 @@ class TokenizerPart(Part):
     of: str = Field(
         default="",
         max_length=200,
-        description="a run or dataset (datasets/…) whose tokenizer is reused; empty: train a new one",
+        description="a run, dataset (datasets/…) or checkpoint (checkpoints/…) whose tokenizer is reused; empty: train "
+        "a new one, or take that of the import that a stage `train` begins with",
     )
     reserve: bool = Field(
         default=True,

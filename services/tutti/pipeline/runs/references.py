@@ -12,6 +12,7 @@ from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
+from tutti.pipeline.recipes.imports import TOKENIZER
 from tutti.pipeline.recipes.instance import Instance
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.sections import MixturePart, TokenizationSection
@@ -89,7 +90,7 @@ class Earlier:
 
     def _with_tokenizer(self, stage: Instance) -> Instance:
         section, keys = stage.section, stage.keys
-        if not isinstance(section, TokenizationSection) or not section.of:
+        if not isinstance(section, TokenizationSection) or not section.of or TOKENIZER in stage.inputs:
             return stage
         found = self._tokenizer(section.of, keys.of("of"))
         for key, seen, expected in (

@@ -4,8 +4,9 @@ from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.model.programs.dpo import DpoParameters
 from tutti.pipeline.definitions.definition import Role
-from tutti.pipeline.definitions.finetuning import CALIBRATION, INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.definitions.finetuning import CALIBRATION, FinetuningSection, FinetuningStage
 from tutti.pipeline.recipes.declared import declares
+from tutti.pipeline.recipes.imports import INITIAL
 from tutti.records.manifest import Kind
 
 

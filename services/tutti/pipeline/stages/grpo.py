@@ -17,10 +17,12 @@ from tutti.model.programs import records
 from tutti.model.programs.grpo import GrpoParameters, RewardFunction
 from tutti.model.spec import ModelSpec, row_length
 from tutti.model.training import RoleModel
+from tutti.pipeline.definitions.checkpoints import begun_of
 from tutti.pipeline.definitions.definition import Role, StageContext
-from tutti.pipeline.definitions.finetuning import INITIAL, LATER, FinetuningStage, JobSection, Rhythm, role_model
+from tutti.pipeline.definitions.finetuning import LATER, FinetuningStage, JobSection, Rhythm, role_model
 from tutti.pipeline.recipes.crowdpart import CrowdPart, check_crowd
 from tutti.pipeline.recipes.declared import declares, values
+from tutti.pipeline.recipes.imports import INITIAL
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.keytypes import Positive
 from tutti.pipeline.recipes.values import Inputs
@@ -173,13 +175,13 @@ class GrpoStage(FinetuningStage):
         begun = inputs[INITIAL][0].begun
         assert begun is not None
         if (reference := asked.get(REFERENCE)) is not None:
-            model = self.begun_of(asked.view, REFERENCE, reference, host).model
+            model = begun_of(asked.view, REFERENCE, reference, host).model
             if model != begun.model:
                 seen = f"{checkpoint_of(reference.manifest_key)}, a model with a vocabulary of {model.vocabulary}"
                 expected = f"the model of the initial checkpoint, with a vocabulary of {begun.model.vocabulary}"
                 raise asked.view.refused(f"from.{REFERENCE}", seen=seen, expected=expected)
         if (reward := asked.get(REWARD)) is not None:
-            made = self.begun_of(asked.view, REWARD, reward, host)
+            made = begun_of(asked.view, REWARD, reward, host)
             if not made.model.scalar_head or made.tokenizer != begun.tokenizer:
                 what = f"over {made.tokenizer or 'other tokens'}" if made.model.scalar_head else "without a scalar head"
                 raise asked.view.refused(

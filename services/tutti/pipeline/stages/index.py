@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
-from tutti.contracts.tokenization.v1 import Dataset, Index, IndexSpec
+from tutti.contracts.tokenization.v1 import Dataset, Index, IndexSpec, Tokenizer
 from tutti.corpus.spans.building import MOST_TOKENS
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef
 from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.recipes.sections import IndexSection
-from tutti.pipeline.recipes.values import Measure, Resident, Result
+from tutti.pipeline.recipes.values import Inputs, Measure, Resident, Result
 from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Manifest
 
@@ -33,9 +34,18 @@ class IndexStage(StageDef):
     def parameters(self, asked: StageContext) -> Mapping[str, object]:
         return {}
 
+    def today(self, asked: StageContext, host: Host) -> Inputs:
+        self.fits(asked.view, asked.one("dataset"), host)
+        return asked.inputs
+
     def fits(self, view: View, dataset: Result, host: Host) -> None:
         found = dataset_row(host, dataset)
-        if found is not None and found.tokens >= MOST_TOKENS:
+        if found is None:
+            return
+        if kind_of(Tokenizer).get(host.channel("tokenization"), found.tokenizer).lossy:
+            expected = "false: its tokenizer does not give texts back, so none is found verbatim"
+            raise view.refused("", seen=f"true, of {found.name}", expected=expected)
+        if found.tokens >= MOST_TOKENS:
             raise view.refused(
                 "",
                 seen=f"true, of {found.tokens:,} tokens to train on",

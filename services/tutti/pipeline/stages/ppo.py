@@ -10,9 +10,11 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.model.programs.ppo import PpoParameters
 from tutti.model.spec import ModelSpec
 from tutti.model.training import RoleModel
+from tutti.pipeline.definitions.checkpoints import begun_of
 from tutti.pipeline.definitions.definition import Role, StageContext
-from tutti.pipeline.definitions.finetuning import INITIAL, role_model
+from tutti.pipeline.definitions.finetuning import role_model
 from tutti.pipeline.recipes.declared import declares
+from tutti.pipeline.recipes.imports import INITIAL
 from tutti.pipeline.recipes.values import Inputs, Result
 from tutti.pipeline.recipes.view import View
 from tutti.pipeline.stages.grpo import REWARD, GrpoSection, GrpoStage
@@ -47,7 +49,7 @@ class PpoStage(GrpoStage):
         inputs = super().today(asked, host)
         begun, critic = inputs[INITIAL][0].begun, _critic(asked)
         assert begun is not None
-        made = self.begun_of(asked.view, CRITIC, critic, host)
+        made = begun_of(asked.view, CRITIC, critic, host)
         expected = replace(begun.model, scalar_head=True, value_model=False)
         if made.model != expected or made.tokenizer != begun.tokenizer:
             raise asked.view.refused(

@@ -11,7 +11,7 @@ from tutti.contracts.sampling.v1 import PromptSet, Sample, SampleSpec
 from tutti.corpus.conversations.conversationset import Lines
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef, resource_of
-from tutti.pipeline.definitions.pretraining import NUMBER_BYTES, parameters
+from tutti.pipeline.definitions.pretraining import NUMBER_BYTES, goes_on_with_import, parameters
 from tutti.pipeline.definitions.tokenized import UNKNOWN, dataset_row, lengths
 from tutti.pipeline.recipes.sections import SamplePart
 from tutti.pipeline.recipes.values import Measure, Result
@@ -91,6 +91,8 @@ class SampleStage(StageDef):
 
 def _check_prompts(view: View, tokenizer: str, host: Host) -> None:
     """Refuse a prompt that fills the context. Raises InvalidField."""
+    if goes_on_with_import(view):
+        return  # its model has a context of its own
     context = view.tokens.context
     for number, tokens in enumerate(lengths(host, _part(view).prompts, tokenizer)):
         if tokens >= context:

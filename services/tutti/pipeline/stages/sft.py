@@ -18,8 +18,9 @@ from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.model.training import APPENDED_1, RESERVED_1, Conversion
 from tutti.pipeline.definitions.definition import Role, StageContext
-from tutti.pipeline.definitions.finetuning import INITIAL, FinetuningSection, FinetuningStage
+from tutti.pipeline.definitions.finetuning import FinetuningSection, FinetuningStage
 from tutti.pipeline.recipes.begun import Begun
+from tutti.pipeline.recipes.imports import INITIAL
 from tutti.pipeline.recipes.view import View
 from tutti.records.manifest import Kind
 

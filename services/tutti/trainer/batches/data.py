@@ -92,10 +92,10 @@ def _body(folder: Path, digest: str, training: Training) -> DatasetBody:
     """The body of the manifest of a staged dataset. Raises RankFailure when it is not that of the training."""
     manifest = Manifest.decode((folder / MANIFEST).read_bytes(), expected=Kind.DATASET)
     body, model = DatasetBody.read(manifest), training.model
-    if (manifest.content_digest, body.context) != (digest, model.context) or body.vocabulary > model.vocabulary:
+    if (manifest.content_digest, body.context) != (digest, training.length) or body.vocabulary > model.vocabulary:
         raise _refused(
             f"the staged dataset is {manifest.content_digest} with rows of {body.context} tokens and a vocabulary of "
-            f"{body.vocabulary}; the training expects {digest}, {model.context} and at most {model.vocabulary}"
+            f"{body.vocabulary}; the training expects {digest}, {training.length} and at most {model.vocabulary}"
         )
     return body
 
