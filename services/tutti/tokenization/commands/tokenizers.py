@@ -122,13 +122,14 @@ def written(client: Client, name: str, to: Path) -> Path:
     while data := client.tokenization.ReadTokenizer(ReadTokenizerRequest(name=name, offset=len(artefact))).data:
         artefact += data
     try:
-        seen = BytePairTokenizer(bytes(artefact)).version
+        tokenizer = BytePairTokenizer(bytes(artefact))
+        seen, file = tokenizer.version, tokenizer.file
     except TokenizerError as error:
         raise Failure(f"{name} came damaged: {error}; run the recipe again that trained it") from error
     if seen != found.content_digest:
         raise Failure(f"{name} came as {seen}, expected {found.content_digest}; run the recipe again that trained it")
     with written_to(to, "--to"):
-        to.write_bytes(artefact)
+        to.write_bytes(file)
     return to
 
 
