@@ -345,7 +345,9 @@ number of the step and the order of sequences start from the beginning. Both tra
 tokenizer. Lineage shows the checkpoint as a parent of every checkpoint that the training writes.
 
 If the checkpoint is an [import](open-models.md#go-on-with-its-pretraining), or was made of one, its model and its
-tokenizer are used: the keys of the model and `tokenizer.vocabulary` do not apply.
+tokenizer are used: the keys of the model and `tokenizer.vocabulary` do not apply. Instead of the name of a checkpoint,
+an input can be a model's folder of Hugging Face, relative to the folder of the recipe: `initial: {huggingface:
+./model}`. This becomes a stage of the kind `imported`.
 
 ### Conversations
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -232,6 +233,23 @@ def test_pretraining_goes_on_with_the_tokens_that_came_in(followed: Followed, tm
     ends = json.loads((followed.model / GENERATION).read_text())["eos_token_id"]
     kept = [each for each in made if each not in ends]
     assert said["text"] == library.decode(kept, clean_up_tokenization_spaces=False)
+
+
+def test_a_recipe_that_names_the_folder_goes_on_from_the_same_checkpoint(followed: Followed, tmp_path: Path) -> None:
+    recipe, texts = tmp_path / "named.yaml", followed.model.parent / "texts"
+    text = FURTHER.replace("CHECKPOINT", "{huggingface: model}").replace("path: texts", f"path: {texts}")
+    (tmp_path / "model").symlink_to(followed.model)
+    recipe.write_text(text)
+    result = followed.run("run", recipe)
+    assert result.code == 0, result.err
+    assert result.json()["models"] == followed.said["further"]["models"]
+    (tmp_path / "model").unlink()
+    config = json.loads((shutil.copytree(followed.model, tmp_path / "model") / CONFIG).read_text())
+    (tmp_path / "model" / CONFIG).write_text(json.dumps(config | {"hidden_act": "gelu"}))
+    result = followed.run("recipes", "check", recipe)
+    assert result.code == MISUSE
+    assert "stages.further.from.initial.huggingface" in result.out + result.err
+    assert "config.json: hidden_act is 'gelu'; expected silu" in result.out + result.err
 
 
 def test_an_index_of_texts_that_change_in_their_tokenizer_is_refused(followed: Followed, tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
+from tutti.backbone import Clock
 from tutti.chassis.errors import Unavailable
 from tutti.chassis.progress import Progress
+from tutti.chassis.tasks import CancellablePool, Pool
 from tutti.platform.workers import LOOK_SECONDS, Check, Lost, Worker
 
 P = ParamSpec("P")
@@ -37,6 +39,14 @@ class PoolClosed(PoolError, Unavailable):
 
 class WorkerDied(PoolError):
     """The worker was lost before its function returned: killed, stopped, silent, out of memory, or a crash."""
+
+
+def run_within(pool: Pool, clock: Clock, seconds: float, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a function gives in a process of the pool, if it does so within `seconds`. Raises PoolCancelled."""
+    if not isinstance(pool, CancellablePool):
+        return pool.run(fn, *args, **kwargs)
+    until = clock.monotonic() + seconds
+    return pool.run_until(lambda: clock.monotonic() >= until, fn, *args, **kwargs)
 
 
 class ProcessPool:

@@ -15,7 +15,7 @@ from sqlalchemy import delete, insert, select
 
 from tutti.chassis import version
 from tutti.chassis.config.roots import Roots
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import DeadlineExceeded, InvalidField
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.progress import Progress
 from tutti.chassis.rpc.call import Call
@@ -47,6 +47,7 @@ from tutti.contracts.common.v1 import Artifact
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.model.chunks import Layout
 from tutti.model.plan import BYTES
+from tutti.platform.pool import PoolCancelled, run_within
 
 LOGIC_VERSION = "import-1"
 READER = "committer/resident"
@@ -66,11 +67,31 @@ class Imports:
         self.work = Work(host, "imports", Import, self._run, LOGIC_VERSION)
 
     def create(self, request: CreateImportRequest, call: Call) -> CreateImportResponse:
-        """Raises InvalidField for a folder that the caller may not name, or that is none."""
+        """Raises InvalidField for a folder that the caller may not name, or that is none.
+
+        A request that is only validated reads the whole folder: InvalidField says too which file and key is refused.
+        """
         path = self._folder(request.spec.folder, call.principal)
         shown = ImportSpec(logic_version=request.spec.logic_version)
+        if request.validate_only:
+            made = self.work.create(request, shown=shown)
+            return CreateImportResponse(**{"import": self._foreseen(made, path, call)})
         made = self.work.create(request, shown=shown, keep=lambda unit: self._keep(unit, request.name, path))
         return CreateImportResponse(**{"import": made})
+
+    def _foreseen(self, made: Import, path: str, call: Call) -> Import:
+        """With what the folder would become today. Raises InvalidField, DeadlineExceeded."""
+        folder, seconds = Path(path), call.deadline_seconds
+        try:
+            pool, clock = self._host.pool, self._host.clock
+            found = run_within(pool, clock, seconds, reading.survey, folder, self._root(folder))
+        except WorkFailed as error:
+            raise InvalidField("spec.folder", seen=path, expected=f"a folder that can be imported: {error}") from error
+        except PoolCancelled as late:
+            raise DeadlineExceeded(f"the folder was not read within {seconds:.0f} s; wait longer") from late
+        made.checkpoint, made.folder_digest = f"checkpoints/{import_of(found.digest)}/0/0", found.digest
+        made.tokenizer, made.template, made.licence = found.version, found.template, found.licence
+        return made
 
     def _folder(self, path: str, principal: Principal) -> str:
         if not os.path.isabs(path) or "\0" in path:

@@ -119,6 +119,21 @@ def test_the_same_folder_becomes_the_same_checkpoint(folder: Path, tmp_path: Pat
     world.close()
 
 
+def test_a_folder_that_is_only_checked_is_read_and_nothing_is_stored(folder: Path, tmp_path: Path) -> None:
+    world, spec = Rehearsal(tmp_path / "world"), ImportSpec(folder=str(folder))
+    request = CreateImportRequest(request_id="a", name="imports/a", spec=spec, validate_only=True)
+    found = getattr(world.api.CreateImport(request, CALL), "import")
+    assert keys(world, "") == []
+    made = imported(world, folder)
+    for each in ("checkpoint", "folder_digest", "tokenizer", "template", "licence"):
+        assert getattr(found, each) == getattr(made, each), each
+    assert found.spec.folder == ""
+    (folder / CONFIG).write_text(json.dumps(CONFIGURATION | {"hidden_act": "gelu"}))
+    with pytest.raises(InvalidField, match=r"config.json: hidden_act is 'gelu'; expected silu"):
+        world.api.CreateImport(request, CALL)
+    world.close()
+
+
 @pytest.mark.parametrize(
     ("change", "file", "key"),
     [

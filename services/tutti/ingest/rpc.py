@@ -8,7 +8,6 @@ from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.required import required
 from tutti.chassis.service import Host
-from tutti.chassis.tasks import CancellablePool
 from tutti.chassis.work.work import Work
 from tutti.contracts.ingest.v1 import (
     Crawl,
@@ -43,7 +42,7 @@ from tutti.ingest.quality.rules import UnknownRule
 from tutti.ingest.reading import sampled, shards
 from tutti.ingest.reading.readers import InputRootError
 from tutti.ingest.retractions import Retractions
-from tutti.platform.pool import PoolCancelled
+from tutti.platform.pool import PoolCancelled, run_within
 
 
 def choice_of(spec: FilterSpec, blobs: Blobs) -> choosing.Choice:
@@ -138,12 +137,8 @@ class IngestApi(CrawlApi):
     def _survey(self, request: DigestInputRequest, call: Call) -> tuple[shards.Survey, sampled.Sample | None]:
         """Read the folder in another process, for as long as the caller waits. Raises DeadlineExceeded."""
         asked = self._reading(request.spec, call.principal), request.files, request.sample
-        pool, clock = self._host.pool, self._host.clock
-        if not isinstance(pool, CancellablePool):
-            return pool.run(sampled.surveyed, *asked)
         seconds = call.deadline_seconds
-        until = clock.monotonic() + seconds
         try:
-            return pool.run_until(lambda: clock.monotonic() >= until, sampled.surveyed, *asked)
+            return run_within(self._host.pool, self._host.clock, seconds, sampled.surveyed, *asked)
         except PoolCancelled as late:
             raise DeadlineExceeded(f"the pages were not read within {seconds:.0f} s; wait longer") from late

@@ -64,6 +64,7 @@ class Folder:
     """A folder that a stage reads: the section's key for it, its path, and how its files are read.
 
     `limit` is the maximum number of files (0: all), `most_rejected` the share of records that may be rejected.
+    `model`: it holds a model, and no texts.
     """
 
     key: str
@@ -72,6 +73,7 @@ class Folder:
     max_file_bytes: int = FILES["max_file_bytes"].default
     text_field: str = FILES["text_field"].default
     most_rejected: float = FILES["most_rejected"].default
+    model: bool = False
 
 
 @dataclass(frozen=True)

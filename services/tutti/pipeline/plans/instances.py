@@ -16,6 +16,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.rpc import kinds
 from tutti.pipeline.definitions.definition import Role, StageDef, with_article
 from tutti.pipeline.plans.registry import definitions
+from tutti.pipeline.recipes.imports import with_stages
 from tutti.pipeline.recipes.instance import Instance, Keys, parted
 from tutti.pipeline.recipes.sugar import EVALUATION
 
@@ -55,7 +56,8 @@ def read(tree: Tree, top: Mapping[str, Instance]) -> tuple[dict[str, Instance], 
     written = tree.get("stages", {})
     if not isinstance(written, dict) or len(written) > MOST:
         return {}, [InvalidField("stages", seen=written, expected=f"a mapping of at most {MOST} stages by name")]
-    reading = _Reading(tree, top)
+    written, folders = with_stages(written)
+    reading = _Reading({**tree, "stages": written}, top)
     bodies = {name: body for name, body in written.items() if _sound(reading, name, body)}
     stages = {name: stage for name in bodies if (stage := _stage(reading, name)) is not None}
     found = {}
@@ -63,7 +65,8 @@ def read(tree: Tree, top: Mapping[str, Instance]) -> tuple[dict[str, Instance], 
         inputs = _inputs(reading, name, stage, stages)
         section = _section(reading, name, stage)
         if section is not None:
-            found[name] = Instance(stage.name, inputs, section, _keys(name), place=name)
+            keys = replace(_keys(name), others={"path": folders[name]}) if name in folders else _keys(name)
+            found[name] = Instance(stage.name, inputs, section, keys, place=name)
     _refuse_unknown_parts(reading, found)
     if not reading.problems:
         _refuse_cycles(reading, found)

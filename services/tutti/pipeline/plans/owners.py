@@ -15,7 +15,14 @@ from tutti.chassis.rpc import kinds
 from tutti.chassis.service import Host
 from tutti.checkpoints.bodies import identity_of
 from tutti.checkpoints.keys import manifest_key
-from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointState
+from tutti.contracts.committer.v1 import (
+    CHECKPOINT_STATE_COMMITTED,
+    Checkpoint,
+    CheckpointState,
+    CreateImportRequest,
+    ImportSpec,
+)
+from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
 from tutti.contracts.ingest.v1 import DigestInputRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
@@ -36,6 +43,7 @@ class Owners:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._ingest = IngestServiceStub(host.channel("ingest"))
+        self._committer = CommitterServiceStub(host.channel("committer"))
 
     def source(
         self, spec: IngestSpec, key: str, shown: str, *, seconds: float, files: int = 0, sample: int = 0
@@ -69,6 +77,18 @@ class Owners:
             nbytes=found.bytes,
             sample=found.sample if found.HasField("sample") else None,
         )
+
+    def model(self, path: str, key: str, shown: str, *, seconds: float) -> Source:
+        """The folder of a model now, read whole. Raises InvalidField naming the recipe's key, DeadlineExceeded."""
+        request = CreateImportRequest(name="imports/checked", spec=ImportSpec(folder=path), validate_only=True)
+        try:
+            found = getattr(self._committer.CreateImport(request, timeout=seconds), "import")
+        except DeadlineExceeded as problem:
+            message = f"the model in {shown} was not read within {seconds:.0f} s; nothing was recorded"
+            raise DeadlineExceeded(message) from problem
+        except InvalidField as problem:
+            raise InvalidField(key, seen=shown, expected=problem.metadata.get("expected", problem.message)) from problem
+        return Source(path, found.folder_digest, "")
 
     def resolved(self, recipe: Recipe) -> Recipe:
         """The same with every classifier as NAME@DIGEST. Raises InvalidField naming the key."""

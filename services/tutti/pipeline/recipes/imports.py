@@ -3,8 +3,10 @@
 Pure. An import brings its model and its tokenizer, which the stages that go on with it take.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
+from typing import Any
 
 from tutti.checkpoints.keys import import_of
 from tutti.pipeline.recipes.instance import Instance
@@ -17,14 +19,19 @@ INITIAL = "initial"
 """The role of the checkpoint that a stage begins with."""
 TOKENIZER = "tokenizer"
 """The role of the checkpoint whose tokenizer encodes a dataset."""
-DATASET, TRAIN, TOKENIZATION = "dataset", "train", "tokenization"
+DATASET, TRAIN, TOKENIZATION, IMPORT = "dataset", "train", "tokenization", "imported"
+HUGGINGFACE = "huggingface"
+
+NAME_CHARACTERS = 30
+"""Of the name of a stage that no recipe names; a number may follow."""
 
 Stages = Mapping[str, Instance]
 
 
 def is_of_import(reference: str, stages: Stages) -> bool:
     """True if a checkpoint is an import, or stages of the recipe made it of one."""
-    return any(name.startswith(IMPORTED) for name in _back(reference, stages))
+    back = list(_back(reference, stages))
+    return back[-1].startswith(IMPORTED) or any(stages[name].kind == IMPORT for name in back if name in stages)
 
 
 def with_tokenizers(top: Stages, named: Stages) -> dict[str, Instance]:
@@ -40,6 +47,30 @@ def with_tokenizers(top: Stages, named: Stages) -> dict[str, Instance]:
     ((checkpoint, key),) = found
     keys = replace(own.keys, others={**own.keys.others, f"from.{TOKENIZER}": key})
     return {**top, TOKENIZATION: replace(own, inputs={**own.inputs, TOKENIZER: (checkpoint,)}, keys=keys)}
+
+
+def with_stages(written: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The stages as they are written, and one for each folder that `{huggingface: FOLDER}` names as an input.
+
+    Also the keys that name the folders, by the names of these stages.
+    """
+    found, keys, names = dict(written), dict[str, str](), dict[str, str]()
+    for name, body in written.items():
+        inputs = body.get("from") if isinstance(body, dict) else None
+        for role, ref in inputs.items() if isinstance(inputs, dict) else ():
+            folder = ref.get(HUGGINGFACE) if isinstance(ref, dict) and len(ref) == 1 else None
+            if isinstance(folder, str):
+                made = names.setdefault(folder, _free(f"{name}-{role}", found))
+                found[made] = {"kind": IMPORT, "path": folder}
+                found[name] = {**found[name], "from": {**found[name]["from"], role: made}}
+                keys.setdefault(made, f"stages.{name}.from.{role}.{HUGGINGFACE}")
+    return found, keys
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name of a stage that is not taken yet."""
+    short = name[:NAME_CHARACTERS].rstrip("-")
+    return next(each for n in count() if (each := f"{short}-{n}" if n else short) not in taken)
 
 
 def _begun(top: Stages, named: Stages) -> Iterator[tuple[str, str]]:

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.work.work import put_named
 from tutti.checkpoints.digests import model_root
 from tutti.checkpoints.imported import FolderFile, ImportBody
 from tutti.checkpoints.places import BlobEntry, ChunkPlace
 from tutti.checkpoints.report import ChunkEntry
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, CHECKPOINT_STATE_PRUNED, Checkpoint
-from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, Artifact
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.tokenization.v1 import Tokenizer
@@ -23,7 +24,8 @@ from tutti.model.training import Training
 from tutti.pipeline.definitions.finetuning_test import create, finished
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.reading import read
-from tutti.pipeline.world_test import CALL, World
+from tutti.pipeline.world_test import CALL, DataOwner, World
+from tutti.records.canonical import bytes_digest
 
 DIGEST = "blake3:" + "e" * 64
 TOKENS = of_others()
@@ -43,7 +45,8 @@ def world(tmp_path: Path) -> World:
         entry = ChunkEntry(chunk.index, Kind.PARAMETER, end, 4 * chunk.length, bytes([chunk.index] * 32))
         places.append(ChunkPlace(0, entry))
         end += entry.nbytes
-    root, blobs = model_root(layout, [place.entry.digest for place in places]), (BlobEntry("a", end, DIGEST),)
+    root, data = model_root(layout, [place.entry.digest for place in places]), bytes(end)
+    blobs = (BlobEntry(put_named(made.blobs, "committer/imports", data, ".bin"), end, bytes_digest(data)),)
     files = (FolderFile("config.json", DIGEST, "b"),)
     body = ImportBody(layout, files, TOKENS.version, "", "mit", "float32", root, blobs, tuple(places), ("c",))
     made.blobs.put_if_absent(body.manifest_key, body.manifest(producer="test").encode())
@@ -118,6 +121,89 @@ def test_a_recipe_without_an_import_trains_its_own_tokenizer() -> None:
         text = f"train: {{steps: 2}}\n{TEXT.replace('IMPORTED', checkpoint)}"
         every = {each.name: each for each in graph.nodes(read(text))}
         assert every["tokenization"].inputs.keys() == {"documents", "measures"}
+
+
+class ImportOwner(DataOwner):
+    """Reads a folder as the import of the world; one that is not there cannot be imported."""
+
+    digest = ""
+
+    def create(self, request: Any, message: type[Any]) -> Any:
+        if not Path(request.spec.folder).is_dir():
+            expected = "a folder that can be imported: config.json: hidden_act is 'gelu'; expected silu"
+            raise InvalidField("spec.folder", seen=request.spec.folder, expected=expected)
+        imported, work = self.world.train.made["imported"], super().create(request, message)
+        work.checkpoint, work.folder_digest = imported.name, self.digest or imported.folder_digest
+        work.spec.ClearField("folder")
+        return work
+
+    def finish(self) -> None:
+        imported = self.world.train.made["imported"]
+        result = Artifact(manifest_key=imported.manifest_key, content_digest=imported.folder_digest)
+        self.end(STATE_DONE, "", result)
+
+
+@pytest.fixture
+def owner(world: World) -> ImportOwner:
+    (world.folder / "model").mkdir()
+    world.works["imports"] = made = ImportOwner(world)
+    vars(world)["finish_imported"] = made.finish
+    world.start()
+    return made
+
+
+FOLDER = TEXT.replace("IMPORTED", "{huggingface: model}")
+
+
+def test_a_folder_that_a_recipe_names_is_imported_first(world: World, owner: ImportOwner) -> None:
+    run, done = finished(world, FOLDER)
+    assert run.state == STATE_DONE, run.reason
+    assert done == ["ingest", "filter", "dedup", "further-initial", "tokenization", "further"]
+    assert str(world.folder) not in run.spec.recipe
+    assert world.train.made["imported"].folder_digest in run.spec.recipe
+    assert (trained(world).model, tokenized(world).tokenizer) == (MODEL, TOKENIZER)
+    found = {each.name: each for each in run.stages}
+    again, done = finished(world, named(world, TEXT))
+    assert (again.state, done) == (STATE_DONE, [])
+    assert {each.name: each.reuse_key for each in again.stages}["further"] == found["further"].reuse_key
+    assert finished(world, FOLDER.replace("steps: 10", "steps: 12"))[1] == ["further"]
+
+
+def test_stages_that_name_one_folder_share_its_import(world: World) -> None:
+    other = FURTHER.replace("further", "other").replace("IMPORTED", "{huggingface: model}")
+    recipe = read(FOLDER + other)
+    assert [name for name, each in recipe.stages.items() if each.kind == "imported"] == ["further-initial"]
+    assert {name: each.inputs.get("initial") for name, each in recipe.stages.items()} == {
+        "further": ("further-initial",),
+        "other": ("further-initial",),
+        "further-initial": None,
+    }
+    assert read(recipe.canonical()).digest() == recipe.digest()
+
+
+def test_a_folder_that_is_refused_is_refused_with_the_recipe(world: World, owner: ImportOwner) -> None:
+    text = FOLDER.replace("huggingface: model", "huggingface: other")
+    with pytest.raises(InvalidField, match=r"config.json: hidden_act is 'gelu'; expected silu") as refused:
+        create(world, text)
+    assert refused.value.field == "stages.further.from.initial.huggingface"
+    request = CheckRecipeRequest(recipe=text, directory=str(world.folder), all_problems=True)
+    assert [each.key for each in world.api.CheckRecipe(request, CALL).problems] == [refused.value.field]
+
+
+def test_a_folder_that_changes_before_it_is_imported_ends_the_run(world: World, owner: ImportOwner) -> None:
+    run = create(world, FOLDER)
+    owner.digest = "blake3:" + "f" * 64
+    while (run := world.run(run.name)).state == STATE_RUNNING:
+        world.finish(next(each.kind for each in run.stages if each.state == STATE_RUNNING))
+    assert run.state == STATE_FAILED
+    assert "the folder has changed" in run.reason
+
+
+@pytest.mark.parametrize("ref", ["{huggingface: 3}", "{other: model}", "{huggingface: a, more: b}"])
+def test_an_input_that_is_neither_a_name_nor_a_folder_is_refused(ref: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        read(TEXT.replace("IMPORTED", ref))
+    assert refused.value.field == "stages.further.from.initial"
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,9 @@ class Asked:
                     expected=f"an absolute path that {key} ({path!r}) starts from",
                 )
             path = os.path.normpath(os.path.join(request.directory, path))
+        seconds = max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
+        if folder.model:
+            return self._owners.model(path, key, shown, seconds=seconds)
         asks = isinstance(request, CheckRecipeRequest) and node.stage.brings_pages
         sample = (FEW if most else SAMPLED) if asks else 0
         spec = IngestSpec(
@@ -140,7 +143,6 @@ class Asked:
             limit=folder.limit,
             text_field=folder.text_field,
         )
-        seconds = max(call.deadline_seconds - ANSWER_SECONDS, ANSWER_SECONDS)
         found = self._owners.source(spec, key, shown, seconds=seconds, files=most, sample=sample)
         return found if node.stage.surveyed else replace(found, logic_version="")
 

@@ -219,7 +219,8 @@ class CommitterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateImport(self, request, context):
-        """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails.
+        """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails. With
+        validate_only it reads the folder and returns what it would become.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

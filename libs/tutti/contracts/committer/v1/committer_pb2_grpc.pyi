@@ -62,7 +62,9 @@ class CommitterServiceStub:
     PinCheckpoint: _grpc.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]
     """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
     CreateImport: _grpc.UnaryUnaryMultiCallable[_committer_pb2.CreateImportRequest, _committer_pb2.CreateImportResponse]
-    """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails."""
+    """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails. With
+    validate_only it reads the folder and returns what it would become.
+    """
     GetImport: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Import]
     """GetImport returns an import."""
     ListImports: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListImportsResponse]
@@ -106,7 +108,9 @@ class CommitterServiceAsyncStub(CommitterServiceStub):
     PinCheckpoint: _aio.UnaryUnaryMultiCallable[_committer_pb2.PinCheckpointRequest, _events_pb2.Checkpoint]  # type: ignore[assignment]
     """PinCheckpoint protects a checkpoint from retention, or ends this protection."""
     CreateImport: _aio.UnaryUnaryMultiCallable[_committer_pb2.CreateImportRequest, _committer_pb2.CreateImportResponse]  # type: ignore[assignment]
-    """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails."""
+    """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails. With
+    validate_only it reads the folder and returns what it would become.
+    """
     GetImport: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Import]  # type: ignore[assignment]
     """GetImport returns an import."""
     ListImports: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _committer_pb2.ListImportsResponse]  # type: ignore[assignment]
@@ -225,7 +229,9 @@ class CommitterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _committer_pb2.CreateImportRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_committer_pb2.CreateImportResponse, _abc.Awaitable[_committer_pb2.CreateImportResponse]]:
-        """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails."""
+        """CreateImport imports a folder and returns immediately; repeating a request_id with another body fails. With
+        validate_only it reads the folder and returns what it would become.
+        """
 
     @_abc_1.abstractmethod
     def GetImport(
