@@ -335,7 +335,8 @@ stages:
 To change one key on the command line, use `--set stages.NAME.KEY=VALUE`; to leave out a stage, `--set
 stages.NAME=null`, or `--set sample=null` for one of the keys above. A recipe whose stages start from resources needs
 neither `input` nor `train`. Stages run one at a time: first the stages of the keys above, then the named stages in the
-order of their dependencies. Stages that are ready at the same time run in the order of their names. The name of
+order of their dependencies. A named stage that one of the keys above needs, such as an import with its tokenizer, runs
+before it. Stages that are ready at the same time run in the order of their names. The name of
 a stage does not affect its result: if another stage or another run used the same inputs and keys, its result is reused.
 
 ### Continue from a checkpoint

@@ -53,6 +53,9 @@ class ImportedStage(StageDef):
             Expected(blob.key, blob.nbytes, blob.bytes_digest if thorough else "") for blob in body.blobs
         ]
 
+    def unforeseeable(self, view: View) -> str:
+        return "it follows from the size of the model"
+
     def summary(self, work: Any) -> str:
         return f"{work.checkpoint}, licence {work.licence or 'not named'}"
 
