@@ -42,7 +42,7 @@ class WorkerDied(PoolError):
 
 
 def run_within(pool: Pool, clock: Clock, seconds: float, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function gives in a process of the pool, if it does so within `seconds`. Raises PoolCancelled."""
+    """The result of a function in a process of the pool. Raises PoolCancelled if it takes longer than `seconds`."""
     if not isinstance(pool, CancellablePool):
         return pool.run(fn, *args, **kwargs)
     until = clock.monotonic() + seconds

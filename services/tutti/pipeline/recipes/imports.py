@@ -23,7 +23,7 @@ DATASET, TRAIN, TOKENIZATION, IMPORT = "dataset", "train", "tokenization", "impo
 HUGGINGFACE = "huggingface"
 
 NAME_CHARACTERS = 30
-"""Of the name of a stage that no recipe names; a number may follow."""
+"""The maximum length of the name of a stage that no recipe names, without the number that may follow."""
 
 Stages = Mapping[str, Instance]
 
