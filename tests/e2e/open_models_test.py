@@ -203,7 +203,7 @@ def test_the_trace_leads_to_the_folder_and_its_licence(followed: Followed) -> No
 
 
 def further_of(followed: Followed) -> tuple[str, str]:
-    """The checkpoint of the training that goes on with the import, and the tokenizer of its dataset."""
+    """The checkpoint of the training that continues the import, and the tokenizer of its dataset."""
     (trained,) = followed.said["further"]["models"]
     (dataset,) = followed.run("datasets", "ls").json()
     return str(trained["checkpoint"]), str(dataset["tokenizer"])

@@ -80,7 +80,7 @@ class Imports:
         return CreateImportResponse(**{"import": made})
 
     def _foreseen(self, made: Import, path: str, call: Call) -> Import:
-        """With what the folder would become today. Raises InvalidField, DeadlineExceeded."""
+        """The import with the digests of the folder as it is now. Raises InvalidField, DeadlineExceeded."""
         folder, seconds = Path(path), call.deadline_seconds
         try:
             pool, clock = self._host.pool, self._host.clock

@@ -251,7 +251,7 @@ def _measured(
 
 
 def _bytes_of(asked: Tokens, tokenizer: BytePairTokenizer, documents: Documents, spool: Spool, order: Numbers) -> int:
-    """The bytes of text that the beginning of a split stands for.
+    """The bytes of the texts at the beginning of a split.
 
     Of ids that do not give texts back they are those of its documents, of one that is cut in proportion to its tokens.
     """

@@ -26,7 +26,7 @@ def stored(blobs: Blobs, name: str) -> BytePairTokenizer:
 
 
 def came_in(blobs: Blobs, name: str) -> bool:
-    """True if others trained this tokenizer, and it is stored: no row tells of one before a dataset has it."""
+    """True if others trained this tokenizer, and it is stored: it has no row before a dataset uses it."""
     try:
         return stored(blobs, name).marks is not None
     except WorkFailed:

@@ -61,7 +61,7 @@ def training(
 ) -> Training:
     """The training on a dataset, or on the mixture that begins with it, without its placement. Raises SpecError.
 
-    `begun` is the model of the import that it goes on with; rows may be shorter than its context.
+    `begun` is the model of the import that it continues; rows may be shorter than its context.
     """
     train = view.nearest(TrainPart)
     assert train is not None

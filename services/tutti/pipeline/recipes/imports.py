@@ -1,6 +1,6 @@
 """Imports among the stages of a recipe: which checkpoints came of models that others trained.
 
-Pure. An import brings its model and its tokenizer, which the stages that go on with it take.
+Pure. An import brings its model and its tokenizer, which the stages that continue it take.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Trainings that go on with an import: their model and their tokens are those that came in."""
+"""Trainings that continue an import: their model and their tokens are those that came in."""
 
 from pathlib import Path
 from typing import Any
@@ -213,7 +213,7 @@ def test_an_input_that_is_neither_a_name_nor_a_folder_is_refused(ref: str) -> No
         ("steps: 10 -> steps: 10, tied_embeddings: true", "stages.further.tied_embeddings", "two matrices"),
         ("data: -> tokenizer: {vocabulary: 500}\ndata:", "tokenizer.vocabulary", "nothing beside the tokenizer"),
         ("data: -> tokenizer: {pattern: a}\ndata:", "tokenizer.pattern", "nothing beside the tokenizer"),
-        ("data: -> model: {layers: 2}\ndata:", "model", "goes on with the model of an import"),
+        ("data: -> model: {layers: 2}\ndata:", "model", "continues the model of an import"),
     ],
 )
 def test_keys_that_do_not_fit_an_import_are_refused_before_anything_starts(

@@ -72,7 +72,7 @@ class TrainStage(TrainingStage):
         yield from conflicts
         if goes_on_with_import(view):
             if view.recipe.model is not None and "train" not in view.recipe.asked:
-                seen, expected = "a model", f"nothing: {view.key('')} goes on with the model of an import"
+                seen, expected = "a model", f"nothing: {view.key('')} continues the model of an import"
                 yield InvalidField("model", seen=seen, expected=expected)
         elif not conflicts and None not in (train.rows, train.warmup, train.checkpoint_every):
             try:
@@ -105,7 +105,7 @@ class TrainStage(TrainingStage):
         return {"training": replace(_training(asked), initial=None).digest()}
 
     def today(self, asked: StageContext, host: Host) -> Inputs:
-        """With the model of an import that it goes on with, the other datasets of its mixture, and their weights."""
+        """With the model of an import that it continues, the other datasets of its mixture, and their weights."""
         if (initial := asked.get(INITIAL)) is not None:
             initial = _checked_initial(asked, initial, host)
             asked = replace(asked, inputs={**asked.inputs, INITIAL: (initial,)})
