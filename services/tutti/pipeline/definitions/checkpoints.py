@@ -1,4 +1,4 @@
-"""Checkpoints that stages begin with: their models and their tokenizers, by what their manifests say.
+"""Checkpoints that stages begin with: their models and their tokenizers, as in their manifests.
 
 Promises: nothing is kept here.
 """
