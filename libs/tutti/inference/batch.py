@@ -88,7 +88,12 @@ class Batch:
         if request.id in self._known:
             raise RequestRefused(f"two requests have the number {request.id}; give each its own")
         growing = Growing(request, min(self._room - length, request.limits.tokens))
-        if len(request.given) >= growing.most or any(map(request.limits.is_end, request.given)):
+        if len(request.forced) > growing.most:
+            raise RequestRefused(
+                f"request {request.id} begins with {len(request.forced)} tokens that are forced; expected at most "
+                f"{growing.most}"
+            )
+        if len(request.given) >= growing.most or any(map(request.limits.is_end, request.given[len(request.forced) :])):
             raise RequestRefused(
                 f"request {request.id} has ended with the {len(request.given)} tokens that are given; expected fewer "
                 f"than {growing.most}, without the end of the text"
@@ -140,9 +145,12 @@ class Batch:
             if request.shaping:
                 table = np.array(table)
                 for row, slot in zip(table, slots[rows].tolist(), strict=True):
-                    request.shaping.shape(row, self._tokens[slot, : self._counts[slot]])
+                    request.shaping.shape(row, self._tokens[slot, len(request.forced) : self._counts[slot]])
             at = slots[rows]
             found[rows] = choose_each(table, request.sampling, self._draws[at, self._counts[at]])
+        for row, slot in enumerate(slots.tolist()):
+            forced, count = self.placed[slot].request.forced, self._counts[slot]
+            found[row] = forced[count] if count < len(forced) else found[row]
         return found
 
     def likeliest(self, slots: Integers, logits: Logprobs) -> Integers:
@@ -172,7 +180,7 @@ class Batch:
         for growing, count, token in zip(every, (at + 1).tolist(), tokens.tolist(), strict=True):
             if growing.stop is not None:
                 continue
-            if growing.request.limits.is_end(token):
+            if count > len(growing.request.forced) and growing.request.limits.is_end(token):
                 growing.stop = Stop.END
             elif count == growing.most:
                 growing.stop = Stop.TOKENS if growing.most == growing.request.limits.tokens else Stop.CONTEXT

@@ -99,9 +99,10 @@ class Shaping:
 class Join:
     """A request that joins those in progress between two steps; `id` names it, `number` keys its draws.
 
-    `given` are tokens that were chosen before, by this engine or an equal one: the completion continues after them. Two
-    requests share what was read of one prompt only if they have one `salt`. With each token come the log-probabilities
-    of the `alternatives` likeliest.
+    `given` are tokens that were chosen before, by this engine or an equal one: the completion continues after them. Its
+    first tokens are `forced`, whatever the model would choose, so that a text is scored; they neither end it nor count
+    for penalties. Two requests share what was read of one prompt only if they have one `salt`. With each token come the
+    log-probabilities of the `alternatives` likeliest.
     """
 
     id: Hashable
@@ -113,6 +114,7 @@ class Join:
     given: tuple[int, ...] = ()
     salt: str = ""
     alternatives: int = 0
+    forced: tuple[int, ...] = ()
 
     @cached_property
     def kind(self) -> tuple[object, ...]:

@@ -199,6 +199,25 @@ def test_log_probabilities_are_the_policys_whatever_shapes_the_draw(exact: SlotE
         assert np.exp(logprobs).sum() == pytest.approx(1, abs=1e-5)
 
 
+def test_a_text_that_is_forced_is_scored_and_goes_on_as_after_its_prompt(exact: SlotEngine) -> None:
+    """Its tokens neither end the completion nor count for penalties, and can be given again."""
+    text = (*tokens_of(SMALL, 7), END, *tokens_of(SMALL, 4))
+    shaping, limits = Shaping(presence=0.6, bias=((END, -100.0),)), replace(LIMITS, tokens=6)
+    plain = Join("plain", 1, text, Sampling(seed=3), limits, shaping, alternatives=2)
+    scored = replace(
+        plain, id="scored", prompt=text[:1], forced=text[1:], limits=replace(limits, tokens=6 + len(text) - 1)
+    )
+    found = alone(exact, [plain, scored, replace(scored, id="moved", given=text[1:9])])
+    chosen = found["scored"][0]
+    assert [each.token for each in chosen[: len(text) - 1]] == list(text[1:])
+    assert [each.logprob for each in chosen[: len(text) - 1]] == exact.score([text])[0].tolist()
+    rest = [(each.token, each.logprob, each.alternatives) for each in chosen[len(text) - 1 :]]
+    assert rest == [(each.token, each.logprob, each.alternatives) for each in found["plain"][0]]
+    assert [replace(each, id="scored") for each in found["moved"][0]] == chosen[8:]
+    with pytest.raises(RequestRefused):
+        exact.admit(replace(scored, forced=(1,) * 40, limits=limits))
+
+
 def test_penalties_count_the_tokens_of_the_completion() -> None:
     logits = np.zeros(6, np.float32)
     Shaping(presence=1, frequency=0.5).shape(logits, np.array([2, 4, 2, 2, 9]))

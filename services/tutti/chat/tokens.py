@@ -73,6 +73,7 @@ def admission(session: str, request: Join) -> AdmitRequest:
         ),
         alternatives=request.alternatives,
         salt=request.salt,
+        forced=request.forced,
     )
 
 
@@ -84,6 +85,7 @@ def join_of(message: AdmitRequest, vocabulary: int) -> Join:
             raise InvalidField(field, seen=name, expected=f"a name of 1 to {MOST_NAME} characters")
     _require_ids("prompt", message.prompt, vocabulary)
     _require_ids("given", message.given, vocabulary)
+    _require_ids("forced", message.forced, vocabulary)
     if not 0 < limits.vocabulary <= vocabulary:
         raise InvalidField(
             "limits.vocabulary", seen=limits.vocabulary, expected=f"1 to {vocabulary}, those of the model"
@@ -122,6 +124,7 @@ def join_of(message: AdmitRequest, vocabulary: int) -> Join:
             given=tuple(message.given),
             salt=message.salt,
             alternatives=message.alternatives,
+            forced=tuple(message.forced),
         )
     except InvalidSampling as error:
         raise InvalidField(error.field, seen=error.seen, expected=error.expected) from None

@@ -46,6 +46,7 @@ def joins(draw: st.DrawFn) -> Join:
         given=tuple(draw(st.lists(IDS, max_size=20))),
         salt=draw(st.just("") | NAMES),
         alternatives=draw(st.integers(0, VOCABULARY)),
+        forced=tuple(draw(st.lists(IDS, max_size=5))),
     )
 
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tutti/contracts/chat/v1/replica.proto\x12\rtutti.chat.v1\x1a(tutti/contracts/options/v1/options.proto\"j\n\x08Sampling\x12 \n\x0btemperature\x18\x01 \x01(\x01R\x0btemperature\x12\x13\n\x05top_p\x18\x02 \x01(\x01R\x04topP\x12\x13\n\x05top_k\x18\x03 \x01(\rR\x04topK\x12\x12\n\x04seed\x18\x04 \x01(\x04R\x04seed\"\x89\x01\n\x06Limits\x12\x16\n\x06tokens\x18\x01 \x01(\rR\x06tokens\x12\x15\n\x03\x65nd\x18\x02 \x01(\rH\x00R\x03\x65nd\x88\x01\x01\x12\x1e\n\nvocabulary\x18\x03 \x01(\rR\nvocabulary\x12\x14\n\x05never\x18\x04 \x03(\rR\x05never\x12\x12\n\x04\x65nds\x18\x05 \x03(\rR\x04\x65ndsB\x06\n\x04_end\"2\n\x04\x42ias\x12\x14\n\x05token\x18\x01 \x01(\rR\x05token\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value\"l\n\x07Shaping\x12\'\n\x04\x62ias\x18\x01 \x03(\x0b\x32\x13.tutti.chat.v1.BiasR\x04\x62ias\x12\x1a\n\x08presence\x18\x02 \x01(\x01R\x08presence\x12\x1c\n\tfrequency\x18\x03 \x01(\x01R\tfrequency\"\xd6\x02\n\x0c\x41\x64mitRequest\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x18\n\x07request\x18\x02 \x01(\tR\x07request\x12\x16\n\x06number\x18\x03 \x01(\x04R\x06number\x12\x16\n\x06prompt\x18\x04 \x03(\rR\x06prompt\x12\x14\n\x05given\x18\x05 \x03(\rR\x05given\x12\x33\n\x08sampling\x18\x06 \x01(\x0b\x32\x17.tutti.chat.v1.SamplingR\x08sampling\x12-\n\x06limits\x18\x07 \x01(\x0b\x32\x15.tutti.chat.v1.LimitsR\x06limits\x12\x30\n\x07shaping\x18\x08 \x01(\x0b\x32\x16.tutti.chat.v1.ShapingR\x07shaping\x12\"\n\x0c\x61lternatives\x18\t \x01(\rR\x0c\x61lternatives\x12\x12\n\x04salt\x18\n \x01(\tR\x04salt\"\x0f\n\rAdmitResponse\"C\n\rCancelRequest\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x18\n\x07request\x18\x02 \x01(\tR\x07request\"\x10\n\x0e\x43\x61ncelResponse\"\x0f\n\rFollowRequest\"\xfd\x01\n\x06Opened\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1c\n\tsignature\x18\x02 \x01(\tR\tsignature\x12\x16\n\x06kernel\x18\x03 \x01(\tR\x06kernel\x12\x14\n\x05model\x18\x04 \x01(\tR\x05model\x12\x14\n\x05\x65xact\x18\x05 \x01(\x08R\x05\x65xact\x12\x16\n\x06length\x18\x06 \x01(\rR\x06length\x12\x12\n\x04rows\x18\x07 \x01(\rR\x04rows\x12\x1d\n\nquery_rows\x18\x08 \x01(\rR\tqueryRows\x12\x16\n\x06shared\x18\t \x01(\x08R\x06shared\x12\x14\n\x05slots\x18\n \x01(\rR\x05slots\"=\n\x0b\x41lternative\x12\x14\n\x05token\x18\x01 \x01(\rR\x05token\x12\x18\n\x07logprob\x18\x02 \x01(\x02R\x07logprob\"\x9b\x01\n\x05Token\x12\x18\n\x07request\x18\x01 \x01(\tR\x07request\x12\x0e\n\x02\x61t\x18\x02 \x01(\rR\x02\x61t\x12\x0e\n\x02id\x18\x03 \x01(\rR\x02id\x12\x18\n\x07logprob\x18\x04 \x01(\x02R\x07logprob\x12>\n\x0c\x61lternatives\x18\x05 \x03(\x0b\x32\x1a.tutti.chat.v1.AlternativeR\x0c\x61lternatives\"f\n\x03\x45nd\x12\x18\n\x07request\x18\x01 \x01(\tR\x07request\x12-\n\x04stop\x18\x02 \x01(\x0e\x32\x19.tutti.chat.v1.StopReasonR\x04stop\x12\x16\n\x06\x64\x65tail\x18\x03 \x01(\tR\x06\x64\x65tail\"\x95\x01\n\x0e\x46ollowResponse\x12-\n\x06opened\x18\x01 \x01(\x0b\x32\x15.tutti.chat.v1.OpenedR\x06opened\x12,\n\x06tokens\x18\x02 \x03(\x0b\x32\x14.tutti.chat.v1.TokenR\x06tokens\x12&\n\x04\x65nds\x18\x03 \x03(\x0b\x32\x12.tutti.chat.v1.EndR\x04\x65nds*\xa2\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTOP_REASON_END\x10\x01\x12\x16\n\x12STOP_REASON_TOKENS\x10\x02\x12\x17\n\x13STOP_REASON_CONTEXT\x10\x03\x12\x19\n\x15STOP_REASON_CANCELLED\x10\x04\x12\x16\n\x12STOP_REASON_FAILED\x10\x05\x32\x81\x02\n\x0eReplicaService\x12K\n\x05\x41\x64mit\x12\x1b.tutti.chat.v1.AdmitRequest\x1a\x1c.tutti.chat.v1.AdmitResponse\"\x07\x92\xb5\x18\x03\n\x01\x05\x12P\n\x06\x43\x61ncel\x12\x1c.tutti.chat.v1.CancelRequest\x1a\x1d.tutti.chat.v1.CancelResponse\"\t\x92\xb5\x18\x05\n\x01\x05\x10\x01\x12P\n\x06\x46ollow\x12\x1c.tutti.chat.v1.FollowRequest\x1a\x1d.tutti.chat.v1.FollowResponse\"\x07\x92\xb5\x18\x03\n\x01\x05\x30\x01\x42\x31Z/github.com/tutti/tutti/gen/tutti/chat/v1;chatv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tutti/contracts/chat/v1/replica.proto\x12\rtutti.chat.v1\x1a(tutti/contracts/options/v1/options.proto\"j\n\x08Sampling\x12 \n\x0btemperature\x18\x01 \x01(\x01R\x0btemperature\x12\x13\n\x05top_p\x18\x02 \x01(\x01R\x04topP\x12\x13\n\x05top_k\x18\x03 \x01(\rR\x04topK\x12\x12\n\x04seed\x18\x04 \x01(\x04R\x04seed\"\x89\x01\n\x06Limits\x12\x16\n\x06tokens\x18\x01 \x01(\rR\x06tokens\x12\x15\n\x03\x65nd\x18\x02 \x01(\rH\x00R\x03\x65nd\x88\x01\x01\x12\x1e\n\nvocabulary\x18\x03 \x01(\rR\nvocabulary\x12\x14\n\x05never\x18\x04 \x03(\rR\x05never\x12\x12\n\x04\x65nds\x18\x05 \x03(\rR\x04\x65ndsB\x06\n\x04_end\"2\n\x04\x42ias\x12\x14\n\x05token\x18\x01 \x01(\rR\x05token\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value\"l\n\x07Shaping\x12\'\n\x04\x62ias\x18\x01 \x03(\x0b\x32\x13.tutti.chat.v1.BiasR\x04\x62ias\x12\x1a\n\x08presence\x18\x02 \x01(\x01R\x08presence\x12\x1c\n\tfrequency\x18\x03 \x01(\x01R\tfrequency\"\xee\x02\n\x0c\x41\x64mitRequest\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x18\n\x07request\x18\x02 \x01(\tR\x07request\x12\x16\n\x06number\x18\x03 \x01(\x04R\x06number\x12\x16\n\x06prompt\x18\x04 \x03(\rR\x06prompt\x12\x14\n\x05given\x18\x05 \x03(\rR\x05given\x12\x33\n\x08sampling\x18\x06 \x01(\x0b\x32\x17.tutti.chat.v1.SamplingR\x08sampling\x12-\n\x06limits\x18\x07 \x01(\x0b\x32\x15.tutti.chat.v1.LimitsR\x06limits\x12\x30\n\x07shaping\x18\x08 \x01(\x0b\x32\x16.tutti.chat.v1.ShapingR\x07shaping\x12\"\n\x0c\x61lternatives\x18\t \x01(\rR\x0c\x61lternatives\x12\x12\n\x04salt\x18\n \x01(\tR\x04salt\x12\x16\n\x06\x66orced\x18\x0b \x03(\rR\x06\x66orced\"\x0f\n\rAdmitResponse\"C\n\rCancelRequest\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x18\n\x07request\x18\x02 \x01(\tR\x07request\"\x10\n\x0e\x43\x61ncelResponse\"\x0f\n\rFollowRequest\"\xfd\x01\n\x06Opened\x12\x18\n\x07session\x18\x01 \x01(\tR\x07session\x12\x1c\n\tsignature\x18\x02 \x01(\tR\tsignature\x12\x16\n\x06kernel\x18\x03 \x01(\tR\x06kernel\x12\x14\n\x05model\x18\x04 \x01(\tR\x05model\x12\x14\n\x05\x65xact\x18\x05 \x01(\x08R\x05\x65xact\x12\x16\n\x06length\x18\x06 \x01(\rR\x06length\x12\x12\n\x04rows\x18\x07 \x01(\rR\x04rows\x12\x1d\n\nquery_rows\x18\x08 \x01(\rR\tqueryRows\x12\x16\n\x06shared\x18\t \x01(\x08R\x06shared\x12\x14\n\x05slots\x18\n \x01(\rR\x05slots\"=\n\x0b\x41lternative\x12\x14\n\x05token\x18\x01 \x01(\rR\x05token\x12\x18\n\x07logprob\x18\x02 \x01(\x02R\x07logprob\"\x9b\x01\n\x05Token\x12\x18\n\x07request\x18\x01 \x01(\tR\x07request\x12\x0e\n\x02\x61t\x18\x02 \x01(\rR\x02\x61t\x12\x0e\n\x02id\x18\x03 \x01(\rR\x02id\x12\x18\n\x07logprob\x18\x04 \x01(\x02R\x07logprob\x12>\n\x0c\x61lternatives\x18\x05 \x03(\x0b\x32\x1a.tutti.chat.v1.AlternativeR\x0c\x61lternatives\"f\n\x03\x45nd\x12\x18\n\x07request\x18\x01 \x01(\tR\x07request\x12-\n\x04stop\x18\x02 \x01(\x0e\x32\x19.tutti.chat.v1.StopReasonR\x04stop\x12\x16\n\x06\x64\x65tail\x18\x03 \x01(\tR\x06\x64\x65tail\"\x95\x01\n\x0e\x46ollowResponse\x12-\n\x06opened\x18\x01 \x01(\x0b\x32\x15.tutti.chat.v1.OpenedR\x06opened\x12,\n\x06tokens\x18\x02 \x03(\x0b\x32\x14.tutti.chat.v1.TokenR\x06tokens\x12&\n\x04\x65nds\x18\x03 \x03(\x0b\x32\x12.tutti.chat.v1.EndR\x04\x65nds*\xa2\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTOP_REASON_END\x10\x01\x12\x16\n\x12STOP_REASON_TOKENS\x10\x02\x12\x17\n\x13STOP_REASON_CONTEXT\x10\x03\x12\x19\n\x15STOP_REASON_CANCELLED\x10\x04\x12\x16\n\x12STOP_REASON_FAILED\x10\x05\x32\x81\x02\n\x0eReplicaService\x12K\n\x05\x41\x64mit\x12\x1b.tutti.chat.v1.AdmitRequest\x1a\x1c.tutti.chat.v1.AdmitResponse\"\x07\x92\xb5\x18\x03\n\x01\x05\x12P\n\x06\x43\x61ncel\x12\x1c.tutti.chat.v1.CancelRequest\x1a\x1d.tutti.chat.v1.CancelResponse\"\t\x92\xb5\x18\x05\n\x01\x05\x10\x01\x12P\n\x06\x46ollow\x12\x1c.tutti.chat.v1.FollowRequest\x1a\x1d.tutti.chat.v1.FollowResponse\"\x07\x92\xb5\x18\x03\n\x01\x05\x30\x01\x42\x31Z/github.com/tutti/tutti/gen/tutti/chat/v1;chatv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,8 +39,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPLICASERVICE'].methods_by_name['Cancel']._serialized_options = b'\222\265\030\005\n\001\005\020\001'
   _globals['_REPLICASERVICE'].methods_by_name['Follow']._loaded_options = None
   _globals['_REPLICASERVICE'].methods_by_name['Follow']._serialized_options = b'\222\265\030\003\n\001\005'
-  _globals['_STOPREASON']._serialized_start=1708
-  _globals['_STOPREASON']._serialized_end=1870
+  _globals['_STOPREASON']._serialized_start=1732
+  _globals['_STOPREASON']._serialized_end=1894
   _globals['_SAMPLING']._serialized_start=98
   _globals['_SAMPLING']._serialized_end=204
   _globals['_LIMITS']._serialized_start=207
@@ -50,25 +50,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHAPING']._serialized_start=398
   _globals['_SHAPING']._serialized_end=506
   _globals['_ADMITREQUEST']._serialized_start=509
-  _globals['_ADMITREQUEST']._serialized_end=851
-  _globals['_ADMITRESPONSE']._serialized_start=853
-  _globals['_ADMITRESPONSE']._serialized_end=868
-  _globals['_CANCELREQUEST']._serialized_start=870
-  _globals['_CANCELREQUEST']._serialized_end=937
-  _globals['_CANCELRESPONSE']._serialized_start=939
-  _globals['_CANCELRESPONSE']._serialized_end=955
-  _globals['_FOLLOWREQUEST']._serialized_start=957
-  _globals['_FOLLOWREQUEST']._serialized_end=972
-  _globals['_OPENED']._serialized_start=975
-  _globals['_OPENED']._serialized_end=1228
-  _globals['_ALTERNATIVE']._serialized_start=1230
-  _globals['_ALTERNATIVE']._serialized_end=1291
-  _globals['_TOKEN']._serialized_start=1294
-  _globals['_TOKEN']._serialized_end=1449
-  _globals['_END']._serialized_start=1451
-  _globals['_END']._serialized_end=1553
-  _globals['_FOLLOWRESPONSE']._serialized_start=1556
-  _globals['_FOLLOWRESPONSE']._serialized_end=1705
-  _globals['_REPLICASERVICE']._serialized_start=1873
-  _globals['_REPLICASERVICE']._serialized_end=2130
+  _globals['_ADMITREQUEST']._serialized_end=875
+  _globals['_ADMITRESPONSE']._serialized_start=877
+  _globals['_ADMITRESPONSE']._serialized_end=892
+  _globals['_CANCELREQUEST']._serialized_start=894
+  _globals['_CANCELREQUEST']._serialized_end=961
+  _globals['_CANCELRESPONSE']._serialized_start=963
+  _globals['_CANCELRESPONSE']._serialized_end=979
+  _globals['_FOLLOWREQUEST']._serialized_start=981
+  _globals['_FOLLOWREQUEST']._serialized_end=996
+  _globals['_OPENED']._serialized_start=999
+  _globals['_OPENED']._serialized_end=1252
+  _globals['_ALTERNATIVE']._serialized_start=1254
+  _globals['_ALTERNATIVE']._serialized_end=1315
+  _globals['_TOKEN']._serialized_start=1318
+  _globals['_TOKEN']._serialized_end=1473
+  _globals['_END']._serialized_start=1475
+  _globals['_END']._serialized_end=1577
+  _globals['_FOLLOWRESPONSE']._serialized_start=1580
+  _globals['_FOLLOWRESPONSE']._serialized_end=1729
+  _globals['_REPLICASERVICE']._serialized_start=1897
+  _globals['_REPLICASERVICE']._serialized_end=2154
 # @@protoc_insertion_point(module_scope)

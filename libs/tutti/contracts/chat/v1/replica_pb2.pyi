@@ -207,6 +207,7 @@ class AdmitRequest(_message.Message):
     SHAPING_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
     SALT_FIELD_NUMBER: _builtins.int
+    FORCED_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """session is that of the caller's stream."""
     request: _builtins.str
@@ -237,6 +238,10 @@ class AdmitRequest(_message.Message):
     def shaping(self) -> Global___Shaping:
         """shaping of the logits."""
 
+    @_builtins.property
+    def forced(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """forced has the first ids of the completion where they are not chosen, but scored."""
+
     def __init__(
         self,
         *,
@@ -250,10 +255,11 @@ class AdmitRequest(_message.Message):
         shaping: Global___Shaping | None = ...,
         alternatives: _builtins.int = ...,
         salt: _builtins.str = ...,
+        forced: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "sampling", b"sampling", "shaping", b"shaping"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "given", b"given", "limits", b"limits", "number", b"number", "prompt", b"prompt", "request", b"request", "salt", b"salt", "sampling", b"sampling", "session", b"session", "shaping", b"shaping"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "forced", b"forced", "given", b"given", "limits", b"limits", "number", b"number", "prompt", b"prompt", "request", b"request", "salt", b"salt", "sampling", b"sampling", "session", b"session", "shaping", b"shaping"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
