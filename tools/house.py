@@ -44,9 +44,10 @@ INSIDE = {
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
-        *["service", "pages : rpc : replica", "turns", "serving : answers", "completions : tables : live", "leases"],
-        *["making : conversations : generations", "recording", "journal : bodies : releases", "records", "answering"],
-        *["requests : visible : filters : fitting", "filter", "routing : fleets"],
+        *["service", "pages : rpc : replica", "turns", "serving : completions : live : tokenizing"],
+        *["answers : beginnings", "replaying : tables : sharing", "leases", "making : conversations : generations"],
+        *["recording", "journal : releases", "records : keys", "answering : models : bodies", "saying"],
+        *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],
     "trainer": [

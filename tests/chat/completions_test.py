@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
 from tests import talks
 from tests.chat.replicas import START_SECONDS, await_that, child, engine, serving, staged, undisturbed
@@ -25,13 +26,19 @@ from tutti.chassis.errors import PermissionDenied
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.service import Host, Service
-from tutti.chat.answering import Record, Served, joined, pieces
-from tutti.chat.completions import Completions, Model
+from tutti.chat.answering import joined, pieces
+from tutti.chat.answers import Answers
+from tutti.chat.beginnings import Beginnings
+from tutti.chat.completions import ROLES, Completions
 from tutti.chat.journal import Entry, Finished, Journal, Said
 from tutti.chat.leases import Leases
+from tutti.chat.models import Model
 from tutti.chat.records import AnswerRecord, Verdict, digest_of_ids, record_of, verify
-from tutti.chat.requests import read
+from tutti.chat.requests import as_body, read
 from tutti.chat.routing import Router
+from tutti.chat.saying import Record, Served
+from tutti.chat.tables import Tables
+from tutti.chat.tokenizing import Tokenizing
 from tutti.client import connect
 from tutti.contracts.access.v1 import ListTokensRequest, ListUsageRequest, RevokeTokenRequest
 from tutti.contracts.access.v1.stubs import AccessServiceStub
@@ -70,25 +77,37 @@ class World:
         self.name = lambda: f"{next(ids)}"
 
     def completions(self, host: Host) -> Completions:
-        return Completions(
-            lambda: [self.model],
-            Journal(self.entries.extend),
-            Leases(AccessServiceStub(host.channel("access"))),
-            name=self.name,
-            seed=lambda: 7,
-            now=lambda: 0,
-        )
+        journal, leases = Journal(self.entries.extend), Leases(AccessServiceStub(host.channel("access")))
+        beginnings = Beginnings(journal, leases, name=self.name, seed=lambda: 7)
+        answers = Answers(host.units, Tables(host.metadata), lambda: [self.model], self.name)
+        return Completions(lambda: [self.model], journal, beginnings, answers, now=lambda: 0)
+
+    def chosen(self, body: dict[str, Any]) -> list[Chosen]:
+        """The tokens of an undisturbed engine."""
+        join = joined(self.served, read(body), id="truth", seed=7, salt="")
+        return [each for each in undisturbed(self.truth, [join])["truth"] if isinstance(each, Chosen)]
 
     def text(self, body: dict[str, Any]) -> tuple[str, int]:
         """The text of an undisturbed engine without stop strings, and the number of its tokens."""
-        join = joined(self.served, read(body), id="truth", seed=7, salt="")
-        ids = [each.token for each in undisturbed(self.truth, [join])["truth"] if isinstance(each, Chosen)]
-        return b"".join(talks.TOKENIZER.spelled[each] for each in ids).decode(errors="replace"), len(ids)
+        return said(found := self.chosen(body)), len(found)
+
+    def verified(self, name: str) -> bool:
+        """True if an answer that has ended computes again."""
+        [found] = [each for each in self.entries if isinstance(each, Finished) and each.begun.answer == name]
+        count = sum(isinstance(each, Said) and each.answer == name for each in self.entries)
+        request, router = found.begun.request, self.router
+        return eventloop.run(
+            verify(self.served, request, router, found.record, id=f"again {name}", said=count), 300
+        ).equal
 
     def close(self) -> None:
         eventloop.run(self.router.close(), 60)
         for each in self.children:
             each.end(10)
+
+
+def said(tokens: list[Chosen]) -> str:
+    return b"".join(talks.TOKENIZER.spelled[each.token] for each in tokens).decode(errors="replace")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +120,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Hosted]:
     def build(host: Host) -> Service:
-        return Service(name="toy", resources=[], pages=Site("toy", "tests.web", world.completions(host).routes()))
+        routes = [*world.completions(host).routes(), *Tokenizing(lambda: [world.model]).routes(ROLES)]
+        return Service(name="toy", resources=[], pages=Site("toy", "tests.web", routes))
 
     with hosted(tmp_path_factory.mktemp("platform"), *LIMITS, builds={"toy": build}) as found:
         yield found
@@ -166,10 +186,149 @@ def test_an_answer_ends_before_a_stop_string(program: Program, world: World) -> 
     assert said["choices"][0]["finish_reason"] == "stop"
 
 
+def test_choices_are_answers_of_their_own_that_are_counted_and_reserved_together(
+    program: Program, world: World
+) -> None:
+    _, found, response = post(program, n=3, max_tokens=20)
+    names = response.headers["x-tutti-answer"].split(", ")
+    texts = [each["message"]["content"] for each in found["choices"]]
+    assert [each["index"] for each in found["choices"]] == [0, 1, 2]
+    assert texts == [world.text(as_body(each))[0] for each in read(body(n=3, max_tokens=20)).singles(7)]
+    assert len({*texts}) == len(names) == 3
+    assert all(world.verified(each) for each in names)
+    one = post(program, max_tokens=20)[1]["usage"]
+    assert found["usage"]["prompt_tokens"] == one["prompt_tokens"]
+    assert found["usage"]["completion_tokens"] > one["completion_tokens"]
+    sent = json.dumps(body(stream=True, n=3, max_tokens=20)).encode()
+    streamed = chunks(events(program.open("POST", "/v1/chat/completions", sent)))
+    for index, text in enumerate(texts):
+        own = [each for each in streamed if each["choices"][0]["index"] == index]
+        assert text_of(own) == text
+        assert own[-1]["choices"][0]["finish_reason"]
+
+
+def test_nothing_is_held_after_every_kind_of_end_of_choices(served: Hosted, program: Program) -> None:
+    access = served.running("access")
+    [rows] = [each for each in access.service.tables if each.name == "reservations"]
+    running = select(func.count()).select_from(rows).where(rows.c.ended_at.is_(None))
+
+    def held() -> Any:
+        return access.host.units.run(lambda unit: unit.tx.execute(running).scalar())
+
+    endless = {"stream": True, "n": 3, "max_tokens": 100, "logit_bias": {str(talks.TOKENIZER.eos): -100}}
+    for kind in ("whole", "stopped", "refused", "left at once", "left later") * 2:
+        if kind.startswith("left"):
+            response = program.open("POST", "/v1/chat/completions", json.dumps(body(**endless)).encode())
+            if kind == "left later":
+                assert response.readline()
+            response.close()
+            program.connection.close()
+        else:
+            more = {"whole": {}, "stopped": {"stop": ["a", "b"]}, "refused": {"n": 99}}[kind]
+            assert post(program, **{"n": 3, "max_tokens": 9, **more})[0] == (400 if kind == "refused" else 200)
+    await_that(lambda: held() == 0, "all reservations to end")
+
+
+def test_log_probabilities_are_the_models_and_those_of_withheld_tokens_are_absent(
+    program: Program, world: World
+) -> None:
+    more = {"logprobs": True, "top_logprobs": 3, "logit_bias": {"97": 2}, "max_tokens": 40}
+    truth = [each for each in world.chosen(body(**more)) if talks.TOKENIZER.spelled[each.token]]
+    _, found, _ = post(program, **more)
+    content = found["choices"][0]["logprobs"]["content"]
+    assert [each["logprob"] for each in content] == [each.logprob for each in truth]
+    assert [bytes(each["bytes"]) for each in content] == [talks.TOKENIZER.spelled[each.token] for each in truth]
+    assert [[other["logprob"] for other in each["top_logprobs"]] for each in content] == [
+        [logprob for _, logprob in each.alternatives] for each in truth
+    ]
+    stop = said(truth)[10:12]
+    _, cut, _ = post(program, **more, stop=stop)
+    shown = cut["choices"][0]["message"]["content"]
+    kept = cut["choices"][0]["logprobs"]["content"]
+    assert kept == content[: len(kept)]
+    assert shown.startswith(b"".join(bytes(each["bytes"]) for each in kept).decode(errors="replace"))
+    assert len(kept) < len(content)
+    sent = json.dumps(body(**more, stop=stop, stream=True)).encode()
+    streamed = chunks(events(program.open("POST", "/v1/chat/completions", sent)))
+    scores = [each["choices"][0]["logprobs"] for each in streamed]
+    assert [token for each in scores if each for token in each["content"]] == kept
+
+
+def complete(program: Program, prompt: Any, **more: Any) -> Any:
+    sent = {"model": "toy", "prompt": prompt, "seed": 5, **more}
+    status, found, _ = program.send("POST", "/v1/completions", json.dumps(sent).encode())
+    assert status == 200, found
+    return found
+
+
+def test_a_completion_continues_texts_and_ids_of_one_prompt_or_several(program: Program) -> None:
+    ids = talks.TOKENIZER.encode("a b c").tolist()
+    several = complete(program, ["a b c", ids, "d e"], n=2)
+    assert [each["index"] for each in several["choices"]] == [*range(6)]
+    texts = [each["text"] for each in several["choices"]]
+    assert texts[:2] == texts[2:4]
+    assert texts[0] == complete(program, "a b c")["choices"][0]["text"]
+    assert several["usage"]["prompt_tokens"] == 2 * len(ids) + len(talks.TOKENIZER.encode("d e"))
+    sent = {"model": "toy", "prompt": "a b c", "seed": 5, "stream": True, "stream_options": {"include_usage": True}}
+    streamed = chunks(events(program.open("POST", "/v1/completions", json.dumps(sent).encode())))
+    assert "".join(each["choices"][0]["text"] for each in streamed if each["choices"]) == texts[0]
+    assert streamed[-1]["usage"]["prompt_tokens"] == len(ids)
+    assert complete(program, "", max_tokens=3)["usage"]["prompt_tokens"] == 1
+
+
+def test_an_echo_has_the_log_probabilities_of_its_prompt_with_every_bit(program: Program, world: World) -> None:
+    prompt = "a b c d e f g h"
+    ids = talks.TOKENIZER.encode(prompt).tolist()
+    plain, echo = complete(program, prompt), complete(program, prompt, echo=True)
+    assert echo["choices"][0]["text"] == prompt + plain["choices"][0]["text"]
+    assert echo["usage"] == plain["usage"]
+    scored = complete(program, prompt, echo=True, logprobs=1)
+    found = scored["choices"][0]["logprobs"]
+    assert scored["choices"][0]["text"] == echo["choices"][0]["text"]
+    assert scored["usage"] == plain["usage"]
+    [truth] = world.truth.engine.score([ids])
+    assert found["token_logprobs"][: len(ids)] == [None, *truth.tolist()]
+    assert found["top_logprobs"][0] is None
+    for token, logprob, top in zip(
+        *(found[key][1:] for key in ("tokens", "token_logprobs", "top_logprobs")), strict=True
+    ):
+        assert top[token] == logprob
+    assert found["tokens"][: len(ids)] == [talks.TOKENIZER.spelled[each].decode() for each in ids]
+    assert found["text_offset"][: len(ids)] == [len("".join(found["tokens"][:at])) for at in range(len(ids))]
+    alone = complete(program, ids, echo=True, logprobs=0, max_tokens=0)
+    assert alone["choices"][0]["text"] == prompt
+    assert alone["choices"][0]["logprobs"]["token_logprobs"] == [None, *truth.tolist()]
+    assert alone["usage"]["completion_tokens"] == 0
+    names = [each.begun.answer for each in world.entries if isinstance(each, Finished) and each.begun.request.echo]
+    assert len(names) == 3
+    assert all(world.verified(each) for each in names)
+
+
+def test_texts_become_ids_and_ids_become_texts(program: Program) -> None:
+    def call(path: str, **sent: Any) -> Any:
+        status, found, _ = program.send("POST", path, json.dumps(sent).encode())
+        return found if status == 200 else (status, found["error"]["param"])
+
+    info = program.send("GET", "/tokenizer_info")[1]
+    assert call("/tokenize", prompt=info["eos_token"])["tokens"] == [talks.TOKENIZER.eos]
+    text = "a b \u00e9 <|user|>"
+    found = call("/tokenize", prompt=text, model="toy", add_special_tokens=False, return_token_strs=True)
+    assert found["tokens"] == talks.TOKENIZER.encode(text).tolist()
+    assert found["count"] == len(found["tokens"]) == len(found["token_strs"])
+    assert call("/detokenize", tokens=found["tokens"]) == {"prompt": text}
+    assert (
+        call("/tokenize", messages=HELLO)["tokens"] == CHAT_1.bind(talks.TOKENIZER).open(read(body()).messages).tolist()
+    )
+    assert call("/tokenize", prompt="a", messages=HELLO) == (400, "prompt")
+    assert call("/detokenize", tokens=[10**6]) == (400, "tokens")
+    assert call("/tokenize", prompt="a", model="other") == (404, None)
+    assert program.send("GET", "/openapi.json")[1]["openapi"].startswith("3.1")
+
+
 def test_a_request_that_cannot_be_answered_is_refused_by_its_parameter(program: Program) -> None:
     for more, status, param in (
         ({"model": "other"}, 404, None),
-        ({"n": 2}, 400, "n"),
+        ({"n": 17}, 400, "n"),
         ({"messages": [{"role": "user", "content": "a " * 300}]}, 400, "messages"),
     ):
         seen, said, _ = post(program, **more)
@@ -264,8 +423,8 @@ def test_an_answer_is_computed_again_from_its_record_and_a_changed_one_differs_b
         changed = replace(kept, text_digest=kept.model)
         return (
             kept,
-            await verify(world.served, request, world.router, kept, id="again"),
-            await verify(world.served, request, world.router, changed, id="once more"),
+            await verify(world.served, request, world.router, kept, id="again", said=0),
+            await verify(world.served, request, world.router, changed, id="once more", said=0),
         )
 
     kept, equal, other = eventloop.run(answered(), 300)

@@ -16,15 +16,20 @@ from tests.web.hosted import Hosted, hosted
 from tests.web.tokens_test import issue, user
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.service import Host, Service
-from tutti.chat.answering import Record, joined
-from tutti.chat.completions import Completions, Model
+from tutti.chat.answering import joined
+from tutti.chat.answers import Answers
+from tutti.chat.beginnings import Beginnings
+from tutti.chat.completions import Completions
 from tutti.chat.filter.release import NONE, Decision, Filter, Windows, judged, of_rules
 from tutti.chat.filter.rules import Rule
 from tutti.chat.filter.words import WORDS, Withheld
 from tutti.chat.journal import Entry, Finished, Journal
 from tutti.chat.leases import Leases
+from tutti.chat.models import Model
 from tutti.chat.records import AnswerRecord, Verdict, record_of, verify
 from tutti.chat.requests import read
+from tutti.chat.saying import Record
+from tutti.chat.tables import Tables
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.web.pages import Site
 
@@ -42,14 +47,10 @@ class Filtered:
         self.name = lambda: f"f{next(ids)}"
 
     def completions(self, host: Host) -> Completions:
-        return Completions(
-            self.models,
-            Journal(self.entries.extend),
-            Leases(AccessServiceStub(host.channel("access"))),
-            name=self.name,
-            seed=lambda: 7,
-            now=lambda: 0,
-        )
+        journal, leases = Journal(self.entries.extend), Leases(AccessServiceStub(host.channel("access")))
+        beginnings = Beginnings(journal, leases, name=self.name, seed=lambda: 7)
+        answers = Answers(host.units, Tables(host.metadata), self.models, self.name)
+        return Completions(self.models, journal, beginnings, answers, now=lambda: 0)
 
     def models(self) -> list[Model]:
         served, router = self.world.served, self.world.router
@@ -65,7 +66,8 @@ class Filtered:
     def verified(self, name: str, model: str) -> Verdict:
         """An answer computed again with the filter of a model."""
         found, served = self.record(name), next(each.served for each in self.models() if each.name == model)
-        again = verify(served, found.begun.request, self.world.router, found.record, id=f"again-{name}-{model}")
+        said, record, router = found.record.completion_tokens, found.record, self.world.router
+        again = verify(served, found.begun.request, router, record, id=f"again-{name}-{model}", said=said)
         return eventloop.run(again, 300)
 
 

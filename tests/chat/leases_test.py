@@ -17,9 +17,9 @@ from tutti.chassis.errors import InvalidField, Problem, Refused, Unauthenticated
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Method, Principal
 from tutti.chassis.rpc import eventloop
-from tutti.chat.answering import Piece
 from tutti.chat.leases import Cost, Lease, Leases, duration
 from tutti.chat.recording import Show
+from tutti.chat.saying import Piece
 from tutti.client import connect
 from tutti.contracts.access.v1 import ListUsageRequest, RevokeTokenRequest
 from tutti.inference.engine import Join, Shaping
@@ -76,7 +76,8 @@ class World:
 
     def reserve(self, principal: Principal, request: Join | None = None) -> Lease:
         request = request or join()
-        return run(self.leases.reserve(principal, f"answers/{request.id}", request, ROOM))
+        tokens = min(request.limits.tokens, ROOM)
+        return run(self.leases.reserve(principal, f"answers/{request.id}", len(request.prompt), tokens))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -226,7 +227,7 @@ def test_the_answers_of_a_deployment_that_is_stopped_end_with_its_error(world: W
 
 def test_a_request_for_more_than_a_minute_has_is_refused_by_its_parameter(world: World) -> None:
     with pytest.raises(InvalidField) as refused:
-        run(world.leases.reserve(world.principal("Large"), "answers/large", join(tokens=200_000), 200_000))
+        run(world.leases.reserve(world.principal("Large"), "answers/large", 3, 200_000))
     assert refused.value.field == "max_tokens"
 
 

@@ -18,6 +18,7 @@ from tests.web.hosted import Hosted, hosted
 from tests.web.tokens_test import issue, user
 from tutti.chassis.errors import AlreadyExists, InvalidField, NotFound, Refused, Unavailable
 from tutti.client import Client, connect
+from tutti.contracts.access.v1 import ListUsageRequest
 from tutti.contracts.chat.v1 import (
     DEPLOYMENT_STATE_FAILED,
     DEPLOYMENT_STATE_READY,
@@ -53,7 +54,8 @@ class World:
         self.served, self.checkpoint = served, planted(served)
         with served.client() as operator:
             self.deploy(operator, NAME, self.checkpoint, replicas=2)
-            self.tokens = [issue(operator, user(operator, name))[0] for name in ("One", "Another")]
+            self.users = [user(operator, name) for name in ("One", "Another")]
+            self.tokens = [issue(operator, each)[0] for each in self.users]
             self.settled(operator, NAME, DEPLOYMENT_STATE_READY)
 
     @property
@@ -190,6 +192,52 @@ def test_an_answer_whose_reader_leaves_has_a_record_of_what_was_said(world: Worl
         assert verified(client, name) == []
 
 
+def keyed(program: Program, key: str, path: str = "/v1/chat/completions", **more: Any) -> tuple[int, bytes, str]:
+    """The bytes of a response to a request with an idempotency key, and the names of its answers."""
+    program.headers = {**program.headers, "idempotency-key": key}
+    response = program.open("POST", path, body(**more))
+    return response.status, response.read(), response.headers.get("x-tutti-answer", "")
+
+
+def requests_of(world: World, number: int) -> tuple[int, int]:
+    with world.served.client() as operator:
+        found = operator.access.ListUsage(ListUsageRequest(user=world.users[number])).usage
+    return sum(each.requests for each in found), sum(each.completion_tokens for each in found)
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": True}, {"logprobs": True, "top_logprobs": 2, "n": 2}])
+def test_a_retry_with_a_key_has_the_same_bytes_and_is_charged_once(world: World, more: dict[str, Any]) -> None:
+    [one, other] = world.programs
+    key = f"key-{sorted(more)}".replace(" ", "")
+    before = requests_of(world, 0)
+    first = keyed(one, key, **more)
+    used = requests_of(world, 0)
+    assert first[0] == 200
+    assert used[0] == before[0] + 1
+    assert [keyed(one, key, **more) for _ in range(2)] == [first, first]
+    assert requests_of(world, 0) == used
+    assert keyed(one, key, **more, top_p=0.5)[0] == 409
+    assert keyed(other, key, **more)[2] != first[2]
+    assert keyed(one, "a key", **more)[0] == 400
+
+
+def test_a_retry_of_a_request_that_was_left_reads_the_answer_that_goes_on(world: World) -> None:
+    program, more = (
+        world.programs[0],
+        {"max_tokens": 200, "logit_bias": {str(talks.TOKENIZER.eos): -100}, "stream": True},
+    )
+    program.headers = {**program.headers, "idempotency-key": "left"}
+    response = program.open("POST", "/v1/chat/completions", body(**more))
+    begun, name = response.readline(), response.headers["x-tutti-answer"]
+    response.close()
+    program.connection.close()
+    retries = [keyed(program, "left", **more) for _ in range(2)]
+    assert {each[2] for each in retries} == {name}
+    assert len({each[1] for each in retries}) == 1
+    assert retries[0][1].startswith(begun)
+    assert retries[0][1].endswith(b"[DONE]\n\n")
+
+
 def test_a_filter_that_changes_holds_for_later_answers_and_each_answer_verifies_with_its_own(world: World) -> None:
     texts = ((seed, *ask(world.programs[0], seed=seed)) for seed in range(50))
     seed, name, found = next((seed, name, each[0]) for seed, text, name in texts if (each := LETTERS.findall(text)))
@@ -220,7 +268,7 @@ def test_requests_that_cannot_be_answered_are_refused_by_their_parameter(world: 
     [program, _] = world.programs
     for more, status, param in (
         ({"model": "other"}, 404, None),
-        ({"n": 2}, 400, "n"),
+        ({"n": 17}, 400, "n"),
         ({"messages": [{"role": "user", "content": "a " * 300}]}, 400, "messages"),
     ):
         seen, said, _ = program.send("POST", "/v1/chat/completions", body(**more))

@@ -1,127 +1,107 @@
 """A chat answer as text: from a request to the pieces that a reader may see, over replicas that see token ids alone.
 
-Promises: piece k is what token k made visible, so pieces do not depend on replicas, moves or timing; after a stop
-string, or where the filter withholds the rest, the completion is cancelled at its replica. No piece has a character
-that the filter withholds.
+Promises: after a stop string, or where the filter withholds the rest, the completion is cancelled at its replica.
 """
 
-from bisect import bisect_left
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
 
 from tutti.chassis.errors import InvalidField
-from tutti.chat.filter.release import NONE, Decision, Filter, Release, judged
+from tutti.chat.filter.release import judged
 from tutti.chat.filter.words import Withheld, words_for
 from tutti.chat.requests import ChatRequest
-from tutti.chat.routing import Answer, Router
-from tutti.chat.visible import Visible
-from tutti.corpus.conversations.rendered import Renderer, TemplateError
+from tutti.chat.routing import Router
+from tutti.chat.saying import FILTERED, Piece, Record, Saying, Served, asked, shown_texts
+from tutti.corpus.conversations.conversations import Message
+from tutti.corpus.conversations.rendered import TemplateError
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.inference.engine import Chosen, Join
 from tutti.inference.limits import Limits, Stop
 
-FILTERED = "content_filter"
 FINISHED = {Stop.END: "stop", Stop.TOKENS: "length", Stop.CONTEXT: "length"}
 
 
-@dataclass(frozen=True)
-class Served:
-    """The model that answers: `model` is the digest of the parameters, `length` the context in tokens."""
-
-    model: str
-    length: int
-    tokenizer: BytePairTokenizer
-    renderer: Renderer
-    filter: Filter = NONE
-
-
-@dataclass(frozen=True)
-class Piece:
-    """The text that a token made visible; the last piece has no token and says why the answer ended."""
-
-    token: int | None
-    text: str
-    finished: str = ""
-
-
-@dataclass
-class Record:
-    """The state of an answer in progress, of which its record is made at its end."""
-
-    request: Join
-    ids: list[int] = field(default_factory=list)
-    text: str = ""
-    answer: Answer | None = None
-    """The completion, from the first time that a piece of it was asked for."""
-    decisions: list[Decision] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    """The number of characters that each token and those before it made visible, before the filter."""
-    cut: int | None = None
-    """The number of characters that were shown, where the filter withheld the rest."""
-
-    @property
-    def released(self) -> int:
-        """The number of tokens of which a character was shown, and of those before them."""
-        if self.cut is None:
-            return len(self.ids)
-        return bisect_left(self.ends, self.cut) + 1 if self.cut else 0
-
-
 def joined(served: Served, request: ChatRequest, *, id: str, seed: int, salt: str) -> Join:
-    """The completion that answers a request. Raises InvalidField for messages that leave no room."""
-    try:
-        prompt = tuple(served.renderer.open(request.messages).tolist())
-    except TemplateError as error:
-        raise InvalidField("messages", seen=f"{len(request.messages)} messages", expected=str(error)) from None
+    """The completion that answers a request for one choice. Raises InvalidField for one that leaves no room.
+
+    Where the log-probabilities of an echo are asked for, its prompt is the first token, and the others are forced.
+    """
+    prompt, name = _prompt(served, request), "prompt" if request.prompts else "messages"
+    scored = request.echo and request.alternatives is not None
     room = served.length - len(prompt)
-    if room < 1:
+    if room < (0 if scored and not request.tokens else 1):
         raise InvalidField(
-            "messages", seen=f"{len(prompt)} tokens", expected=f"fewer than {served.length}, the model's context"
+            name, seen=f"{len(prompt)} tokens", expected=f"fewer than {served.length}, the model's context"
         )
-    tokenizer = served.tokenizer
-    renderer = served.renderer
-    limits = Limits(request.tokens or room, renderer.end, tokenizer.vocabulary, renderer.never, tokenizer.ends)
-    return Join(id, 0, prompt, request.sampling(seed), limits, request.shaping, salt=salt)
+    tokenizer, renderer = served.tokenizer, served.renderer
+    tokens, forced = room if request.tokens is None else request.tokens, prompt[1:] if scored else ()
+    most = max(1, tokens + len(forced))
+    limits = Limits(most, renderer.end, tokenizer.vocabulary, renderer.never, tokenizer.ends)
+    return Join(
+        id,
+        0,
+        prompt[:1] if scored else prompt,
+        request.sampling(seed),
+        limits,
+        request.shaping,
+        salt=salt,
+        alternatives=min(request.alternatives or 0, tokenizer.vocabulary),
+        forced=forced,
+    )
+
+
+def _prompt(served: Served, request: ChatRequest) -> tuple[int, ...]:
+    """The token ids that are continued. Raises InvalidField."""
+    if request.prompts:
+        [prompt] = request.prompts
+        ids = encoded(served.tokenizer, prompt) if isinstance(prompt, str) else prompt
+        if wrong := [each for each in ids if each >= served.tokenizer.vocabulary]:
+            raise InvalidField("prompt", seen=wrong[0], expected=f"ids below {served.tokenizer.vocabulary}")
+        return ids or (served.tokenizer.eos,)
+    return rendered(served, request.messages)
+
+
+def rendered(served: Served, messages: Sequence[Message]) -> tuple[int, ...]:
+    """The token ids of a conversation, after which its answer is written. Raises InvalidField."""
+    try:
+        return tuple(served.renderer.open(messages).tolist())
+    except TemplateError as error:
+        raise InvalidField("messages", seen=f"{len(messages)} messages", expected=str(error)) from None
+
+
+def encoded(tokenizer: BytePairTokenizer, text: str) -> tuple[int, ...]:
+    """The ids of a text, after those that the tokenizer puts before every text."""
+    return (*tokenizer.opening, *tokenizer.encode(text).tolist())
 
 
 async def pieces(served: Served, request: ChatRequest, router: Router, record: Record) -> AsyncGenerator[Piece, None]:
     """Yield the pieces of an answer, and keep its ids and its text in `record`. Raises what `Answer.events` raises."""
-    for number, message in enumerate(request.messages):
-        record.decisions += judged(served.filter.prompt, message.content, number).decisions
-    if record.decisions:
-        record.cut, record.text = 0, words_for(Withheld.PROMPT, request.messages[-1].content)
-        yield Piece(None, record.text, FILTERED)
+    if piece := refused(served, request, record):
+        yield piece
         return
-    visible, release = Visible(served.tokenizer.spelled, request.stops), Release(served.filter.answer)
-
-    def shown(text: str) -> str:
-        record.text += text
-        return text
-
-    def last(text: str, finished: str) -> Piece:
-        """The last piece, with words of the filter if it withholds the rest."""
-        record.decisions, record.cut = release.decisions, release.cut
-        if release.cut is not None:
-            words = words_for(Withheld.ANSWER, f"{request.messages[-1].content} {record.text}{text}")
-            text, finished = f"{text}\n\n{words}" if record.text or text else words, FILTERED
-        return Piece(None, shown(text), finished)
-
+    saying = Saying(served, request, record)
+    if request.tokens == 0 and not record.request.forced:
+        yield saying.end(FINISHED[Stop.TOKENS])
+        return
     record.answer = router.answer(record.request, model=served.model)
     events = record.answer.events()
     try:
         async for event in events:
             if isinstance(event, Chosen):
-                text = visible.push(event.token)
-                record.ids.append(event.token)
-                record.ends.append((record.ends or [0])[-1] + len(text))
-                yield Piece(event.token, shown(release.push(text)))
-                if release.cut is not None:
-                    yield last("", FILTERED)
-                    return
-                if visible.stopped:
-                    yield last(release.finish(), "stop")
+                for piece in saying.push(event):
+                    yield piece
+                if saying.ended:
                     return
             else:
-                yield last(release.push(visible.finish()) + release.finish(), FINISHED[event.stop])
+                yield saying.end(FINISHED[event.stop])
     finally:
         await events.aclose()
+
+
+def refused(served: Served, request: ChatRequest, record: Record) -> Piece | None:
+    """The whole answer to a request that the filter refuses."""
+    for number, text in enumerate(shown_texts(request, served.tokenizer)):
+        record.decisions += judged(served.filter.prompt, text, number).decisions
+    if not record.decisions:
+        return None
+    record.cut, record.text = 0, words_for(Withheld.PROMPT, asked(request))
+    return Piece(None, record.text, FILTERED)

@@ -11,11 +11,14 @@ from tutti.chassis.errors import Refused, Unavailable
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.unit import Unit, Units
-from tutti.chat.completions import Model
 from tutti.chat.filter.release import NONE
-from tutti.chat.generations import KEPT
+from tutti.chat.generations import KEPT, Generation
 from tutti.chat.journal import Begun, Entry, Finished, Said
-from tutti.chat.records import AnswerRecord, Verdict, digest_of_ids, verify
+from tutti.chat.keys import Keyed
+from tutti.chat.models import Model
+from tutti.chat.reasons import KEY_USED
+from tutti.chat.records import CANCELLED, AnswerRecord, Verdict, digest_of_ids, verify
+from tutti.chat.replaying import Replay, replayed
 from tutti.chat.tables import Tables
 from tutti.contracts.chat.v1 import Answer, Decision, Move
 
@@ -43,6 +46,7 @@ class Answers:
     def _write(self, unit: Unit, entries: Sequence[Entry]) -> None:
         rows, ended = self._tables.generations, [each for each in entries if isinstance(each, Finished)]
         rows.begin(unit, [each for each in entries if isinstance(each, Begun)])
+        self._tables.keys.put(unit, [each for each in entries if isinstance(each, Keyed)])
         rows.add(unit, [each for each in entries if isinstance(each, Said)])
         for each in ended:
             if self._tables.answers.find(unit, each.begun.answer) is None:
@@ -51,6 +55,34 @@ class Answers:
                 self._tables.answers.create(unit, made)
             self._tables.conversations.finish(unit, each.begun.answer, each.text, each.record.finished, each.reason)
         rows.end(unit, [each.begun.answer for each in ended])
+
+    def keyed(self, who: Principal, key: str) -> Keyed | None:
+        """The answers that a key of a user began, if there are any."""
+        return self._units.run(lambda unit: self._tables.keys.find(unit, who, key))
+
+    def replay(self, model: Model, names: Sequence[str]) -> list[tuple[Generation, Replay]] | None:
+        """Answers of a model from the journal; None if one of them did not end by itself.
+
+        Raises Refused where they are gone, or the model or its filter is another one now.
+        """
+
+        def look(unit: Unit) -> list[tuple[Answer | None, Generation | None]]:
+            return [
+                (self._tables.answers.find(unit, name), self._tables.generations.find(unit, name)) for name in names
+            ]
+
+        found, served = list[tuple[Generation, Replay]](), model.served
+        for answer, generation in self._units.run(look):
+            if generation is None:
+                raise Refused("REQUEST_GONE", "the answer with this key was deleted: ask with another one")
+            if answer is None or answer.finished == CANCELLED:
+                return None
+            if (answer.model, answer.filter) != (served.model, served.filter.digest):
+                raise Refused(
+                    KEY_USED, "another model or filter serves since the answer with this key: use another key"
+                )
+            found.append((generation, replayed(served, generation, answer.finished)))
+        return found
 
     def verify(self, name: str, principal: Principal, seconds: float) -> Verdict:
         """Compute an answer again within a time.
@@ -70,7 +102,9 @@ class Answers:
             )
         served = self._served(answer)
         record = record_in(answer)
-        again = verify(served.served, generation.request, served.router, record, id=self._name())
+        again = verify(
+            *(served.served, generation.request, served.router, record), id=self._name(), said=len(generation.ids)
+        )
         verdict = eventloop.run(again, seconds)
         if digest_of_ids(generation.ids) != record.ids_digest:
             verdict = Verdict((*verdict.differs, JOURNAL), verdict.bytes, verdict.signature)

@@ -8,7 +8,7 @@ import json
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table, Text, delete, select, update
@@ -16,7 +16,8 @@ from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table, Text, d
 from tutti.chassis.store.tables import NAME, declare, micros
 from tutti.chassis.store.unit import Unit
 from tutti.chat.journal import Begun, Said
-from tutti.chat.requests import ChatRequest, as_body, read
+from tutti.chat.requests import ChatRequest, as_body, read_body
+from tutti.chat.saying import Score
 
 KEPT = timedelta(days=30)
 ID = "I"
@@ -25,10 +26,11 @@ ID = "I"
 
 @dataclass(frozen=True)
 class Generation:
-    """`ids` are the token ids that were journaled."""
+    """`ids` are the token ids that were journaled, `scores` their log-probabilities, where they were asked for."""
 
     request: ChatRequest
     ids: list[int]
+    scores: list[Score] = field(default_factory=list)
 
 
 class Generations:
@@ -52,6 +54,7 @@ class Generations:
             Column("answer", NAME, primary_key=True),
             Column("at", BigInteger, primary_key=True),
             Column("ids", LargeBinary, nullable=False),
+            Column("scores", LargeBinary),
         )
 
     @property
@@ -84,7 +87,12 @@ class Generations:
             found[each.answer].append(each)
         known = self._known(unit, self._said, list(found), "at")
         rows = [
-            {"answer": answer, "at": said[0].at, "ids": array(ID, [each.token for each in said]).tobytes()}
+            {
+                "answer": answer,
+                "at": said[0].at,
+                "ids": array(ID, [each.token for each in said]).tobytes(),
+                "scores": _packed(said),
+            }
             for answer, said in found.items()
             if (answer, said[0].at) not in known
         ]
@@ -102,10 +110,12 @@ class Generations:
         row = unit.tx.execute(select(table.c.request).where(table.c.answer == answer)).first()
         if row is None:
             return None
-        ids = array(ID)
-        for part in unit.tx.execute(select(said.c.ids).where(said.c.answer == answer).order_by(said.c.at)).scalars():
-            ids.frombytes(bytes(part))
-        return Generation(read(json.loads(row.request)), ids.tolist())
+        ids, scores = array(ID), list[Score]()
+        parts = select(said.c.ids, said.c.scores).where(said.c.answer == answer).order_by(said.c.at)
+        for part in unit.tx.execute(parts):
+            ids.frombytes(bytes(part.ids))
+            scores += _unpacked(part.scores)
+        return Generation(read_body(json.loads(row.request)), ids.tolist(), scores)
 
     def erase(self, unit: Unit, answers: Sequence[str]) -> None:
         """Delete the rows of answers."""
@@ -123,3 +133,15 @@ class Generations:
         """The keys of rows of these answers that are there already."""
         columns = [table.c[name] for name in ("answer", *more)]
         return {tuple(row) for row in unit.tx.execute(select(*columns).where(table.c.answer.in_(answers)))}
+
+
+def _packed(every: Sequence[Said]) -> bytes | None:
+    """The log-probabilities of tokens as JSON, which keeps every bit; None without any."""
+    scores = [each.score for each in every if each.score is not None]
+    return json.dumps(scores).encode() if scores else None
+
+
+def _unpacked(packed: bytes | None) -> list[Score]:
+    if packed is None:
+        return []
+    return [(logprob, tuple((token, other) for token, other in others)) for logprob, others in json.loads(packed)]

@@ -13,8 +13,10 @@ from typing import TypeAlias
 
 from tutti.backbone.backoff import Backoff
 from tutti.chassis.errors import Unavailable, is_transient
+from tutti.chat.keys import Keyed
 from tutti.chat.records import AnswerRecord
 from tutti.chat.requests import ChatRequest
+from tutti.chat.saying import Score
 
 GATHER_SECONDS = 0.02
 """The pause between two commits, which delays a token by no more, beside the commit itself."""
@@ -38,11 +40,12 @@ class Begun:
 
 @dataclass(frozen=True)
 class Said:
-    """Token `at` of an answer."""
+    """Token `at` of an answer, with its log-probabilities where they were asked for."""
 
     answer: str
     at: int
     token: int
+    score: Score | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Finished:
     reason: str = ""
 
 
-Entry: TypeAlias = Begun | Said | Finished
+Entry: TypeAlias = Begun | Keyed | Said | Finished
 Then: TypeAlias = Callable[[Exception | None], None]
 """Called with None after the commit, or with the reason why there was none."""
 

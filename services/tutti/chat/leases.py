@@ -15,8 +15,8 @@ from tutti.chassis.errors import DeadlineExceeded, InvalidField, Problem, Refuse
 from tutti.chassis.identity.cause import caused_by, current_cause
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
-from tutti.chat.answering import Piece
 from tutti.chat.recording import Show
+from tutti.chat.saying import Piece
 from tutti.contracts.access.v1 import (
     LIMIT_CONCURRENT,
     LIMIT_REQUESTS,
@@ -29,7 +29,6 @@ from tutti.contracts.access.v1 import (
     Spent,
 )
 from tutti.contracts.access.v1.stubs import AccessServiceStub
-from tutti.inference.engine import Join
 from tutti.web.calls import TooMany
 
 RENEW_SECONDS = 1.0
@@ -103,8 +102,8 @@ class Leases:
         self._keeping: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
 
-    async def reserve(self, principal: Principal, id: str, join: Join, room: int) -> Lease:
-        """Reserve an answer for a prompt that leaves `room` tokens; from any loop.
+    async def reserve(self, principal: Principal, id: str, prompt_tokens: int, most_tokens: int) -> Lease:
+        """Reserve an answer of at most `most_tokens`, in all of its choices, from any loop.
 
         Raises TooMany, Unauthenticated, Unavailable, and InvalidField for more tokens than a minute has.
         """
@@ -112,8 +111,8 @@ class Leases:
             id=id,
             user=principal.user,
             credential=principal.credential,
-            prompt_tokens=len(join.prompt),
-            most_tokens=min(join.limits.tokens, room),
+            prompt_tokens=prompt_tokens,
+            most_tokens=most_tokens,
         )
         with caused_by(replace(current_cause(), principal=None)):  # for its user the answer does not exist yet
             calling = asyncio.ensure_future(asyncio.to_thread(self._access.Reserve, request, timeout=RESERVE_SECONDS))

@@ -10,9 +10,9 @@ import threading
 from collections.abc import AsyncGenerator
 
 from tutti.chassis.identity.principal import Principal
-from tutti.chat.answering import Piece
 from tutti.chat.making import Making, Work
 from tutti.chat.recording import words
+from tutti.chat.saying import Piece
 
 
 class Live:

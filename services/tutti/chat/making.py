@@ -5,12 +5,12 @@ Promises: an answer that is ended has begun before, so it has a record; a call t
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeAlias
 
 from tutti.chassis.rpc import eventloop
-from tutti.chat.answering import Piece
 from tutti.chat.recording import Show
+from tutti.chat.saying import Piece
 
 Work: TypeAlias = Callable[[Show], Coroutine[Any, Any, None]]
 """Makes an answer, and shows its pieces, and an error that ends it."""
@@ -50,9 +50,10 @@ class Making:
 
 
 class Crossing:
-    """The pieces of an answer in the event loop of its reader, until the one that says why it ended."""
+    """The pieces of `choices` in the event loop of their reader, until each has one that says why it ended."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, choices: int = 1) -> None:
+        self._running = choices
         here, self._queue = asyncio.get_running_loop(), asyncio.Queue[Piece | Exception]()
 
         def show(said: Piece | Exception) -> None:
@@ -61,14 +62,13 @@ class Crossing:
 
         self._making = Making(work, show)
 
-    async def __aiter__(self) -> AsyncIterator[Piece]:
+    async def __aiter__(self) -> AsyncGenerator[Piece, None]:
         """Yield the pieces. Raises the error that ended the answer."""
-        finished = ""
-        while not finished:
+        while self._running:
             said = await self._queue.get()
             if isinstance(said, Exception):
                 raise said
-            finished = said.finished
+            self._running -= bool(said.finished)
             yield said
 
     def close(self) -> None:

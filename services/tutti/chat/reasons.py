@@ -2,10 +2,11 @@
 
 from tutti.chassis.errors import Unavailable, declare
 
-RELEASE_WITHDRAWN = "RELEASE_WITHDRAWN"
+KEY_USED, RELEASE_WITHDRAWN = "IDEMPOTENCY_KEY_USED", "RELEASE_WITHDRAWN"
 
 declare(
     {
+        KEY_USED: "the idempotency key belongs to another request; send the same body, or use another key",
         "KEPT_MOVING": "replica after replica was lost before the next token of the request; look into their logs",
         "NO_RELEASE": "the checkpoint has no active release; release it, or try it with `--experimental`",
         "NOT_FINITE": "the model computed something that is not a number for this request; take another checkpoint",

@@ -7,10 +7,11 @@ leaves, or that fails, has a record too. For the event loop of gRPC (`tutti.chas
 from collections.abc import AsyncGenerator, Callable
 from typing import TypeAlias
 
-from tutti.chat.answering import Piece, Record, Served, pieces
+from tutti.chat.answering import pieces
 from tutti.chat.journal import Begun, Finished, Journal, Said
 from tutti.chat.records import CANCELLED, record_of
 from tutti.chat.routing import Router
+from tutti.chat.saying import Piece, Record, Served
 
 Show: TypeAlias = Callable[[Piece | Exception], None]
 
@@ -37,14 +38,19 @@ class Recording:
             self._end(CANCELLED, lambda failed, error=error: show(failed or error), words(error))  # type: ignore[misc]
         finally:
             await found.aclose()
-            if not self._ended:
-                self._end(CANCELLED, lambda failed: show(failed or Piece(None, "", CANCELLED)))
+            self.close(show)
+
+    def close(self, show: Show = lambda said: None) -> None:
+        """Record an answer that has not ended as one that was cancelled."""
+        if not self._ended:
+            self._end(CANCELLED, lambda failed: show(failed or Piece(None, "", CANCELLED)))
 
     def _take(self, piece: Piece, show: Show) -> None:
         if piece.token is None:
             self._end(piece.finished, lambda failed: show(failed or piece))
             return
-        said = Said(self._begun.answer, len(self._record.ids) - 1, piece.token)
+        at, scores = len(self._record.ids) - 1, self._record.scores
+        said = Said(self._begun.answer, at, piece.token, scores[at] if scores else None)
         self._journal.add(said, lambda failed: show(failed or piece))
 
     def _end(self, finished: str, then: Callable[[Exception | None], None], reason: str = "") -> None:

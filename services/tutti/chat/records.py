@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tutti.chassis.store.clipping import clipped
-from tutti.chat.answering import Record, Served, joined, pieces
+from tutti.chat.answering import joined, pieces
+from tutti.chat.kinds import Prompt
 from tutti.chat.requests import ChatRequest
 from tutti.chat.routing import Router
+from tutti.chat.saying import Record, Served
 from tutti.model.spec import Recorded
-from tutti.records.canonical import bytes_digest, content_digest
+from tutti.records.canonical import JsonValue, bytes_digest, content_digest
 
 PARTS = ("prompt_digest", "ids_digest", "text_digest", "finished", "completion_tokens")
 """The parts in which a recomputed answer is compared."""
@@ -76,13 +78,15 @@ class Verdict:
 def digest_of_request(request: ChatRequest) -> str:
     """The digest of all that decides an answer in a request."""
     shaping = request.shaping
+    continued = {"prompts": [_held(each) for each in request.prompts], "echo": request.echo} if request.prompts else {}
     return content_digest(
         {
+            **continued,
             "messages": [[str(each.role), each.content] for each in request.messages],
             "stops": list(request.stops),
             "temperature": request.temperature,
             "top_p": request.top_p,
-            "tokens": request.tokens,
+            "tokens": request.tokens or 0,
             "bias": [[token, value] for token, value in shaping.bias],
             "presence": shaping.presence,
             "frequency": shaping.frequency,
@@ -103,14 +107,14 @@ def record_of(served: Served, request: ChatRequest, record: Record, finished: st
         exact=opened is not None and opened.exact,
         request_digest=digest_of_request(request),
         seed=record.request.sampling.seed,
-        prompt_digest=digest_of_ids(record.request.prompt),
+        prompt_digest=digest_of_ids((*record.request.prompt, *record.request.forced)),
         ids_digest=digest_of_ids(record.ids),
         text_digest=bytes_digest(text),
         finished=finished,
         moves=[[each.at, clipped(each.reason, MOST_REASON)] for each in moves[:MOST_MOVES]],
         moved=len(moves),
-        prompt_tokens=len(record.request.prompt),
-        completion_tokens=len(record.ids),
+        prompt_tokens=record.prompt_tokens,
+        completion_tokens=record.completion_tokens,
         bytes=len(text),
         filter=served.filter.digest,
         decisions=_first([[each.rule, each.version, each.place, each.begin, each.end] for each in record.decisions]),
@@ -129,18 +133,22 @@ def _first(decisions: list[list[Any]]) -> list[list[Any]]:
     return kept
 
 
-async def verify(served: Served, request: ChatRequest, router: Router, kept: AnswerRecord, *, id: str) -> Verdict:
+async def verify(
+    served: Served, request: ChatRequest, router: Router, kept: AnswerRecord, *, id: str, said: int
+) -> Verdict:
     """Compute an answer again from its request and compare. Raises what `pieces` raises.
 
-    Of an answer that was cancelled, the tokens that it had are computed again, and the text that they made visible.
+    Of an answer that was cancelled, the tokens that were `said` are computed again, and the text that they made
+    visible.
     """
     join = await asyncio.to_thread(joined, served, request, id=id, seed=kept.seed, salt="")
     finished, text = "", ""
     cut = kept.finished == CANCELLED
     if cut:
-        join, finished = replace(join, limits=replace(join.limits, tokens=max(1, kept.completion_tokens))), CANCELLED
+        limits, finished = replace(join.limits, tokens=max(1, said)), CANCELLED
+        join = replace(join, limits=limits, forced=join.forced[:said])
     record = Record(join)
-    if not cut or kept.completion_tokens:
+    if not cut or said:
         async with aclosing(pieces(served, request, router, record)) as found:
             async for piece in found:
                 text += piece.text if piece.token is not None or not cut else ""
@@ -151,6 +159,10 @@ async def verify(served: Served, request: ChatRequest, router: Router, kept: Ans
     parts += [] if cut else ["decisions", "decided"]
     differs = tuple(part for part in parts if getattr(again, part) != getattr(kept, part))
     return Verdict(differs, again.bytes, again.signature)
+
+
+def _held(prompt: Prompt) -> JsonValue:
+    return prompt if isinstance(prompt, str) else list(prompt)
 
 
 def digest_of_ids(ids: Sequence[int]) -> str:

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.errors import InvalidField
-from tutti.chat.requests import FIELDS, MOST_MESSAGES, SEEDS, Use, as_body, hashed, read
+from tutti.chat.fields import APIS, CHAT, COMPLETIONS, MOST_CHOICES, Use, values_of
+from tutti.chat.kinds import MOST_MESSAGES, MOST_PROMPTS
+from tutti.chat.requests import SEEDS, as_body, hashed, read, read_body, read_completion
 from tutti.corpus.conversations.conversations import Message, Role
 from tutti.inference.engine import Shaping
 from tutti.inference.sampling import Sampling
@@ -28,7 +30,7 @@ def body(**more: Any) -> dict[str, Any]:
 def test_a_request_is_read_with_the_defaults_of_the_api() -> None:
     found = read(body())
     assert (found.model, found.messages) == ("toy", (Message(Role.USER, "hello"),))
-    assert (found.stream, found.include_usage, found.stops, found.tokens) == (False, False, (), 0)
+    assert (found.stream, found.include_usage, found.stops, found.tokens) == (False, False, (), None)
     assert found.sampling(7) == Sampling(seed=7)
     assert found.shaping == Shaping()
 
@@ -79,8 +81,8 @@ def test_messages_have_texts_or_text_parts_of_every_role() -> None:
 @pytest.mark.parametrize("seed", [-1, SEEDS, 2**63 - 1, -(2**63)])
 def test_a_seed_outside_the_range_of_draws_is_hashed_and_both_are_known(seed: int) -> None:
     found = read(body(seed=seed))
-    assert (found.seed, found.given_seed) == (hashed(seed), seed)
-    assert 0 <= hashed(seed) < SEEDS
+    assert (found.seed, found.given_seed) == (hashed(str(seed)), seed)
+    assert 0 <= hashed(str(seed)) < SEEDS
 
 
 @pytest.mark.parametrize(
@@ -113,9 +115,14 @@ def test_a_seed_outside_the_range_of_draws_is_hashed_and_both_are_known(seed: in
         ({"logit_bias": {"x": 1}}, "logit_bias"),
         ({"logit_bias": {"1": 101}}, "logit_bias"),
         ({"logit_bias": {"01": 1}}, "logit_bias"),
-        ({"n": 2}, "n"),
+        ({"logit_bias": {"1": 10**400}}, "logit_bias"),
+        ({"n": 0}, "n"),
+        ({"n": MOST_CHOICES + 1}, "n"),
         ({"n": True}, "n"),
-        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": 1}, "logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"\ud800": 1}, "\\ud800"),
         ({"tools": [{}]}, "tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"top_q": 1}, "top_q"),
@@ -127,20 +134,80 @@ def test_what_cannot_be_done_is_refused_by_its_name(more: dict[str, Any], param:
     assert refused.value.field == param
 
 
-@given(JSON | st.dictionaries(st.sampled_from(sorted(FIELDS)), JSON))
-def test_any_json_is_read_or_refused_by_a_name(sent: Any) -> None:
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": None}, "prompt"),
+        ({"prompt": {}}, "prompt"),
+        ({"prompt": [1, "a"]}, "prompt"),
+        ({"prompt": [-1]}, "prompt"),
+        ({"prompt": [2**32]}, "prompt"),
+        ({"prompt": [1.5]}, "prompt[0]"),
+        ({"prompt": ["a", []]}, "prompt[1]"),
+        ({"prompt": [["a"]]}, "prompt[0]"),
+        ({"prompt": "\ud800"}, "prompt"),
+        ({"prompt": ["a"] * (MOST_PROMPTS + 1)}, "prompt"),
+        ({"prompt": ["a"] * 9, "n": 15}, "n"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"logprobs": 21}, "logprobs"),
+        ({"echo": 1}, "echo"),
+        ({"suffix": "s"}, "suffix"),
+        ({"best_of": 2}, "best_of"),
+        ({"messages": HELLO}, "messages"),
+    ],
+)
+def test_what_cannot_be_completed_is_refused_by_its_name(more: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        read_completion({"model": "toy", "prompt": "a", **more})
+    assert refused.value.field == param
+
+
+@pytest.mark.parametrize(
+    ("prompt", "prompts"),
+    [
+        ("a", ("a",)),
+        ("", ("",)),
+        ([1, 2], ((1, 2),)),
+        (["a", [3], "b"], ("a", (3,), "b")),
+    ],
+)
+def test_a_prompt_is_a_text_or_ids_or_several(prompt: Any, prompts: Any) -> None:
+    assert read_completion({"model": "toy", "prompt": prompt}).prompts == prompts
+
+
+def test_each_choice_is_a_request_of_its_own_with_a_seed_that_follows() -> None:
+    request = read_completion({"model": "toy", "prompt": ["a", "b"], "n": 3, "seed": 5})
+    singles = request.singles(7)
+    assert [each.prompts for each in singles] == [("a",)] * 3 + [("b",)] * 3
+    assert [each.seed for each in singles[:3]] == [each.seed for each in singles[3:]]
+    assert singles[0].seed == 5
+    assert len({each.seed for each in singles}) == 3
+    for each in singles:
+        assert each.choices == 1
+        assert read_body(as_body(each)) == each
+    assert [each.seed for each in read(body(n=2)).singles(7)] == [None, hashed("7/1")]
+
+
+@pytest.mark.parametrize("path", APIS)
+@given(data=st.data())
+def test_any_json_is_read_or_refused_by_a_name(path: str, data: st.DataObject) -> None:
+    sent = data.draw(JSON | st.dictionaries(st.sampled_from(sorted(APIS[path])), JSON))
+    wanted = {name: "a" for name, each in APIS[path].items() if each.required} | {"messages": HELLO}
     field, found = "", None
     try:
-        found = read({**body(), **sent} if isinstance(sent, dict) else sent)
+        found = values_of(APIS[path], {**wanted, **sent} if isinstance(sent, dict) else sent)
     except InvalidField as refused:
         field = refused.field
-    assert field or (found and found.messages)
+    assert field or found
 
 
-def test_the_table_refuses_only_fields_whose_neutral_values_pass() -> None:
-    for name, field in FIELDS.items():
+@pytest.mark.parametrize("fields", [CHAT, COMPLETIONS], ids=["chat", "completions"])
+def test_the_table_refuses_only_fields_whose_neutral_values_pass(fields: Any) -> None:
+    wanted = {"model": "toy", "messages": HELLO, "prompt": "a"}
+    for name, field in fields.items():
         for value in field.neutral if field.use is Use.REFUSED else ():
-            read(body(**{name: value}))
+            values_of(fields, {**{each: wanted[each] for each in wanted if each in fields}, name: value})
 
 
 @given(

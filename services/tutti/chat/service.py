@@ -10,10 +10,11 @@ from pathlib import Path
 from tutti.backbone import Isolation, uuid7
 from tutti.chassis.rpc import standard
 from tutti.chassis.service import Host, Service
-from tutti.chassis.store.unit import Units
+from tutti.chassis.store.unit import Unit, Units
 from tutti.chat.answers import Answers
-from tutti.chat.completions import Completions
-from tutti.chat.generations import KEPT, Generations
+from tutti.chat.beginnings import Beginnings
+from tutti.chat.completions import ROLES, Completions
+from tutti.chat.generations import KEPT
 from tutti.chat.journal import Journal
 from tutti.chat.leases import Leases
 from tutti.chat.pages.pages import ChatPages
@@ -21,6 +22,7 @@ from tutti.chat.requests import SEEDS
 from tutti.chat.rpc import ChatApi
 from tutti.chat.serving import Deployments
 from tutti.chat.tables import Tables
+from tutti.chat.tokenizing import Tokenizing
 from tutti.chat.turns import Turns
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.chat.v1.chat_pb2 import DESCRIPTOR
@@ -30,14 +32,18 @@ PRUNE_SECONDS = timedelta(hours=1).total_seconds()
 
 
 class Pruner:
-    """A Loop that deletes the requests and the token ids of old answers."""
+    """A Loop that deletes the requests, the token ids and the idempotency keys of old answers."""
 
-    def __init__(self, units: Units, generations: Generations) -> None:
+    def __init__(self, units: Units, tables: Tables) -> None:
         self.name, self.interval = "chat journal pruner", PRUNE_SECONDS
-        self._units, self._generations = units, generations
+        self._units, self._tables = units, tables
 
     def step(self) -> bool:
-        self._units.run(lambda unit: self._generations.prune(unit, unit.now - KEPT), isolation=Isolation.READ_COMMITTED)
+        def prune(unit: Unit) -> None:
+            self._tables.generations.prune(unit, unit.now - KEPT)
+            self._tables.keys.prune(unit, unit.now - KEPT)
+
+        self._units.run(prune, isolation=Isolation.READ_COMMITTED)
         return False
 
 
@@ -55,16 +61,17 @@ def build(host: Host) -> Service:
         return host.randomness.bits(SEEDS.bit_length() - 1)
 
     journal = Journal(answers.commit)
+    beginnings = Beginnings(journal, leases, name=name, seed=seed)
     completions = Completions(
         deployments.models,
         journal,
-        leases,
-        name=name,
-        seed=seed,
+        beginnings,
+        answers,
         now=lambda: int(host.clock.now().timestamp()),
         refusal=deployments.refusal,
     )
-    turns = Turns(host.units, tables, deployments.models, journal, leases, name=name, seed=seed)
+    apis = [*completions.routes(), *Tokenizing(deployments.models).routes(ROLES)]
+    turns = Turns(host.units, tables, deployments.models, beginnings, name=name)
     pages = ChatPages(host, tables, turns, answers, deployments.models)
     api = ChatApi(host, tables, deployments.reconciler, answers)
 
@@ -72,7 +79,7 @@ def build(host: Host) -> Service:
         name="chat",
         reads=["committer", "ingest", "tokenization", "trainer"],
         resources=[tables.deployments, tables.answers],
-        tables=[*tables.generations.tables, *tables.conversations.tables],
+        tables=[*tables.generations.tables, *tables.conversations.tables, tables.keys.table],
         serves=[
             standard.served(
                 DESCRIPTOR.services_by_name["ChatService"],
@@ -81,8 +88,8 @@ def build(host: Host) -> Service:
                 standard.Stored(host.units, tables.answers),
             )
         ],
-        loops=[deployments.reconciler, Pruner(host.units, tables.generations)],
+        loops=[deployments.reconciler, Pruner(host.units, tables)],
         migrations=Path(__file__).with_name("migrations"),
-        pages=Site("chat", "tutti.chat.pages", [*completions.routes(), *pages.routes], pages.menu),
+        pages=Site("chat", "tutti.chat.pages", [*apis, *pages.routes], pages.menu),
         holds=lambda unit, key, principal: False,
     )

@@ -21,15 +21,15 @@ from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work.reconciler import RETRYING, Reconciler, Trouble
-from tutti.chat.answering import Served
-from tutti.chat.completions import Model
 from tutti.chat.filter.release import Filter
 from tutti.chat.filters import filter_of
 from tutti.chat.fleets import Fleet, GaveUp
 from tutti.chat.leases import Leases
+from tutti.chat.models import Model
 from tutti.chat.reasons import RELEASE_WITHDRAWN
 from tutti.chat.releases import Releases, withdrawn
 from tutti.chat.routing import Router
+from tutti.chat.saying import Served
 from tutti.chat.standing import state_of
 from tutti.chat.tables import Tables
 from tutti.checkpoints.bodies import decode_body

@@ -10,6 +10,7 @@ from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chat.conversations import Conversations
 from tutti.chat.generations import Generations
+from tutti.chat.keys import Keys
 from tutti.contracts.chat.v1 import Answer, Deployment
 
 
@@ -38,3 +39,4 @@ class Tables:
         )
         self.generations = Generations(metadata)
         self.conversations = Conversations(metadata)
+        self.keys = Keys(metadata)

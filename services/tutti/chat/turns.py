@@ -15,8 +15,7 @@ from tutti.chassis.errors import InvalidField, NotFound, Refused, Unavailable, d
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.unit import Unit, Units
-from tutti.chat.answering import Record, joined
-from tutti.chat.completions import Model, called, cost_of
+from tutti.chat.beginnings import Beginnings
 from tutti.chat.conversations import (
     ANSWERING,
     ASSISTANT,
@@ -30,12 +29,12 @@ from tutti.chat.conversations import (
 )
 from tutti.chat.filter.release import Release
 from tutti.chat.fitting import Fitting, fitting
-from tutti.chat.journal import Begun, Journal
-from tutti.chat.leases import RESERVE_SECONDS, Leases
+from tutti.chat.kinds import is_utf8
+from tutti.chat.leases import RESERVE_SECONDS
 from tutti.chat.live import Live
-from tutti.chat.recording import Recording
+from tutti.chat.models import Model, called
 from tutti.chat.records import CANCELLED
-from tutti.chat.requests import is_utf8, read
+from tutti.chat.requests import read
 from tutti.chat.tables import Tables
 from tutti.chat.visible import Visible
 from tutti.corpus.conversations.conversations import Message as Said
@@ -75,21 +74,19 @@ class Shown:
 
 
 class Turns:
-    """`models` returns those that serve now; `name` a new id, `seed` a random seed."""
+    """`models` returns those that serve now; `name` a new id."""
 
     def __init__(
         self,
         units: Units,
         tables: Tables,
         models: Callable[[], Sequence[Model]],
-        journal: Journal,
-        leases: Leases,
+        beginnings: Beginnings,
         *,
         name: Callable[[], str],
-        seed: Callable[[], int],
     ) -> None:
-        self._units, self._tables, self._models, self._journal = units, tables, models, journal
-        self._rows, self._leases, self._name, self._seed = tables.conversations, leases, name, seed
+        self._units, self._tables, self._models, self._beginnings = units, tables, models, beginnings
+        self._rows, self._name = tables.conversations, name
         self._live: dict[str, Live] = {}
         self._lock = threading.Lock()
 
@@ -116,16 +113,12 @@ class Turns:
         body = {"messages": [each.to_json() for each in fits.messages], "stream": True}
         options = {key: turn.settings.get(key) for key in ("temperature", "top_p", "max_tokens")}
         request = read({**body, **options, "model": model.name})
-        ident = self._name()
-        join = joined(model.served, request, id=ident, seed=self._seed(), salt=who.tenant)
-        begun = Begun(
-            f"answers/{ident}", who.user, who.tenant, model.deployment, model.checkpoint, request, join.sampling.seed
-        )
-        said = path[-1]
+        group = self._beginnings.grouped(who, model, request)
+        [name], said = group.names, path[-1]
         answer = Message(
-            *(self._name(), said.id, ASSISTANT, "", RUNNING), answer=begun.answer, model=model.name, unsent=fits.unsent
+            *(self._name(), said.id, ASSISTANT, "", RUNNING), answer=name, model=model.name, unsent=fits.unsent
         )
-        live = self._enter(who, begun.answer)
+        live = self._enter(who, name)
 
         def write(unit: Unit) -> None:
             if turn.revision == 0:
@@ -133,22 +126,19 @@ class Turns:
             added = [answer] if turn.text is None else [said, answer]
             settings = {key: turn.settings[key] for key in SETTINGS if turn.settings.get(key) is not None}
             self._rows.add(unit, who, turn.conversation, turn.revision, added, settings)
-            self._tables.generations.begin(unit, [begun])
+            self._tables.generations.begin(unit, [each.begun for each in group.choices])
 
         try:
-            room = model.served.length - len(join.prompt)
-            lease = eventloop.run(self._leases.reserve(who, begun.answer, join, room), LEASE_SECONDS)
+            lease = eventloop.run(self._beginnings.reserve(who, group), LEASE_SECONDS)
             try:
                 self._units.run(write)
             except BaseException:
-                eventloop.event_loop().call_soon_threadsafe(self._leases.release, lease)
+                self._beginnings.release(lease)
                 raise
         except BaseException:
             self._leave(live)
             raise
-        record = Record(join)
-        recording = Recording(self._journal, model.served, model.router, begun, record)
-        live.begin(lambda show: self._leases.run(lease, model.deployment, recording.run, lambda: cost_of(record), show))
+        live.begin(lambda show: self._beginnings.make(group, lease, show))
         return self.shown(who, turn.conversation)
 
     def stop(self, who: Principal, answer: str) -> None:

@@ -14,14 +14,15 @@ from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.store.unit import Unit, Units
-from tutti.chat.answering import Served
-from tutti.chat.completions import Model
+from tutti.chat.beginnings import Beginnings
 from tutti.chat.conversations import FAILED
 from tutti.chat.conversations_test import ADA, turn
 from tutti.chat.journal import Begun, Journal, Said
 from tutti.chat.leases import Leases
+from tutti.chat.models import Model
 from tutti.chat.requests import read
 from tutti.chat.routing import Router
+from tutti.chat.saying import Served
 from tutti.chat.tables import Tables
 from tutti.chat.turns import LOST, Turns
 from tutti.contracts.access.v1.stubs import AccessServiceStub
@@ -42,14 +43,13 @@ class Restarted:
         served = Served("blake3:a", 256, talks.TOKENIZER, CHAT_1.bind(talks.TOKENIZER))
         model = Model("toy", "deployments/toy", "checkpoints/a/0/1", 0, served, Router(connection_of_loop, ""), "s")
         self.models = [model]
+        leases = Leases(AccessServiceStub(RpcChannel(lambda: "127.0.0.1:1", token="")))
         self.turns = Turns(
             self.units,
             self.tables,
             lambda: self.models,
-            Journal(lambda entries: None),
-            Leases(AccessServiceStub(RpcChannel(lambda: "127.0.0.1:1", token=""))),
+            Beginnings(Journal(lambda entries: None), leases, name=lambda: f"{next(ids)}", seed=lambda: 7),
             name=lambda: f"{next(ids)}",
-            seed=lambda: 7,
         )
 
     def leave(self, ident: str) -> None:

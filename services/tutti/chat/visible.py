@@ -15,10 +15,22 @@ class Visible:
     def __init__(self, spelled: Sequence[bytes], stops: Sequence[str] = ()) -> None:
         self._spelled, self._stops, self._held, self.stopped = spelled, tuple(stops), "", False
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.decoded = 0
+        """The number of whole characters of the tokens so far, shown or not."""
 
-    def push(self, token: int) -> str:
-        """Return the text that this token made visible; empty after a stop string."""
-        return self._released(self._decoder.decode(self._spelled[token]))
+    @property
+    def is_partial(self) -> bool:
+        """True if the last byte so far is not the last one of its character."""
+        return bool(self._decoder.getstate()[0])
+
+    def push(self, token: int, *, stops: bool = True) -> str:
+        """Return the text that this token made visible; empty after a stop string.
+
+        Without `stops`, the token is no part of a stop string.
+        """
+        text = self._decoder.decode(self._spelled[token])
+        self.decoded += len(text)
+        return self._released(text) if stops else text
 
     def finish(self) -> str:
         """Return the text that was held back, at the end of the completion."""

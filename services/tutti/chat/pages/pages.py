@@ -11,11 +11,11 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chat.answers import Answers
-from tutti.chat.completions import Model
 from tutti.chat.conversations import MOST_SEARCH
 from tutti.chat.generations import Generation
+from tutti.chat.kinds import is_utf8
+from tutti.chat.models import Model
 from tutti.chat.pages.views import ChatView, release_view, shown
-from tutti.chat.requests import is_utf8
 from tutti.chat.tables import Tables
 from tutti.chat.turns import Turns, turn_of
 from tutti.contracts.chat.v1 import Answer, Deployment

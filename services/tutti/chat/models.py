@@ -1,0 +1,35 @@
+"""Models that answer, by the names that clients call them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tutti.chassis.errors import NotFound
+from tutti.chat.routing import Router
+from tutti.chat.saying import Served
+
+
+@dataclass(frozen=True)
+class Model:
+    """A deployment that serves: `name` is what clients call it, and so are its resource and its checkpoint.
+
+    `created` is in seconds since 1970.
+    """
+
+    name: str
+    deployment: str
+    checkpoint: str
+    created: int
+    served: Served
+    router: Router
+    fingerprint: str
+
+    def is_called(self, name: str) -> bool:
+        return name in (self.name, self.deployment, self.checkpoint)
+
+
+def called(models: Sequence[Model], name: str) -> Model:
+    """The first of the models that have this name. Raises NotFound."""
+    found = [each for each in models if each.is_called(name)]
+    if not found:
+        raise NotFound(f"the model {name!r}")
+    return min(found, key=lambda each: each.name)
