@@ -66,6 +66,10 @@ test test-all:
 	@$(BIN)/python deploy/local/servers.py obtain >/dev/null || echo 'tests of servers that are missing are skipped' >&2
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(TURNS)
 
+.PHONY: clients
+clients: setup ## clients of others, in environments of their own, against a served checkpoint
+	@$(BIN)/python -m tests.trials.clients.trial
+
 .PHONY: api
 api: setup ## write the reference of the API to build/api.md
 	@$(BIN)/python tools/pages.py --api build/api.md
