@@ -15,6 +15,7 @@ MOST_MESSAGES, MOST_PROMPTS, MOST_IDS = 1000, 128, 1 << 20
 MOST_STOPS = 4
 MOST_STOP = 256
 """Characters of a stop string, at most."""
+IDS = 2**32
 TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,9}")
 ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 Prompt: TypeAlias = str | tuple[int, ...]
@@ -221,7 +222,8 @@ class Biases:
         found: dict[int, float] = {}
         for token, bias in value.items():
             number = isinstance(bias, int | float) and not isinstance(bias, bool)
-            if not TOKEN_ID.fullmatch(token) or not number or not -100 <= bias <= 100:
+            known = TOKEN_ID.fullmatch(token) and int(token) < IDS
+            if not known or not number or not -100 <= bias <= 100:
                 raise InvalidField(name, seen={token: bias}, expected="numbers from -100 to 100 by token id")
             found[int(token)] = float(bias)
         return tuple(sorted(found.items()))
@@ -295,7 +297,7 @@ def _prompt(place: str, value: object) -> Prompt:
     if not isinstance(value, list) or not 0 < len(value) <= MOST_IDS:
         raise InvalidField(place, seen=value, expected=f"a text, or 1 to {MOST_IDS} token ids")
     for each in value:
-        if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each < 2**32:
+        if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each < IDS:
             raise InvalidField(place, seen=each, expected="token ids, whole numbers from 0 on")
     return tuple(value)
 

@@ -115,6 +115,7 @@ def test_a_seed_outside_the_range_of_draws_is_hashed_and_both_are_known(seed: in
         ({"logit_bias": {"x": 1}}, "logit_bias"),
         ({"logit_bias": {"1": 101}}, "logit_bias"),
         ({"logit_bias": {"01": 1}}, "logit_bias"),
+        ({"logit_bias": {"4294967296": 1}}, "logit_bias"),
         ({"logit_bias": {"1": 10**400}}, "logit_bias"),
         ({"n": 0}, "n"),
         ({"n": MOST_CHOICES + 1}, "n"),

@@ -1,1 +1,1 @@
-"""The trial of deploy/kubernetes on a real control plane, with a stand-in for the kubelets."""
+"""The trial of clients that others wrote, against a served checkpoint."""
