@@ -88,6 +88,7 @@ def _drawn(source: random.Random, number: int) -> Join:
         shaping=shaping,
         alternatives=source.choice([0, 0, 5]),
         salt=source.choice(["", "tenant"]),
+        forced=tuple(source.choices(ids, k=source.choice([0, 0, 3]))),
     )
 
 

@@ -56,7 +56,8 @@ class ChatRequest:
         The first choice has the seed of the request, the others have seeds that follow from it and their numbers.
         """
         base, found = seed if self.seed is None else self.seed, list[ChatRequest]()
-        for prompts in [(each,) for each in self.prompts] or [()]:
+        every: list[tuple[Prompt, ...]] = [(each,) for each in self.prompts] or [()]
+        for prompts in every:
             single = replace(self, prompts=prompts, choices=1)
             others = [hashed(f"{base}/{number}") for number in range(1, self.choices)]
             found += [single, *(replace(single, seed=each, given_seed=each) for each in others)]
