@@ -170,8 +170,7 @@ def test_an_answer_is_the_engines_whole_and_streamed(program: Program, world: Wo
 
 def test_every_token_of_an_answer_is_in_the_journal_and_its_record_at_the_end(program: Program, world: World) -> None:
     name = post(program)[2].headers["x-tutti-answer"]
-    entries = [each for each in world.entries if not isinstance(each, Finished) and each.answer == name]
-    said = [each for each in entries if isinstance(each, Said)]
+    said = [each for each in world.entries if isinstance(each, Said) and each.answer == name]
     [record] = [each.record for each in world.entries if isinstance(each, Finished) and each.begun.answer == name]
     assert [each.at for each in said] == list(range(record.completion_tokens))
     assert digest_of_ids([each.token for each in said]) == record.ids_digest
@@ -224,7 +223,8 @@ def test_nothing_is_held_after_every_kind_of_end_of_choices(served: Hosted, prog
             response.close()
             program.connection.close()
         else:
-            more = {"whole": {}, "stopped": {"stop": ["a", "b"]}, "refused": {"n": 99}}[kind]
+            every: dict[str, dict[str, Any]] = {"whole": {}, "stopped": {"stop": ["a", "b"]}, "refused": {"n": 99}}
+            more = every[kind]
             assert post(program, **{"n": 3, "max_tokens": 9, **more})[0] == (400 if kind == "refused" else 200)
     await_that(lambda: held() == 0, "all reservations to end")
 

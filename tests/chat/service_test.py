@@ -205,7 +205,9 @@ def requests_of(world: World, number: int) -> tuple[int, int]:
     return sum(each.requests for each in found), sum(each.completion_tokens for each in found)
 
 
-@pytest.mark.parametrize("more", [{}, {"stream": True}, {"logprobs": True, "top_logprobs": 2, "n": 2}])
+@pytest.mark.parametrize(
+    "more", [{}, {"stream": True, "seed": 2**63 - 1}, {"logprobs": True, "top_logprobs": 2, "n": 2}]
+)
 def test_a_retry_with_a_key_has_the_same_bytes_and_is_charged_once(world: World, more: dict[str, Any]) -> None:
     [one, other] = world.programs
     key = f"key-{sorted(more)}".replace(" ", "")
@@ -222,10 +224,8 @@ def test_a_retry_with_a_key_has_the_same_bytes_and_is_charged_once(world: World,
 
 
 def test_a_retry_of_a_request_that_was_left_reads_the_answer_that_goes_on(world: World) -> None:
-    program, more = (
-        world.programs[0],
-        {"max_tokens": 200, "logit_bias": {str(talks.TOKENIZER.eos): -100}, "stream": True},
-    )
+    program, bias = world.programs[0], {str(talks.TOKENIZER.eos): -100}
+    more: dict[str, Any] = {"max_tokens": 200, "logit_bias": bias, "stream": True}
     program.headers = {**program.headers, "idempotency-key": "left"}
     response = program.open("POST", "/v1/chat/completions", body(**more))
     begun, name = response.readline(), response.headers["x-tutti-answer"]

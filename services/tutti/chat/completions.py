@@ -25,7 +25,7 @@ from tutti.chat.reasons import KEY_USED, RELEASE_WITHDRAWN
 from tutti.chat.requests import ChatRequest, as_body, read, read_completion
 from tutti.chat.saying import Piece
 from tutti.chat.sharing import Shared
-from tutti.records.canonical import content_digest
+from tutti.records.canonical import bytes_digest
 from tutti.web.pages import Api, Ask, Reply
 
 ROLES = frozenset({Role.OPERATOR, Role.ENGINEER, Role.CLIENT})
@@ -120,7 +120,7 @@ class Completions:
 
     async def _once(self, who: Principal, model: Model, request: ChatRequest, key: str) -> Underway:
         """The answer to a request with a key: one that is made, one that has ended, or a new one."""
-        slot, digest = (who.tenant, who.user, key), content_digest(as_body(request), kind="keyed request")
+        slot, digest = (who.tenant, who.user, key), bytes_digest(dumps(as_body(request)).encode())
         running = self._running.get(slot)
         if running is None:
             running = self._running[slot] = Running(digest, asyncio.get_running_loop().create_future())

@@ -14,7 +14,7 @@ from tutti.chat.filter.words import WORDS, Withheld
 from tutti.chat.generations import Generation
 from tutti.chat.replaying import replayed
 from tutti.chat.requests import ChatRequest, read_completion
-from tutti.chat.saying import Piece, Record, Saying, Served
+from tutti.chat.saying import Piece, Record, Saying, Score, Served
 from tutti.chat.visible import cut_at
 from tutti.corpus.conversations.template import CHAT_1
 from tutti.inference.engine import Chosen
@@ -72,7 +72,8 @@ def test_the_text_and_the_scores_are_those_of_what_may_be_shown(
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         assert shown.startswith(decoder.decode(b"".join(SPELLED[each] for each in scored)))
         assert 0 <= record.released <= record.completion_tokens <= len(ids)
-        scores = [(-float(at), ((97, -1.5), (98, -2.5))) for at in range(len(record.ids))] if logprobs else []
+        likeliest = ((97, -1.5), (98, -2.5))
+        scores: list[Score] = [(-float(at), likeliest) for at in range(len(record.ids))] if logprobs else []
         again = replayed(served, Generation(request, record.ids, scores), pieces[-1].finished)
         prompts = judged(chosen.prompt, text_of(prompt)).decisions
         assert prompts or again.pieces == pieces

@@ -1,6 +1,7 @@
 """What a program does with OpenAI's client of any version: `python openai_client.py BASE_URL TOKEN`."""
 
 import sys
+from typing import Any
 
 import openai
 
@@ -9,7 +10,7 @@ def main(base_url: str, token: str) -> None:
     client = openai.OpenAI(base_url=base_url, api_key=token, timeout=300)
     [model] = [each.id for each in client.models.list()]
     messages = [{"role": "user", "content": "a b c"}]
-    options = {"model": model, "messages": messages, "seed": 5, "max_tokens": 20}
+    options: dict[str, Any] = {"model": model, "messages": messages, "seed": 5, "max_tokens": 20}
     whole = client.chat.completions.create(**options, n=2, logprobs=True, top_logprobs=2)
     streamed = client.chat.completions.create(**options, stream=True, stream_options={"include_usage": True})
     chunks = list(streamed)

@@ -24,11 +24,12 @@ LIMITS = ("access.answer_tokens_per_minute=100000000", "access.answers_per_minut
 def installed(name: str) -> Path | None:
     """The programs of the group `clients-NAME`; None where it cannot be installed."""
     home = CLIENTS / name
-    for command in (
-        [UV, "venv", "--quiet", "--allow-existing", "--python", sys.executable, home],
-        [UV, "pip", "install", "--quiet", "--python", home / "bin" / "python", "--group", f"clients-{name}"],
+    python = f"{home / 'bin' / 'python'}"
+    for given in (
+        ["venv", "--quiet", "--allow-existing", "--python", sys.executable, f"{home}"],
+        ["pip", "install", "--quiet", "--python", python, "--group", f"clients-{name}"],
     ):
-        if subprocess.run(command, cwd=ROOT, timeout=SECONDS, check=False).returncode:
+        if subprocess.run([f"{UV}", *given], cwd=ROOT, timeout=SECONDS, check=False).returncode:
             print(f"{name}: it could not be installed here, and was not run", file=sys.stderr)
             return None
     return home / "bin"
@@ -40,8 +41,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, hosted(Path(folder), *LIMITS, builds=CHAT_BUILDS) as served:
         world = World(served)
         [address, token] = [world.programs[0].address, world.tokens[0]]
-        commands = {
-            "openai2": ["python", Path(__file__).with_name("openai_client.py"), f"http://{address}/v1", token],
+        commands: dict[str, list[str]] = {
+            "openai2": ["python", f"{Path(__file__).with_name('openai_client.py')}", f"http://{address}/v1", token],
             "schemathesis": [
                 *("schemathesis", "run", f"http://{address}/openapi.json", "--checks", CHECKS, "--no-color"),
                 *("--header", f"Authorization: Bearer {token}", "--max-examples", f"{EXAMPLES}", "--seed", "1"),
@@ -50,7 +51,7 @@ def main() -> None:
         }
         for name, home in homes.items():
             program, *given = commands[name]
-            if subprocess.run([home / str(program), *given], timeout=SECONDS, check=False).returncode:
+            if subprocess.run([f"{home / program}", *given], timeout=SECONDS, check=False).returncode:
                 failed.append(name)
     if failed or not homes:
         sys.exit(f"clients that failed: {', '.join(failed) or 'none ran'}")
