@@ -51,7 +51,7 @@ def main() -> None:
         }
         for name, home in homes.items():
             program, *given = commands[name]
-            if subprocess.run([f"{home / program}", *given], timeout=SECONDS, check=False).returncode:
+            if subprocess.run([f"{home / program}", *given], cwd=folder, timeout=SECONDS, check=False).returncode:
                 failed.append(name)
     if failed or not homes:
         sys.exit(f"clients that failed: {', '.join(failed) or 'none ran'}")
