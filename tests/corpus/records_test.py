@@ -34,6 +34,7 @@ from tutti.model.plan import Shape
 from tutti.model.programs import records
 from tutti.model.results import Scalars
 from tutti.model.spec import ModelSpec, OptimizerSpec, RopeScaling, SpecError, StepSpec
+from tutti.model.spikes import Watch
 from tutti.model.training import Initial, RoleModel, Training, WeightedDataset
 from tutti.records import fields
 from tutti.records.canonical import canonical_json, parse_json
@@ -93,7 +94,7 @@ PARTS: Mapping[type[Any], type[Any]] = {
     **{kind: Training for kind in (ModelSpec, RopeScaling, OptimizerSpec, StepSpec)},
     **{kind: Training for kind in (WeightedDataset, Initial, RoleModel)},
     **{kind: Training for kind in records().values() if kind is not None},
-    **{kind: StateScalars for kind in (Scalars, Ledger, Span, DatasetShare, SkippedStep)},
+    **{kind: StateScalars for kind in (Scalars, Watch, Ledger, Span, DatasetShare, SkippedStep)},
     **{kind: CheckpointBody for kind in (BlobEntry, CurvePlace)},
     FolderFile: ImportBody,
     **{kind: IngestBody for kind in (DocumentShardEntry, DocumentShardInfo, Rejected)},
@@ -152,7 +153,8 @@ def made(whole: type[Any]) -> list[bytes]:
         return [canonical_json(each.to_dict()) for each in (mixed, scaled, *programs)]
     if whole is StateScalars:
         ledger = Ledger((Span(0, (DatasetShare(DIGEST, 10, 1, 0),), 0, 2, 2),), (SkippedStep(1, "not finite"),))
-        return [canonical_json(StateScalars(Scalars(3, (2,)), 12, ledger).to_dict())]
+        watching = Scalars(3, (2,), watch=Watch((3.25, 3.0), (1.5, 0.75), first=3, loss=1.5, norm=2.0))
+        return [canonical_json(StateScalars(each, 12, ledger).to_dict()) for each in (Scalars(3, (2,)), watching)]
     if whole is MachineSignature:
         return [canonical_json(MachineSignature("x", "y", "", "cpu", "2", "2", "").to_dict())]
     if whole is ImportBody:

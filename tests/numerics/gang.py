@@ -30,6 +30,7 @@ from tutti.model.chunks import Kind, Layout
 from tutti.model.plan import Plan, Shape
 from tutti.model.results import Outcome, Scalars, StepResult
 from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
+from tutti.model.spikes import OFF
 from tutti.model.step import RankStep
 
 ANSWER_SECONDS = 120.0
@@ -63,6 +64,7 @@ class Recipe:
     audit_every: int = 2
     batch_shift: int = 0
     """Makes all batches others: how a test feeds one rank wrongly."""
+    spikes: str = OFF
 
     def tied(self) -> "Recipe":
         return replace(self, model=replace(self.model, tied=True))
@@ -164,6 +166,7 @@ def start(recipe: Recipe, dp: int, rank: int, group: Group, *, epoch: int = 1, s
         epoch=epoch,
         group=group,
         audit_every=recipe.audit_every,
+        spikes=recipe.spikes,
     )
 
 

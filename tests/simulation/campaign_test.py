@@ -23,7 +23,7 @@ from tutti.chassis.events.catalog import every_event
 from tutti.contracts.annotation.v1 import AnnotatorRetracted, PreferencesPublished
 from tutti.contracts.chat.v1 import Answer, Deployment
 from tutti.contracts.committer.v1 import Import
-from tutti.contracts.scheduler.v1 import PolicyStopped
+from tutti.contracts.scheduler.v1 import PolicyStopped, SpikeEnded
 from tutti.simulation import Control, Fault, SimulationFailed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +37,7 @@ ELSEWHERE: dict[type[Message], str] = {
     Import: "services/tutti/committer/imports_test.py",
     PolicyStopped: "services/tutti/scheduler/jobs_test.py",
     PreferencesPublished: "services/tutti/annotation/publishing/facts_test.py",
+    SpikeEnded: "services/tutti/scheduler/jobs_test.py",
 }
 """Events that no story comes to, and the tests that see them: of people, policies, and models that answer
 or come in.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -117,3 +118,17 @@ def synchronize(device: torch.device) -> None:
 
     if is_gpu(device.type):
         torch.cuda.synchronize(device)
+
+
+class Clock:
+    """Splits the wall time of work on a device into laps."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._last = device, time.perf_counter()
+
+    def lap(self) -> float:
+        """Return the seconds since the lap before, after all work on the device has ended."""
+        synchronize(self._device)
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        return seconds

@@ -3,11 +3,14 @@
 Every error names the step, and the ranks, leaf or chunk it is about; after one, the state is as before the step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
+from typing import Any
 
 from tutti.model.spec import Recorded, SpecError
+from tutti.model.spikes import Spike, Watch
+from tutti.records.records import later
 
 SEEN = 8
 """Differences that an error lists before it only counts."""
@@ -28,6 +31,8 @@ class SkipCause(StrEnum):
     OVERFLOW = "overflow"
     """Every leaf is finite, but not their sum."""
     NO_TOKENS = "no valid token"
+    SPIKE = "spike"
+    """The loss or the gradient norm is far above that of the steps before, and the training skips such steps."""
 
 
 class StepAborted(RuntimeError):
@@ -108,6 +113,12 @@ class StepResult:
     """Seconds that each rank computed before it was ready to reduce: how a straggler shows."""
     skip: SkipCause | None = None
     """Set if the step was skipped."""
+    spike: Spike | None = None
+    """The spike that ended with this step or before it."""
+
+
+def _watch(value: Mapping[str, Any]) -> Watch | None:
+    return Watch.from_json(value)
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,8 @@ class Scalars(Recorded):
     skipped: tuple[int, ...] = ()
     """Every step that changed nothing, ascending."""
     loss_scale: float = 1.0
+    watch: Watch | None = later(None, since="0.3", read=_watch)
+    """The steps that the next one is compared with; None in a training that does not look for spikes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "skipped", tuple(self.skipped))
@@ -136,7 +149,7 @@ class Scalars(Recorded):
         ascending = range(self.step, self.step - len(self.skipped), -1)
         return next((at for at, step in enumerate(ascending) if self.skipped[-1 - at] != step), len(self.skipped))
 
-    def after(self, outcome: Outcome) -> "Scalars":
+    def after(self, outcome: Outcome, watch: Watch | None = None) -> "Scalars":
         step = self.step + 1
         skipped = (*self.skipped, step) if outcome is Outcome.SKIPPED else self.skipped
-        return replace(self, step=step, skipped=skipped)
+        return replace(self, step=step, skipped=skipped, watch=watch)

@@ -4,7 +4,6 @@ Every rank crosses step N together or nobody does. The bits of the state and of 
 any number of ranks. A rank keeps moments only of its own chunks.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from tutti.model import nonfinite
 from tutti.model.audit import Audit, check_audits, ring_audit
 from tutti.model.batch import CheckedBatch, LeafBatch, checked
 from tutti.model.chunks import KINDS, Chunk, Kind
-from tutti.model.device import compute_type, deterministic, synchronize, updated_at_once
+from tutti.model.device import Clock, compute_type, deterministic, updated_at_once
 from tutti.model.exchange import Exchange
 from tutti.model.fingerprint import fingerprints
 from tutti.model.gradients import Buffer, Gradients, Score, squared_norms
@@ -30,6 +29,7 @@ from tutti.model.plan import Plan
 from tutti.model.results import AuditFailed, Outcome, Scalars, SetupMismatch, SkipCause, StepResult, Timings
 from tutti.model.schedule import learning_rate
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
+from tutti.model.spikes import OFF, SKIP, Watch
 from tutti.model.transformer import Transformer
 from tutti.model.tree import PartialSums, tree_sum
 from tutti.model.update import adamw, runs_of
@@ -37,19 +37,6 @@ from tutti.model.vote import Tally, Verdict, decide, record_lengths, write_recor
 
 Read = Callable[[int, str], "memoryview | npt.NDArray[np.float32]"]
 """Gives the float32 elements of (chunk index, kind)."""
-
-
-class _Clock:
-    """Splits the wall time of a step into laps."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._last = device, time.perf_counter()
-
-    def lap(self) -> float:
-        synchronize(self._device)
-        now = time.perf_counter()
-        seconds, self._last = now - self._last, now
-        return seconds
 
 
 def _prepare(step: StepSpec, device: torch.device) -> KernelSignature:
@@ -78,8 +65,10 @@ class RankStep:
         device: torch.device | str = "cpu",
         audit_every: int = 100,
         objective: Objective | None = None,
+        spikes: str = OFF,
     ) -> None:
-        """Collective. `audit_every`: steps between audits, 0 for none; `objective`: next tokens unless given.
+        """Collective. `audit_every`: steps between audits, 0 for none; `objective`: next tokens unless given;
+        `spikes`: the policy of `tutti.model.spikes`.
 
         Raises SpecError, SetupMismatch.
         """
@@ -88,7 +77,7 @@ class RankStep:
         self.model, self.optimizer, self.step_spec, self.plan = model, optimizer, step, plan
         self.rank, self.epoch, self.device, self.audit_every = rank, epoch, torch.device(device), audit_every
         self.kernel = _prepare(step, self.device)
-        self._scalars, self.work = Scalars(), 0
+        self._scalars, self._spikes, self.work = Scalars(), spikes, 0
         layout = plan.layout
         self._exchange = Exchange(group, rank=rank, ranks=len(plan.ranks))
         self._compute_type = dtype = compute_type(self.device)
@@ -176,7 +165,7 @@ class RankStep:
         """
         if step != self._scalars.step + 1:
             raise ValueError(f"asked for step {step} in a state at step {self._scalars.step}; steps come one by one")
-        clock = _Clock(self.device)
+        clock = Clock(self.device)
         audit = self.audit(step)
         batches = {leaf: self._checked(leaves[leaf], f"step {step}, leaf {leaf}") for leaf in self.leaves_needed(step)}
         sums, tallies, witnessed = self._gradients.new_sums(self.plan.leaves), {}, [0, 0]
@@ -211,11 +200,17 @@ class RankStep:
             skip = SkipCause.NO_TOKENS
             if verdict.count:
                 skip = self._confirm(step, tallies, batches, fetch or leaves.__getitem__)
+        watch, spike = self._scalars.watch, None
+        if skip is None and self._spikes != OFF:
+            watch, spike = (watch or Watch()).after(step, verdict.loss, verdict.gradient_norm)
+            if self._spikes == SKIP and (watch.in_spike or (spike is not None and spike.last == step)):
+                skip = SkipCause.SPIKE
+        outcome = Outcome.COMMITTED if skip is None else Outcome.SKIPPED
         audited = clock.lap()
 
         rate = learning_rate(self.optimizer, step)
-        scalars = self._scalars.after(verdict.outcome)
-        if verdict.outcome is Outcome.COMMITTED:
+        scalars = self._scalars.after(outcome, watch)
+        if outcome is Outcome.COMMITTED:
             self._update(gradient, verdict, rate, scalars.updates)
         self._gradients.release(sums)
         updated = clock.lap()
@@ -227,13 +222,14 @@ class RankStep:
         vote_wait = min(voted, max(verdict.summing) - verdict.summing[self.rank])
         return StepResult(
             step=step,
-            outcome=verdict.outcome,
+            outcome=outcome,
             loss=verdict.loss,
             gradient_norm=verdict.gradient_norm,
             rate=rate,
             tokens=verdict.count,
             busy=verdict.busy,
             skip=skip,
+            spike=spike or (watch.until(step) if watch and step == self.optimizer.steps else None),
             timings=Timings(
                 forward_backward=forward_backward,
                 reduce_wait=reduce_wait,

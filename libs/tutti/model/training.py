@@ -14,6 +14,7 @@ from tutti.corpus.tokens.sampler import MAX_WEIGHTS, DatasetShare, Span
 from tutti.model.parameter import MOST, parameter
 from tutti.model.programs import PRETRAIN, records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
+from tutti.model.spikes import OFF, POLICIES
 from tutti.records.records import later
 
 RESERVED_1, APPENDED_1 = "reserved@1", "appended@1"
@@ -184,6 +185,14 @@ class Training(Recorded):
     program_parameters: Recorded | None = later(None, since="0.2", read=_parameters)
     conversion: Conversion | None = later(None, since="0.2", read=_conversion)
     skipped: tuple[SkippedSteps, ...] = later((), since="0.3", read=_skipped)
+    spikes: str = parameter(
+        OFF,
+        "what to do about spikes, which are steps whose loss or gradient norm is far above that of the steps before. "
+        "off: nothing; observe: record them; skip: record them, and leave the model and the optimizer as they are in "
+        "these steps",
+        since="0.3",
+        choices=POLICIES,
+    )
 
     def __post_init__(self) -> None:
         self._check_limits()
@@ -204,6 +213,10 @@ class Training(Recorded):
         if self.skipped and self.updates:
             raise SpecError(
                 f"Training.skipped has {len(self.skipped)} entries; expected none: {self.program} makes its own data"
+            )
+        if self.spikes != OFF and self.program != PRETRAIN:
+            raise SpecError(
+                f"Training.spikes is {self.spikes}; expected {OFF}: {self.program} does not look for spikes"
             )
         roles = [each.role for each in self.models]
         if roles != sorted(set(roles)):

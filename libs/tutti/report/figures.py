@@ -32,7 +32,7 @@ def steps(count: int, note: str) -> Figure:
 def skips(count: int, in_a_row: int) -> list[Figure]:
     """The steps that a training skipped, `in_a_row` of them the newest ones; none without any."""
     told = skipped(count, in_a_row)
-    return [Figure("Skipped", f"{count:,}", f"{told}: the loss or a gradient was not finite")] if told else []
+    return [Figure("Skipped", f"{count:,}", f"{told}: a number was not finite, or there was a spike")] if told else []
 
 
 def loss(value: float, note: str) -> Figure:

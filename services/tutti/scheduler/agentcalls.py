@@ -176,6 +176,9 @@ class AgentCalls:
                 )
                 job = self._epochs.lose_rank(unit, job, lost)
             return
+        if request.event == RANK_EVENT_DISTURBED and request.HasField("spike"):
+            self._epochs.spike(unit, job, request.spike)
+            return
         if request.event == RANK_EVENT_DISTURBED:
             self._epochs.note(unit, job, f"{request.node}: {clipped(request.cause)}")
             return

@@ -26,6 +26,8 @@ from tutti.contracts.scheduler.v1 import (
     PolicyStop,
     PolicyStopped,
     RankLost,
+    Spike,
+    SpikeEnded,
     Transition,
 )
 from tutti.scheduler import gangs, jobs, topology
@@ -186,6 +188,13 @@ class Epochs:
         known = self._tables.jobs.history(unit, job)
         return job if after.history[-1] in known else self._tables.jobs.put(unit, after)
 
+    def spike(self, unit: Unit, job: Job, spike: Spike) -> Job:
+        """Record a spike of the training. Idempotent."""
+        after = self.note(unit, job, spike_words(spike))
+        if after is not job:
+            unit.fact(job.name, SpikeEnded(job=job.name, epoch=job.epoch, spike=spike))
+        return after
+
     def fail(self, unit: Unit, job: Job, what: str) -> Job:
         """The attempt failed: stop its ranks; the next one follows, or the job gives up."""
         attempt = self._tables.attempt(unit, job)
@@ -305,6 +314,16 @@ def _of(node: Node, job: Job) -> list[Assignment]:
 
 def _stopped(job: Job, step: int, stop: PolicyStop) -> PolicyStopped:
     return PolicyStopped(job=job.name, epoch=job.epoch, step=step, rule=stop.rule, seen=stop.seen, limit=stop.limit)
+
+
+def spike_words(spike: Spike) -> str:
+    """The text of a spike."""
+    steps = f"step {spike.first}" if spike.first == spike.last else f"steps {spike.first} to {spike.last}"
+    done = f"{spike.skipped} skipped" if spike.skipped else "none skipped"
+    return (
+        f"a spike in {steps} ({done}): loss up to {spike.loss:.3g} times the median before, gradient norm up to "
+        f"{spike.gradient_norm:.3g} times"
+    )
 
 
 def _verdict(audit: AuditFailure, judged: Judged, seats: dict[int, gangs.Seat]) -> str:

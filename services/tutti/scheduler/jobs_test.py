@@ -31,6 +31,8 @@ from tutti.contracts.scheduler.v1 import (
     PolicyStopped,
     RankLost,
     RegisterNodeRequest,
+    Spike,
+    SpikeEnded,
 )
 from tutti.model.training import RoleModel, Training, WeightedDataset
 from tutti.scheduler.jobrows import placed
@@ -215,6 +217,20 @@ def test_a_job_that_would_end_in_the_same_way_again_fails_at_once_and_gives_its_
     (stopped,) = (PolicyStopped.FromString(each) for each in world.payloads("PolicyStopped"))
     told = PolicyStopped(job=job.name, epoch=1, step=7, rule=stop.rule, seen=stop.seen, limit=stop.limit)
     assert stopped == told
+
+
+def test_a_spike_is_a_line_of_the_history_and_a_fact_once_an_attempt(world: World) -> None:
+    agent = Agent(world)
+    world.create()
+    agent.run()
+    spike = Spike(first=40, last=47, loss=1.75, gradient_norm=9.5, skipped=6)
+    for _ in range(2):
+        agent.report(RANK_EVENT_DISTURBED, 0, spike=spike)
+    (line,) = (each for each in world.job().history if "spike" in each)
+    assert all(words in line for words in ("steps 40 to 47", "6 skipped", "1.75"))
+    (ended,) = (SpikeEnded.FromString(each) for each in world.payloads("SpikeEnded"))
+    assert ended == SpikeEnded(job=world.job().name, epoch=1, spike=spike)
+    assert world.job().state == JOB_STATE_RUNNING
 
 
 def test_a_checkpoint_that_an_audit_covers_gives_all_attempts_back(world: World) -> None:

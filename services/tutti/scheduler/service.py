@@ -14,7 +14,7 @@ from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
 from tutti.contracts.committer.v1 import Checkpoint, DivergenceDetected
-from tutti.contracts.scheduler.v1 import EpochOpened, JobState, PolicyStopped, RankLost
+from tutti.contracts.scheduler.v1 import EpochOpened, JobState, PolicyStopped, RankLost, SpikeEnded
 from tutti.contracts.scheduler.v1.scheduler_pb2 import DESCRIPTOR
 from tutti.scheduler.agentcalls import NODE_TAKEN
 from tutti.scheduler.checks import checks
@@ -69,7 +69,7 @@ def build(host: Host) -> Service:
         tables=tables.rows,
         serves=[standard.served(DESCRIPTOR.services_by_name["SchedulerService"], api, *kept)],
         consumes=[Consumed(Checkpoint, driver.on_checkpoint), Consumed(DivergenceDetected, driver.on_divergence)],
-        facts=[EpochOpened, PolicyStopped, RankLost],
+        facts=[EpochOpened, PolicyStopped, RankLost, SpikeEnded],
         loops=[watch, LostNodes(watch), PaceWatch(host, tables), reconciler],
         checks=checks(host, tables),
         export=lambda unit: canonical(unit, tables),

@@ -57,7 +57,7 @@ LATER = frozenset({"schedule", "decay_fraction", "beta1", "beta2"})
 
 @declares(
     *(OptimizerSpec, StepSpec, Training),
-    without=("validate_every",),
+    without=("validate_every", "spikes"),
     learning_rate=3e-4,
     weight_decay=0.0,
     steps=None,
@@ -80,7 +80,7 @@ class JobSection(JobKeys):
         return ""
 
 
-@declares(HeldOut, Training)
+@declares(HeldOut, Training, without=("spikes",))
 class FinetuningSection(ShardKeys, JobSection):
     later = LATER | {"shard"}
 

@@ -351,7 +351,7 @@ class ShardKeys(Part):
 
 @declares(*(OptimizerSpec, StepSpec, Training), learning_rate=3e-3, rows=None, warmup=None, checkpoint_every=None)
 class TrainPart(JobKeys, ShardKeys):
-    later = frozenset({"shard", "batch", "beta1", "beta2"})
+    later = frozenset({"shard", "batch", "beta1", "beta2", "spikes"})
 
     tied_embeddings: bool = Field(default=False, description="use one matrix for input and output embeddings")
     document_mask: bool = Field(default=True, description="prevent attention between tokens of different documents")

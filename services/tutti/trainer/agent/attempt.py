@@ -24,6 +24,7 @@ from tutti.contracts.scheduler.v1 import (
     ReportProgressRequest,
     ReportRankRequest,
     ReportStallRequest,
+    Spike,
 )
 from tutti.contracts.trainer.v1 import (
     BufferFree,
@@ -347,6 +348,8 @@ class Attempt:
                     measures.progress(self.assignment.job, message.progress, local.heard)
                     self._step_progress.add(message.progress)
                     measures.record(self._curve, message.progress)
+                    if message.progress.HasField("spike"):
+                        self._tell(local.rank, RANK_EVENT_DISTURBED, spike=message.progress.spike)
             case "snapshot":
                 if local.rank == min(self._local_ranks):  # of one rank of a node, as the time of its steps
                     measures.stall.labels(self.assignment.job).observe(message.snapshot.seconds)
@@ -411,12 +414,20 @@ class Attempt:
         address: str = "",
         cause: str = "",
         loss: Loss | None = None,
+        spike: Spike | None = None,
     ) -> None:
         local, node = self._local_ranks.get(rank), self._settings.name
         step = local.step if local else 0
         self._report(
             messages.rank_report(
-                self.assignment, node, rank, event, step=step, address=address, loss=loss or Loss((), cause)
+                self.assignment,
+                node,
+                rank,
+                event,
+                step=step,
+                address=address,
+                loss=loss or Loss((), cause),
+                spike=spike,
             )
         )
 

@@ -14,6 +14,7 @@ from prometheus_client import Gauge
 
 from tutti.chassis.metrics import metrics
 from tutti.contracts.trainer.v1 import OUTCOME_SKIPPED, Progress, Stored
+from tutti.model.results import SkipCause
 
 if TYPE_CHECKING:
     from tutti.checkpoints.curve import Recorder
@@ -30,6 +31,7 @@ bits = metrics.gauge("bits_per_byte", "Bits per byte of the newest validation", 
 validation_loss = metrics.gauge("validation_loss", "Mean loss of the newest validation, nats a token", "", _LABELS)
 learning_rate = metrics.gauge("learning_rate", "Learning rate of the newest step", "", _LABELS)
 overflows = metrics.counter("overflow_count", "Steps that were skipped because a number was not finite", "", _LABELS)
+spikes = metrics.counter("spikes", "Spikes of the loss or the gradient norm that ended", "", _LABELS)
 latency = metrics.histogram("collective_latency", "Time in collectives a step, without waiting", "seconds", _LABELS)
 share = metrics.gauge("communication_time_ratio", "Share of the newest step spent in collectives", "", _LABELS)
 data_wait = metrics.histogram("dataloader_wait", "Time to read the batches of a step", "seconds", _LABELS)
@@ -97,8 +99,10 @@ def progress(job: str, told: Progress, now: float) -> None:
     tokens.labels(job).inc(told.tokens)
     spent = _collectives(told.timings)
     latency.labels(job).observe(spent)
-    if told.outcome == OUTCOME_SKIPPED:
+    if told.outcome == OUTCOME_SKIPPED and told.skip_cause != SkipCause.SPIKE:
         overflows.labels(job).inc()
+    if told.HasField("spike"):
+        spikes.labels(job).inc()
     _show(loss, job, told.loss)
     _show(norm, job, told.gradient_norm)
     if told.seconds > 0:

@@ -3,7 +3,8 @@
 import pytest
 
 from tutti.chassis.metrics import metrics
-from tutti.contracts.trainer.v1 import OUTCOME_COMMITTED, Progress
+from tutti.contracts.trainer.v1 import OUTCOME_COMMITTED, OUTCOME_SKIPPED, Progress
+from tutti.model.results import SkipCause
 from tutti.trainer.agent import measures
 
 
@@ -22,6 +23,17 @@ def test_every_number_of_a_step_is_shown() -> None:
     assert (shown("tokens_per_second"), shown("step_time_seconds_sum")) == (2048.0, 2.0)
     assert (shown("validation_loss"), shown("bits_per_byte")) == (3.0, 1.5)
     assert shown("communication_time_ratio") == pytest.approx(0.5)
+
+
+def test_the_steps_of_a_spike_are_no_overflow() -> None:
+    told = Progress(step=8, outcome=OUTCOME_SKIPPED, skip_cause=SkipCause.SPIKE, seconds=1.0)
+    told.timings.update({"read": 0.1})
+    told.spike.first, told.spike.last = 7, 8
+    measures.progress("jobs/measured", told, 11.0)
+    assert (shown("overflow_count_total") or 0.0, shown("spikes_total")) == (0.0, 1.0)
+    told.skip_cause = SkipCause.NOT_FINITE
+    measures.progress("jobs/measured", told, 12.0)
+    assert shown("overflow_count_total") == 1.0
 
 
 def test_what_rules_count_is_shown_as_zero_before_it_happens() -> None:

@@ -8,6 +8,7 @@ from tutti.contracts.scheduler.v1 import (
     RankEvent,
     ReportRankRequest,
     ReportStallRequest,
+    Spike,
 )
 from tutti.contracts.trainer.v1 import (
     ExperienceName,
@@ -142,6 +143,7 @@ def rank_report(
     step: int,
     address: str,
     loss: Loss,
+    spike: Spike | None = None,
 ) -> ReportRankRequest:
     """Return the report of an event of a rank; `loss` has the cause of an event that has one."""
     return ReportRankRequest(
@@ -156,6 +158,7 @@ def rank_report(
         stop=loss.stop,
         audit=loss.audit,
         consequence=loss.consequence,
+        spike=spike,
         step=step,
     )
 

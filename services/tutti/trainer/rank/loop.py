@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tutti.checkpoints.scalars import StateScalars
+from tutti.contracts.scheduler.v1 import Spike as WireSpike
 from tutti.contracts.trainer.v1 import (
     OUTCOME_COMMITTED,
     OUTCOME_SKIPPED,
@@ -25,6 +26,7 @@ from tutti.corpus.tokens.skips import until
 from tutti.model.batch import LeafBatch
 from tutti.model.pace import Finding, Pace
 from tutti.model.results import Outcome, Scalars, SkipCause, StepResult
+from tutti.model.spikes import Spike
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.canonical import bytes_digest
@@ -43,6 +45,7 @@ REMEDIES: Mapping[str, str] = {
     SkipCause.OVERFLOW: _SLOWER,
     SkipCause.NO_TOKENS: "their rows have no token to learn from: look whether the conversations have answers "
     "that count, and whether they are cut before them",
+    SkipCause.SPIKE: "look at the data of these steps, or lower train.learning_rate",
 }
 
 
@@ -92,6 +95,8 @@ class Loop:
                 metrics = dataclasses.replace(metrics, named={**metrics.named, **decided})
             scalars = self._step.scalars()
             progress = _progress(result, scalars, metrics, seconds=crossed, read=read)
+            if result.spike is not None and self._step.rank == 0:
+                progress.spike.CopyFrom(_spike(result.spike, self._ledger))
             if (finding := self._paced(result)) is not None:
                 progress.pace.CopyFrom(to_wire(finding))
             lifeline.send(RankMessage(progress=progress))
@@ -125,9 +130,14 @@ class Loop:
             )
 
     def _check_divergence(self, step: int) -> None:
-        """Raises RankFailure. Each skip was confirmed, and the count is part of the state: no other attempt is made."""
-        if (skipped := self._step.scalars().skipped_in_a_row) >= MOST_SKIPPED:
-            raise RankFailure(Reason.DIVERGED, skips_in_words(step, self._ledger.skipped[-skipped:]))
+        """Raises RankFailure. Each skip was confirmed, and the count is part of the state: no other attempt is made.
+
+        The steps of a spike do not count: a spike ends, at the latest as a new level of the loss.
+        """
+        in_a_row = self._step.scalars().skipped_in_a_row
+        skipped = self._ledger.skipped[-in_a_row:] if in_a_row else ()
+        if has_diverged(skipped):
+            raise RankFailure(Reason.DIVERGED, skips_in_words(step, skipped))
 
     def _snapshot(self, result: StepResult, metrics: Metrics | None) -> None:
         started = time.monotonic()
@@ -165,6 +175,7 @@ def _progress(
         tokens=result.tokens,
         seconds=seconds,
         timings={**dataclasses.asdict(result.timings), "read": read},
+        skip_cause=result.skip or "",
         skipped=len(scalars.skipped),
         skipped_in_a_row=scalars.skipped_in_a_row,
     )
@@ -176,6 +187,17 @@ def _progress(
         if metrics.bits_per_byte is not None:
             progress.bits_per_byte = metrics.bits_per_byte
     return progress
+
+
+def has_diverged(skipped: Sequence[SkippedStep]) -> bool:
+    """True if MOST_SKIPPED of the newest steps, which were skipped in a row, are no part of a spike."""
+    return sum(each.cause != SkipCause.SPIKE for each in skipped) >= MOST_SKIPPED
+
+
+def _spike(spike: Spike, ledger: Ledger) -> WireSpike:
+    steps = range(spike.first, spike.last + 1)
+    skipped = sum(each.step + 1 in steps and each.cause == SkipCause.SPIKE for each in ledger.skipped)
+    return WireSpike(first=spike.first, last=spike.last, loss=spike.loss, gradient_norm=spike.norm, skipped=skipped)
 
 
 def skips_in_words(step: int, skipped: Sequence[SkippedStep]) -> str:

@@ -115,6 +115,7 @@ def _run(start: Start, lifeline: Lifeline) -> None:
         device=device,
         audit_every=training.audit_every,
         objective=program.objective(training),
+        spikes=training.spikes,
     )
     lifeline.work = lambda: step.work
     lifeline.phase = "loading the state"

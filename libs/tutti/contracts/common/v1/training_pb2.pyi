@@ -43,6 +43,7 @@ class Training(_message.Message):
     PROGRAM_PARAMETERS_FIELD_NUMBER: _builtins.int
     CONVERSION_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
+    SPIKES_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     """dataset: content digest of the manifest of the training data."""
     checkpoint_every: _builtins.int
@@ -61,6 +62,10 @@ class Training(_message.Message):
     """part of the dataset to train on; unset for all of it."""
     program_parameters: _builtins.str
     """program_parameters as canonical JSON, if the program has any."""
+    spikes: _builtins.str
+    """spikes: what to do about steps whose loss or gradient norm is far above that of the steps before: off, observe or
+    skip.
+    """
     @_builtins.property
     def model(self) -> Global___ModelSpec:
         """model that is trained."""
@@ -113,10 +118,11 @@ class Training(_message.Message):
         program_parameters: _builtins.str | None = ...,
         conversion: Global___Conversion | None = ...,
         skipped: _abc.Iterable[Global___SkippedSteps] | None = ...,
+        spikes: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "conversion", b"conversion", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_spikes", b"_spikes", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "conversion", b"conversion", "initial", b"initial", "model", b"model", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "spikes", b"spikes", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "conversion", b"conversion", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "models", b"models", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "skipped", b"skipped", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every", "_part", b"_part", "_program", b"_program", "_program_parameters", b"_program_parameters", "_spikes", b"_spikes", "_template", b"_template", "_tokenizer", b"_tokenizer", "_validate_every", b"_validate_every", "audit_every", b"audit_every", "checkpoint_every", b"checkpoint_every", "conversion", b"conversion", "dataset", b"dataset", "initial", b"initial", "mixture", b"mixture", "model", b"model", "models", b"models", "optimizer", b"optimizer", "part", b"part", "program", b"program", "program_parameters", b"program_parameters", "skipped", b"skipped", "spikes", b"spikes", "step", b"step", "template", b"template", "tokenizer", b"tokenizer", "validate_every", b"validate_every"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__audit_every: _TypeAlias = _typing.Literal["audit_every"]  # noqa: Y015
     _WhichOneofArgType__audit_every: _TypeAlias = _typing.Literal["_audit_every", b"_audit_every"]  # noqa: Y015
@@ -126,6 +132,8 @@ class Training(_message.Message):
     _WhichOneofArgType__program: _TypeAlias = _typing.Literal["_program", b"_program"]  # noqa: Y015
     _WhichOneofReturnType__program_parameters: _TypeAlias = _typing.Literal["program_parameters"]  # noqa: Y015
     _WhichOneofArgType__program_parameters: _TypeAlias = _typing.Literal["_program_parameters", b"_program_parameters"]  # noqa: Y015
+    _WhichOneofReturnType__spikes: _TypeAlias = _typing.Literal["spikes"]  # noqa: Y015
+    _WhichOneofArgType__spikes: _TypeAlias = _typing.Literal["_spikes", b"_spikes"]  # noqa: Y015
     _WhichOneofReturnType__template: _TypeAlias = _typing.Literal["template"]  # noqa: Y015
     _WhichOneofArgType__template: _TypeAlias = _typing.Literal["_template", b"_template"]  # noqa: Y015
     _WhichOneofReturnType__tokenizer: _TypeAlias = _typing.Literal["tokenizer"]  # noqa: Y015
@@ -140,6 +148,8 @@ class Training(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__program) -> _WhichOneofReturnType__program | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__program_parameters) -> _WhichOneofReturnType__program_parameters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__spikes) -> _WhichOneofReturnType__spikes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__template) -> _WhichOneofReturnType__template | None: ...
     @_typing.overload

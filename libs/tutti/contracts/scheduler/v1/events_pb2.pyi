@@ -454,7 +454,7 @@ class Job(_message.Message):
     seconds_left: _builtins.float
     """seconds_left until the last step at this rate; only GetJob returns it."""
     skipped: _builtins.int
-    """skipped: how many steps up to `step` changed nothing because the loss or a gradient was not finite."""
+    """skipped: how many steps up to `step` changed nothing because a number was not finite, or because of a spike."""
     skipped_in_a_row: _builtins.int
     """skipped_in_a_row: how many of them are the newest ones; 0 when `step` changed the state."""
     trusted_step: _builtins.int
@@ -1252,3 +1252,73 @@ class PolicyStopped(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PolicyStopped: _TypeAlias = PolicyStopped  # noqa: Y015
+
+@_typing.final
+class Spike(_message.Message):
+    """Spike is a number of consecutive steps whose loss or gradient norm was far above that of the steps before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    LOSS_FIELD_NUMBER: _builtins.int
+    GRADIENT_NORM_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    """first step."""
+    last: _builtins.int
+    """last step."""
+    loss: _builtins.float
+    """loss: the highest of these steps, in medians of the steps before."""
+    gradient_norm: _builtins.float
+    """gradient_norm: the same of the gradient norm before clipping."""
+    skipped: _builtins.int
+    """skipped: how many of the steps changed nothing because of the spike."""
+    def __init__(
+        self,
+        *,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+        loss: _builtins.float = ...,
+        gradient_norm: _builtins.float = ...,
+        skipped: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "gradient_norm", b"gradient_norm", "last", b"last", "loss", b"loss", "skipped", b"skipped"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Spike: _TypeAlias = Spike  # noqa: Y015
+
+@_typing.final
+class SpikeEnded(_message.Message):
+    """SpikeEnded says that a training had a spike. An attempt that computes its steps again says so again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    SPIKE_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """job that trains."""
+    epoch: _builtins.int
+    """epoch of the job."""
+    @_builtins.property
+    def spike(self) -> Global___Spike:
+        """spike that ended."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        spike: Global___Spike | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spike", b"spike"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job", b"job", "spike", b"spike"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SpikeEnded: _TypeAlias = SpikeEnded  # noqa: Y015

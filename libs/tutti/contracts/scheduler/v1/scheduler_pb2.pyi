@@ -602,6 +602,7 @@ class ReportRankRequest(_message.Message):
     STOP_FIELD_NUMBER: _builtins.int
     AUDIT_FIELD_NUMBER: _builtins.int
     CONSEQUENCE_FIELD_NUMBER: _builtins.int
+    SPIKE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -634,6 +635,10 @@ class ReportRankRequest(_message.Message):
     def audit(self) -> _events_pb2.AuditFailure:
         """audit, with LOST: the audit that failed; unset for another cause. The rank is the reporting one, not a guilty one."""
 
+    @_builtins.property
+    def spike(self) -> _events_pb2.Spike:
+        """spike, with DISTURBED: the spike of the training that ended; unset for another cause."""
+
     def __init__(
         self,
         *,
@@ -650,10 +655,11 @@ class ReportRankRequest(_message.Message):
         stop: _events_pb2.PolicyStop | None = ...,
         audit: _events_pb2.AuditFailure | None = ...,
         consequence: _builtins.bool = ...,
+        spike: _events_pb2.Spike | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "spike", b"spike", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "audit", b"audit", "cause", b"cause", "consequence", b"consequence", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "step", b"step", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "audit", b"audit", "cause", b"cause", "consequence", b"consequence", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "spike", b"spike", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

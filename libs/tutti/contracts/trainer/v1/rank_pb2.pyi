@@ -284,6 +284,8 @@ class Progress(_message.Message):
     SKIPPED_FIELD_NUMBER: _builtins.int
     SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
     PACE_FIELD_NUMBER: _builtins.int
+    SKIP_CAUSE_FIELD_NUMBER: _builtins.int
+    SPIKE_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """step that was crossed."""
     outcome: Global___Outcome.ValueType
@@ -308,6 +310,8 @@ class Progress(_message.Message):
     """skipped: how many steps up to this one changed nothing, in this attempt and before it."""
     skipped_in_a_row: _builtins.int
     """skipped_in_a_row: how many of them are the newest ones."""
+    skip_cause: _builtins.str
+    """skip_cause: why the step was skipped, as in the ledger; empty for a committed step."""
     @_builtins.property
     def timings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """timings of its parts, seconds."""
@@ -319,6 +323,10 @@ class Progress(_message.Message):
     @_builtins.property
     def pace(self) -> _events_pb2.Pace:
         """pace of all ranks in the window of steps that ends with this one; only the lowest rank sends it."""
+
+    @_builtins.property
+    def spike(self) -> _events_pb2.Spike:
+        """spike that ended with this step or before it; only the lowest rank sends it."""
 
     def __init__(
         self,
@@ -338,10 +346,12 @@ class Progress(_message.Message):
         skipped: _builtins.int = ...,
         skipped_in_a_row: _builtins.int = ...,
         pace: _events_pb2.Pace | None = ...,
+        skip_cause: _builtins.str = ...,
+        spike: _events_pb2.Spike | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "pace", b"pace", "validation_nats", b"validation_nats"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "pace", b"pace", "spike", b"spike", "validation_nats", b"validation_nats"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "metrics", b"metrics", "outcome", b"outcome", "pace", b"pace", "rate", b"rate", "seconds", b"seconds", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_validation_nats", b"_validation_nats", "bits_per_byte", b"bits_per_byte", "gradient_norm", b"gradient_norm", "loss", b"loss", "metrics", b"metrics", "outcome", b"outcome", "pace", b"pace", "rate", b"rate", "seconds", b"seconds", "skip_cause", b"skip_cause", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spike", b"spike", "step", b"step", "timings", b"timings", "tokens", b"tokens", "validation_nats", b"validation_nats", "validation_tokens", b"validation_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
