@@ -44,7 +44,7 @@ INSIDE = {
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
-        *["service", "pages : rpc : replica", "turns", "serving : completions : live : tokenizing"],
+        *["service", "pages : rpc : replica", "turns : learning", "serving : completions : live : tokenizing"],
         *["answers : beginnings", "replaying : tables : sharing", "leases", "making : conversations : generations"],
         *["recording", "journal : releases", "records : keys", "answering : models : bodies", "saying"],
         *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],

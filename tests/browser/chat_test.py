@@ -17,9 +17,13 @@ from tests.browser.chromium import chromium
 from tests.browser.login import log_in
 from tests.browser.pages_test import Tab
 from tests.browser.reader import CUT_OFF, LETTERS, NARROW, SMALLEST_PIXELS, WIDE
+from tests.chat.past_test import published
 from tests.chat.platforms import CHAT_BUILDS
 from tests.chat.talks_test import World
+from tests.talks import demonstrations
 from tests.web.hosted import hosted
+from tutti.contracts.common.v1 import Training
+from tutti.contracts.scheduler.v1 import Job, JobSpec
 
 ENDED = "article.answer[aria-busy=false]"
 STOPPED = re.compile(r"It was stopped\.|ended with an error")
@@ -144,6 +148,25 @@ def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]
     ada.page.get_by_role("button", name="Again").click()
     expect(ada.page.locator("article.answer .tools")).to_contain_text("2 of 2")
     assert said["text"] == "a b\nc"
+    ada.quiet()
+
+
+def test_the_empty_page_tells_what_the_model_learnt_and_offers_prompts_of_it(
+    reading: Callable[..., Reader], world: World
+) -> None:
+    conversations = published(world.served, demonstrations())
+    spec = JobSpec(steps=40, dataset_manifest_key=conversations, typed_training=Training(program="sft"))
+    world.served.plant("scheduler", Job(name="jobs/chat", spec=spec))
+    ada = reading()
+    expect(ada.page.locator("#empty-past")).to_contain_text("sft (60 conversations, 40 steps)")
+    offered = ada.page.locator("#prompts button")
+    expect(offered).to_have_count(4)
+    assert ada.tab.violations() == []
+    prompt = offered.first.text_content()
+    offered.first.press("Enter")
+    expect(ada.page.locator(ENDED)).to_have_count(1)
+    expect(ada.page.locator("article.person .raw")).to_have_text(prompt or "")
+    expect(ada.page.locator("#empty")).to_be_hidden()
     ada.quiet()
 
 

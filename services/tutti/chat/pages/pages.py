@@ -12,16 +12,19 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chat.answers import Answers
 from tutti.chat.conversations import MOST_SEARCH
+from tutti.chat.filter.release import Filter, judged
 from tutti.chat.generations import Generation
 from tutti.chat.kinds import is_utf8
+from tutti.chat.learning import Pasts
 from tutti.chat.models import Model
-from tutti.chat.pages.views import ChatView, release_view, shown
+from tutti.chat.pages.views import ChatView, past_view, release_view, shown
 from tutti.chat.tables import Tables
 from tutti.chat.turns import Turns, turn_of
 from tutti.contracts.chat.v1 import Answer, Deployment
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import Release
 from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
+from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.web.pages import Api, Call, Entry, Follow, Get, Page, Post, Visit
 
 ROLES = frozenset({Role.OPERATOR, Role.ENGINEER})
@@ -40,6 +43,7 @@ class ChatPages:
     ) -> None:
         self._units, self._tables, self._turns, self._answers = host.units, tables, turns, answers
         self._models, self._releases = models, ReleaseServiceStub(host.channel("evaluation"))
+        self._pasts = Pasts(SchedulerServiceStub(host.channel("scheduler")), host.blobs)
 
     @property
     def menu(self) -> list[Entry]:
@@ -51,6 +55,7 @@ class ChatPages:
             Get("/chat", self.page, ROLES),
             Get("/chat/{conversation}", self.page, ROLES),
             Call("/chat/api/models", self.models, ROLES),
+            Call("/chat/api/past/{model}", self.past, ROLES),
             Call("/chat/api/conversations", self.list, ROLES),
             Call("/chat/api/conversations/{conversation}", self.get, ROLES),
             Call("/chat/api/why/{answer}", self.why, ROLES),
@@ -85,6 +90,14 @@ class ChatPages:
                 for model, deployment in zip(models, deployments, strict=True)
             ]
         }
+
+    def past(self, visit: Visit) -> object:
+        """The trainings behind a model that answers now, and prompts of them that its filter does not refuse."""
+        name = visit.path["model"]
+        found = next((each for each in self._models() if each.name == name), None)
+        if found is None:
+            raise NotFound(f"a model {name} that answers now")
+        return past_view(self._pasts.of(found.checkpoint, lambda *turn: _allows(found.served.filter, *turn)))
 
     def list(self, visit: Visit) -> object:
         words = visit.query.get("search", "")[:MOST_SEARCH].replace("\0", "")
@@ -173,6 +186,11 @@ class ChatPages:
         except (NotFound, Unavailable):
             found = None  # its name is known all the same
         return release_view(deployment.release, found)
+
+
+def _allows(filtered: Filter, prompt: str, answer: str) -> bool:
+    """True if the filter refuses neither."""
+    return not judged(filtered.prompt, prompt).decisions and not judged(filtered.answer, answer).decisions
 
 
 def _object(body: object, keys: frozenset[str]) -> Mapping[str, object]:

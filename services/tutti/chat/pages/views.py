@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tutti.chat.learning import Past
 from tutti.chat.turns import Shown
 from tutti.contracts.evaluation.v1 import Release, Standing
 
@@ -16,6 +17,12 @@ class ChatView:
 def shown(found: Shown) -> dict[str, object]:
     """A conversation with its messages."""
     return {**found.conversation.to_json(), "messages": [each.to_json() for each in found.messages]}
+
+
+def past_view(past: Past) -> dict[str, object]:
+    """The trainings of a model, and the prompts that the empty page offers."""
+    trainings = [{"program": each.program, "steps": each.steps, "data": each.data} for each in past.trainings]
+    return {"trainings": trainings, "whole": past.whole, "prompts": list(past.prompts)}
 
 
 def release_view(name: str, release: Release | None) -> dict[str, object]:

@@ -8,6 +8,7 @@ import { ask, askWord } from "./dialogs.js";
 import { element, plain } from "./markdown.js";
 import { path, written } from "./tree.js";
 import { growing, turns } from "./turnsview.js";
+import { Past } from "./past.js";
 import { drawer, standing } from "./why.js";
 
 const $ = (id) => document.getElementById(id);
@@ -18,6 +19,7 @@ const AGAIN_MILLISECONDS = 1000;
 const SAVED_MILLISECONDS = 60_000; // the browser may read a file after the click
 const { conversation: first, formToken, platform } = $("chat").dataset;
 const calls = new Calls(formToken, platform);
+const learnt = new Past(calls, $("empty-past"), $("prompts"), (prompt) => tried(() => say({ parent: "", text: prompt })));
 let models = [];
 let now = fresh(); // the conversation that is shown; at revision 0 the server does not know it
 let chosen = new Map(); // of each parent, the message behind it that is shown
@@ -65,6 +67,7 @@ function renderModel() {
   $("empty-model").textContent = found?.name ?? "No model";
   $("empty-standing").replaceChildren(...(found ? standing(found.release).map((each) => element("span", {}, each.textContent, " ")) : []));
   $("empty-length").textContent = found ? `Its context has ${found.length} tokens, for a conversation and the answer together.` : "";
+  learnt.show(found?.name);
   $("system").disabled = !found?.system;
   $("system-label").textContent = found && !found.system ? "System prompt (this model learnt none)" : "System prompt";
   $("send").disabled = !found || Boolean(running());
