@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 UV := $(VENV)/uv/bin/uv
 SETUP := $(VENV)/.ready
 PEERS := build/peers/.ready
+SMALL_WORLD := build/smallworld/score.jsonl
 BEHAVIOUR_PEERS := build/peers-behaviour/.ready
 MUTATION := build/mutation/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # What .venv holds is compiled once: otherwise every process compiles again what it imports, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint test test-all protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test kubernetes-test new-page sanitize assistant first-light-assistant bench-behaviour bench-stack examples mutants
+.PHONY: help setup chat lint test test-all protos clean lock run bench bench-data soak stack-up stack-down run-stack new-service new-stage new-program migration baseline compose-test kubernetes-test new-page sanitize assistant first-light-assistant bench-behaviour bench-stack examples mutants
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +92,12 @@ run: setup ## a web site becomes a committed checkpoint, embedded
 
 assistant: setup ## tuning, judged pairs, a reward model, policies and their comparison, on a toy language
 	@$(BIN)/python -m tools.letters >/dev/null && $(BIN)/tutti run recipes/assistant.yaml
+
+$(SMALL_WORLD): $(SETUP) tools/smallworld.py libs/tutti/judgements/smallworld.py
+	@$(BIN)/python -m tools.smallworld >/dev/null
+
+chat: $(SMALL_WORLD) ## train a small model to talk to, or reuse it, and serve it: prints the links of its page and its API
+	@$(BIN)/python -m tools.chat
 
 first-light-assistant: setup ## the same on the base of `make run`, which is reused; its report says what 1.3 million parameters can do
 	@$(BIN)/python -m tools.sentences >/dev/null && $(BIN)/python -m tools.exhibit_site -- $(BIN)/tutti run recipes/first-light-assistant.yaml --set 'input.crawl.connect.exhibit.test={address}'

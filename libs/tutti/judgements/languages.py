@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tutti.judgements import letters, sentences
+from tutti.judgements import letters, sentences, smallworld
 
 
 @dataclass(frozen=True)
@@ -24,4 +24,5 @@ LANGUAGES: Mapping[str, Language] = {
     "sentences@1": Language(
         sentences.utility, sentences.criteria, "whether a sentence is true, or even makes sense; read the answers below"
     ),
+    "small-world@1": Language(smallworld.utility, smallworld.criteria, "anything but exactly the answers of the world"),
 }
