@@ -67,7 +67,7 @@ def test_a_crowd_judges_by_what_it_declares() -> None:
         ("{terms: [{worth: 1, regex: '(a+)+'}]}", "regex"),
         ("{terms: [{worth: 1, ended: false}]}", "ended"),
         ("!!python/object/apply:os.getcwd []", "YAML"),
-        ("beauty", "expected one of letters@1, sentences@1, or `terms` of your own"),
+        ("beauty", "expected one of letters@1, sentences@1, small-world@1, or `terms` of your own"),
     ],
 )
 def test_what_declares_no_language_is_refused(utility: str, words: str) -> None:
