@@ -74,8 +74,8 @@ class Node:
 
 
 def reuse_of(stage: StageDef, asked: StageContext) -> Reuse:
-    """The parts of the reuse key, which identifies the result of a stage: kind, version, parameters, digests of the inputs and of the
-    folder.
+    """The parts of the reuse key, which identifies the result of a stage: kind, version, parameters, digests of the
+    inputs and of the folder.
 
     Roles that only `from` fills are named too, so that equal digests in other roles have another key, and so are parts.
     """
