@@ -76,11 +76,20 @@ def read(tree: Tree, top: Mapping[str, Instance]) -> tuple[dict[str, Instance], 
     return found, reading.problems
 
 
-def keys(body: object, name: str) -> dict[str, Any]:
+def keys(stages: Tree, name: str) -> dict[str, Any]:
     """The keys of a stage of the recipe, with their types, as far as its kind is known."""
-    kind = body.get("kind", name) if isinstance(body, dict) else name
+    kind = _kind(stages, name)
     stage = definitions().get(kind) if isinstance(kind, str) else None
     return {**OWN, **(recipetext.keys(stage.section) if stage else {})}
+
+
+def _kind(stages: Tree, name: str, seen: Sequence[str] = ()) -> object:
+    """The kind of a stage as it is written, or that of the stage that it is like."""
+    body = stages.get(name)
+    if not isinstance(body, dict) or "kind" in body or name in definitions():
+        return body.get("kind", name) if isinstance(body, dict) else name
+    like = body.get("like")
+    return _kind(stages, like, (*seen, name)) if isinstance(like, str) and like not in (*seen, name) else name
 
 
 def ordered(instances: Mapping[str, Instance]) -> dict[str, Instance]:

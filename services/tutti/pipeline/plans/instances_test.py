@@ -93,6 +93,18 @@ def test_a_key_of_a_stage_can_be_overridden() -> None:
         read(text, ["stages.anneal.stepz=7"])
 
 
+def test_a_key_of_a_stage_that_is_like_another_can_be_overridden() -> None:
+    text = "input: {path: pages}\ntrain: {steps: 9}\nstages:\n  anneal: {kind: train, from: train, steps: 3}\n"
+    text += "  second: {like: anneal, from: {initial: anneal}}\n  third: {like: second}\n"
+    found = read(text, ["stages.second.steps=7", "stages.third.learning_rate=1e-4"])
+    steps = {name: each.section.model_dump()["steps"] for name, each in found.stages.items()}
+    assert steps == {"anneal": 3, "second": 7, "third": 7}
+    assert found.stages["third"].section.model_dump()["learning_rate"] == 1e-4
+    for like in ("second", "third"):
+        with pytest.raises(InvalidField, match=r"stages\.second"):
+            read(text, [f"stages.second.like={like}", "stages.second.steps=7"])
+
+
 @pytest.mark.parametrize(
     ("stages", "key", "words"),
     [

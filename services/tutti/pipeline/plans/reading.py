@@ -154,6 +154,6 @@ def _override_stage(tree: dict[str, Any], text: str) -> None:
     if not isinstance(body, dict):
         raise InvalidField(f"stages.{name}", seen=body, expected="a mapping of keys")
     try:
-        recipetext.override(body, rest, instances.keys(body, name))
+        recipetext.override(body, rest, instances.keys(stages, name))
     except InvalidField as problem:
         raise moved(problem, f"stages.{name}.{problem.field}") from problem
