@@ -56,6 +56,7 @@ def test_every_default_is_filled_in() -> None:
         "train.beta1",
         "train.beta2",
         "train.shard",
+        "train.spikes",
     }
     absent = {part.removesuffix(".") for part in without} - {"mixture", "model"}
     assert plain | absent == {
