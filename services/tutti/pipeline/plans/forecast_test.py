@@ -162,6 +162,7 @@ def test_every_stage_but_the_crawl_has_an_amount_of_work(recipe: Recipe) -> None
         "conversations",
         "crawl",
         "demonstrations",
+        "imported",
         "preferences",
         "release",
     }
