@@ -5,6 +5,7 @@ import re
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -44,6 +45,8 @@ from tutti.platform.processes import ProcessId, process_id
 
 NAME = "deployments/toy"
 VERIFY_SECONDS = 120.0
+MEMORY_BYTES = 1_200_000
+"""Enough for the model with a context of 32 tokens, and not with 64."""
 LETTERS = re.compile("[a-z]{2}")
 
 
@@ -72,20 +75,24 @@ class World:
         return client.chat.CreateDeployment(CreateDeploymentRequest(name=name, spec=spec)).deployment
 
     def settled(self, client: Client, name: str, *states: int) -> Deployment:
-        """The deployment once it has one of these states."""
-        seen = [Deployment()]
-
-        def look() -> bool:
-            seen[0] = client.chat.GetDeployment(GetRequest(name=name))
-            return seen[0].state in states
-
-        await_that(look, f"{name} to be in {states}", START_SECONDS)
-        return seen[0]
+        return settled(client, name, *states)
 
     def replicas(self) -> list[ProcessId]:
         """The processes of its replicas, by their names."""
         found = {" ".join(each.cmdline()): each.pid for each in psutil.Process().children() if each.is_running()}
         return [process_id(pid) for command, pid in sorted(found.items()) if "tutti.chat.replica" in command]
+
+
+def settled(client: Client, name: str, *states: int) -> Deployment:
+    """The deployment once it has one of these states."""
+    seen = [Deployment()]
+
+    def look() -> bool:
+        seen[0] = client.chat.GetDeployment(GetRequest(name=name))
+        return seen[0].state in states
+
+    await_that(look, f"{name} to be in {states}", START_SECONDS)
+    return seen[0]
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +300,26 @@ def test_a_deployment_that_cannot_work_is_refused_or_fails_with_its_reason(world
         for name, (checkpoint, words) in failing.items():
             world.deploy(operator, f"deployments/{name}", checkpoint)
             assert words in world.settled(operator, f"deployments/{name}", DEPLOYMENT_STATE_FAILED).reason
+
+
+def test_a_deployment_for_which_there_is_no_memory_fails_with_what_it_needs_and_a_context_that_fits_serves(
+    tmp_path: Path,
+) -> None:
+    with hosted(tmp_path, f"chat.memory_bytes={MEMORY_BYTES}", builds=CHAT_BUILDS) as served, served.client() as client:
+        name, checkpoint = "deployments/large", planted(served)
+        for context, state in (
+            (256, DEPLOYMENT_STATE_FAILED),
+            (0, DEPLOYMENT_STATE_FAILED),
+            (32, DEPLOYMENT_STATE_READY),
+        ):
+            spec = DeploymentSpec(checkpoint=checkpoint, replicas=1, experimental=True, context=context)
+            client.chat.CreateDeployment(CreateDeploymentRequest(name=name, spec=spec))
+            found = settled(client, name, state)
+            assert (found.state == DEPLOYMENT_STATE_READY) == ("of memory" not in found.reason)
+        assert (found.context, found.memory_bytes <= MEMORY_BYTES) == (32, True)
+        token = issue(client, user(client, "Someone"))[0]
+        said = Program(served, token).send("POST", "/v1/chat/completions", body(model="large"))[1]
+        assert said["usage"]["total_tokens"] <= 32
 
 
 def test_a_checkpoint_without_an_active_release_is_served_as_an_experiment_alone(world: World) -> None:

@@ -12,7 +12,7 @@ from tutti.backbone.files import RealFiles
 from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.keys import manifest_of
 from tutti.checkpoints.staged import MANIFEST, open_staged
-from tutti.inference.models import MODELS, Models, NotLoaded, Wanted
+from tutti.inference.models import MODELS, Models, NoRoom, NotLoaded, Wanted
 from tutti.inference.parameters import parameters_of
 from tutti.inference.sampling import Sampling
 from tutti.sampling.continuing import Continued, continue_texts
@@ -88,6 +88,34 @@ def test_a_damaged_checkpoint_is_refused_and_keeps_no_place(folders: list[Path])
     with pytest.raises(WorkFailed, match=r"chunk 0 \(embed.*blake3:"):
         sampled(wanted(folders[0]))
     assert digest(folders[0]) not in MODELS.digests
+
+
+def test_kept_models_make_room_for_one_that_needs_the_memory_and_what_does_not_fit_drops_none(
+    folders: list[Path],
+) -> None:
+    models, one = Models(), size(folders[0])
+    for folder in folders[:2]:
+        models.model(wanted(folder))
+    both = [digest(folder) for folder in folders[:2]]
+    with pytest.raises(NoRoom, match="of memory"):
+        models.model(replace(wanted(folders[2]), free_bytes=0), beside=one + 1)
+    with pytest.raises(NotLoaded):
+        models.model(replace(wanted(folders[2], load=False), free_bytes=0), beside=one)
+    assert list(models.digests) == both
+    models.model(replace(wanted(folders[0], load=False), free_bytes=one), beside=one)
+    assert sorted(models.digests) == sorted(both)
+    models.model(replace(wanted(folders[0], load=False), free_bytes=0), beside=one)
+    assert list(models.digests) == both[:1]
+    with pytest.raises(NoRoom):
+        models.model(replace(wanted(folders[0], load=False), free_bytes=0), beside=1)
+    models.model(replace(wanted(folders[2]), free_bytes=0))
+    assert list(models.digests) == [digest(folders[2])]
+
+
+def test_a_sample_for_which_there_is_no_memory_is_refused_before_its_checkpoint_is_fetched(folders: list[Path]) -> None:
+    asked = replace(wanted(folders[0], load=False), free_bytes=size(folders[0]))
+    with pytest.raises(WorkFailed, match="fewer tokens, shorten the prompts, or take a smaller model"):
+        sampled(asked)
 
 
 def sampled(model: Wanted) -> list[Continued]:

@@ -36,7 +36,8 @@ from tutti.records.records import later, written, written_later
 
 KINDS = (Tensor.PARAMETER,)
 ROWS, THREADS, MOST_LENGTH = 8, 1, 1024
-"""Rows that are read at once, threads to compute with, and tokens of a text at most: no training says others."""
+"""Rows that are read at once, threads to compute with, and tokens of a text where no more are asked for: no training
+says others, and each step computes over the room of all texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class ImportBody:
 
     @property
     def length(self) -> int:
-        """The tokens of a conversation at most: all of its context would be more than a machine has room for."""
+        """The tokens of a conversation, unless a deployment asks for more."""
         return min(self.layout.model.context, MOST_LENGTH)
 
     @property

@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tutti.inference.errors import PromptTooLong
+from tutti.inference.memory import ROWS
 from tutti.model.blocks import feed_forward, projected, rotary_tables
 from tutti.model.chunks import Layout
 from tutti.model.transformer import decoder_parameters
 
-ROWS = 8
 ALIGNED = 16
 """Room is made for a multiple of so many tokens, that what is kept of a layer and a head begins at 64 bytes: on some
 processors the bits of a product depend on where in memory its factors lie."""

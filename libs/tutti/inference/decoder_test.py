@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tutti.inference.decoder import ROWS, Decoder, Text
+from tutti.inference.decoder import Decoder, Text
 from tutti.inference.errors import PromptTooLong
+from tutti.inference.memory import ROWS
 from tutti.model.chunks import Layout
 from tutti.model.chunks_test import SMALL, models
 from tutti.model.initial import initial_parameters

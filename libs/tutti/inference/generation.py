@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tutti.inference.decoder import ROWS, Decoder, Text
+from tutti.inference.decoder import Decoder, Text
 from tutti.inference.errors import PromptTooLong
 from tutti.inference.limits import Limits, Stop
+from tutti.inference.memory import ROWS
 from tutti.inference.sampling import Sampling, choose, draw
 
 

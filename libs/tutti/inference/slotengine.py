@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from tutti.inference.engine import (
     Weights,
 )
 from tutti.inference.limits import Limits
+from tutti.inference.memory import STREAMS
 from tutti.inference.parity import deviation, head_logits, logprobs, score
 from tutti.inference.sampling import Sampling
 from tutti.inference.signature import EngineSignature
@@ -41,7 +43,7 @@ from tutti.model.head import Head
 from tutti.model.transformer import Transformer
 
 Integers = npt.NDArray[np.int64]
-SLOTS = 32
+_Key: TypeAlias = tuple[str, str, tuple[int, ...]]
 PREFIXES = 64
 
 
@@ -64,7 +66,7 @@ class SlotEngine:
         *,
         rows: int,
         mode: Mode,
-        slots: int = SLOTS,
+        slots: int = STREAMS,
         length: int = 0,
         query_rows: Sequence[int] = (QUERY_ROWS, MOST_QUERY_ROWS),
     ) -> None:
@@ -74,7 +76,7 @@ class SlotEngine:
         self._length, self._shared = length or layout.model.context, True
         self._loaded: _Loaded | None = None
         self._head: Head | None = None
-        self._prefixes: OrderedDict[tuple[str, str, tuple[int, ...]], Prefix] = OrderedDict()
+        self._prefixes: OrderedDict[_Key, Prefix] = OrderedDict()
         self._batch, self._streaming = self._empty(), False
 
     @property
@@ -218,27 +220,42 @@ class SlotEngine:
             alive[rows] = 1
             yield self._chosen(now, placed, now.slots.step(batch.lasts * alive, alive), rows)
 
-    def _key(self, now: _Loaded, growing: Growing) -> tuple[str, str, tuple[int, ...]]:
+    def _key(self, now: _Loaded, growing: Growing) -> _Key:
         return now.digest, growing.request.salt, growing.text
 
     def _read(self, now: _Loaded, begun: dict[int, Growing]) -> tuple[torch.Tensor, Integers]:
         """Read the texts that begin, each once, and place them: what is multiplied for their next tokens, and rows."""
         keys = [self._key(now, growing) for growing in begun.values()]
         texts = list(dict.fromkeys(keys))
+        slots = {key: [slot for slot, own in zip(begun, keys, strict=True) if own == key] for key in texts}
         missing = [key for key in texts if key not in self._prefixes]
+        found = dict[_Key, torch.Tensor]()
+
+        def place(key: _Key) -> None:
+            self._prefixes.move_to_end(key)
+            for slot in slots[key]:
+                now.slots.place(slot, self._prefixes[key])
+            found[key] = self._prefixes[key].hidden
+
+        for key in texts:
+            if key in self._prefixes:
+                place(key)
         for start in range(0, len(missing), self._rows):
             part = missing[start : start + self._rows]
             for key, prefix in zip(part, now.slots.read([text for *_, text in part]), strict=True):
                 self._prefixes[key] = prefix
-        for slot, key in zip(begun, keys, strict=True):
-            self._prefixes.move_to_end(key)
-            now.slots.place(slot, self._prefixes[key])
-        hidden = torch.stack([self._prefixes[key].hidden for key in texts])
-        while len(self._prefixes) > PREFIXES:
-            self._prefixes.popitem(last=False)
+                place(key)
+            self._forget(self._rows * self._length)
+        hidden = torch.stack([found[key] for key in texts])
         rows = {key: row for row, key in enumerate(texts)}
         padded = F.pad(hidden, (0, 0, 0, -len(hidden) % ROWS_AT_ONCE))
         return padded, np.array([rows[key] for key in keys])
+
+    def _forget(self, tokens: int) -> None:
+        """Forget the prefixes that were used longest ago, until PREFIXES are left, of at most `tokens` in all."""
+        kept = sum(each.length for each in self._prefixes.values())
+        while len(self._prefixes) > PREFIXES or kept > tokens:
+            kept -= self._prefixes.popitem(last=False)[1].length
 
     def _chosen(self, now: _Loaded, placed: list[int], hidden: torch.Tensor, rows: Integers) -> Choices:
         """Choose a token of each text, by its slot; `rows` are theirs in `hidden` [rows, width]."""

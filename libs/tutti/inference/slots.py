@@ -73,8 +73,8 @@ class Slots:
         shape = (model.layers, groups, model.kv_heads, self.together, self.length, model.head_width)
         self._keys, self._values = vector.new_zeros(shape), vector.new_zeros(shape)
         self._lengths = torch.zeros(self.slots, dtype=torch.long, device=vector.device)
-        seen = torch.ones(self.length, self.length, dtype=torch.bool, device=vector.device).tril()
-        self._masks = torch.where(seen, 0.0, float("-inf")).to(vector.dtype)
+        self._places = torch.arange(self.length, device=vector.device)
+        self._seen, self._unseen = vector.new_zeros(()), vector.new_full((), float("-inf"))
         repeated = query_rows // self.together if exact else 1
         self._mask = vector.new_full((groups, self.together, repeated, self.together, self.length), float("-inf"))
         begins = torch.arange(groups * model.kv_heads * self.together, device=vector.device) * self.length
@@ -145,7 +145,7 @@ class Slots:
         model, at, device = self.model, self._lengths, self._lengths.device
         rotary = (self._rotary[0][at, None], self._rotary[1][at, None])
         places = (self._begins + at[:, None]).flatten()
-        own = self._masks[at].view(-1, self.together, self.length)
+        own = torch.where(self._places <= at[:, None], self._seen, self._unseen).view(-1, self.together, self.length)
         self._mask.diagonal(dim1=1, dim2=3).copy_(own.transpose(1, 2)[:, None])
         x = F.embedding(torch.from_numpy(tokens).to(device)[:, None], self._embed["weight"])
         for layer, p in enumerate(self._blocks):

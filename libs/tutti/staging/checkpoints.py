@@ -2,11 +2,12 @@
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from tutti.backbone.blobs import BlobMissing
+from tutti.chassis.config.freememory import available_bytes
 from tutti.chassis.errors import NotFound
 from tutti.chassis.service import Host
 from tutti.chassis.tasks import TaskContext, WorkFailed
@@ -86,21 +87,24 @@ class Checkpoints:
         context: TaskContext,
         found: Found,
         most_bytes: int,
+        memory_bytes: int,
         fn: Callable[Concatenate[Wanted, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
         """Call `fn` with the model in the resident process; its bytes are fetched only if it is not in memory there.
 
-        The process keeps at most `most_bytes` of parameters. Raises WorkFailed when the checkpoint cannot be used.
+        The process keeps at most `most_bytes` of parameters; it may take `memory_bytes`, 0 for all that is available.
+        Raises WorkFailed when the checkpoint cannot be used.
         """
+        wanted = Wanted(found.manifest, None, most_bytes, memory_bytes or available_bytes())
         try:
-            return context.resident(fn, Wanted(found.manifest, None, most_bytes), *args, **kwargs)
+            return context.resident(fn, wanted, *args, **kwargs)
         except NotLoaded:
             with tempfile.TemporaryDirectory(prefix="tutti-model-") as scratch:
                 self._stage(found, Path(scratch))
                 context.check()
-                return context.resident(fn, Wanted(found.manifest, Path(scratch), most_bytes), *args, **kwargs)
+                return context.resident(fn, replace(wanted, folder=Path(scratch)), *args, **kwargs)
 
     def _stage(self, found: Found, folder: Path) -> None:
         try:

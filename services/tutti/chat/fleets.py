@@ -4,7 +4,7 @@ Promises: there are as many as were asked for, or it is known which is missing a
 until another one serves in its place.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,10 +34,19 @@ class Place:
 
 
 class Fleet:
-    """`prefix` begins the names of its replicas; `monotonic` is a clock in seconds."""
+    """`prefix` begins the names of its replicas; `monotonic` is a clock in seconds; `arguments` are more of
+    the command line of each."""
 
-    def __init__(self, home: Home, prefix: str, checkpoint: Path, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        prefix: str,
+        checkpoint: Path,
+        monotonic: Callable[[], float],
+        arguments: Sequence[str] = (),
+    ) -> None:
         self._home, self._prefix, self._checkpoint, self._monotonic = home, prefix, checkpoint, monotonic
+        self._arguments = arguments
         self._places: list[Place] = []
         self.restarts = 0
 
@@ -62,7 +71,7 @@ class Fleet:
                 self._ended(place, code)
             if place.child is None and self._monotonic() >= place.again_at:
                 self.restarts += bool(place.failures)
-                place.child = ReplicaChild(self._home.data_dir, place.name, self._checkpoint)
+                place.child = ReplicaChild(self._home.data_dir, place.name, self._checkpoint, self._arguments)
 
     def views(self, followed: Collection[str]) -> list[View]:
         """The replicas as they are, where `followed` are the addresses that the router follows."""

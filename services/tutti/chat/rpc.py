@@ -8,6 +8,7 @@ from tutti.chassis.store.bodies import content_digest
 from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import Reconciler
+from tutti.chat import sizing
 from tutti.chat.answers import Answers
 from tutti.chat.filters import filter_of
 from tutti.chat.standing import check
@@ -38,6 +39,7 @@ class ChatApi:
 
     def CreateDeployment(self, request: CreateDeploymentRequest, call: Call) -> CreateDeploymentResponse:
         check(request.spec)
+        sizing.check(request.spec)
         filter_of(request.spec.filter, self._blobs)
         name, release = check_name("deployments", request.name), self._released(request.spec)
         if request.validate_only:
@@ -77,11 +79,18 @@ class ChatApi:
             raise AlreadyExists(request.name, ours=ours, theirs=theirs)
         if deployment.state in (*ENDED, DEPLOYMENT_STATE_STOPPING):
             deployment.state, deployment.reason, deployment.restarts = DEPLOYMENT_STATE_STARTING, "", 0
+            deployment.context = 0
             deployment.started_at.FromDatetime(unit.now)
             deployment.ClearField("ended_at")
             deployment.ClearField("stale_since")
-        elif deployment.spec.replicas < request.spec.replicas or deployment.spec.filter != request.spec.filter:
+        elif (
+            deployment.spec.replicas < request.spec.replicas
+            or deployment.spec.filter != request.spec.filter
+            or sizing.asked(deployment.spec) != sizing.asked(request.spec)
+        ):
             deployment.state = DEPLOYMENT_STATE_STARTING
+        if sizing.asked(deployment.spec) != sizing.asked(request.spec):
+            deployment.context = 0
         deployment.spec.CopyFrom(request.spec)
         deployment.release = release
         return self._resource.put(unit, deployment)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tutti.chassis.config.freememory import available_bytes
 from tutti.chassis.connections import connection_of_loop
-from tutti.chassis.errors import InvalidField, Refused
+from tutti.chassis.errors import InvalidField, Refused, Unavailable
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.service import Home, Host
 from tutti.chassis.store.clipping import clipped
@@ -30,9 +31,11 @@ from tutti.chat.reasons import RELEASE_WITHDRAWN
 from tutti.chat.releases import Releases, withdrawn
 from tutti.chat.routing import Router
 from tutti.chat.saying import Served
+from tutti.chat.settings import ChatSettings
+from tutti.chat.sizing import Size, answering, asked, sized
 from tutti.chat.standing import state_of
 from tutti.chat.tables import Tables
-from tutti.checkpoints.bodies import decode_body
+from tutti.checkpoints.bodies import Body, decode_body
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.reader import stage
@@ -63,9 +66,14 @@ _OTHERS = re.compile(r"[^a-z0-9]+")
 
 @dataclass
 class Running:
-    """A deployment in this process; `served` is the model as the router needs it, `folder` has its checkpoint."""
+    """A deployment in this process; `served` is the model as the router needs it, `folder` has its checkpoint.
+
+    `asked` is the size that was asked for, `size` the one that it has.
+    """
 
     fleet: Fleet
+    asked: tuple[int, int]
+    size: Size
     folder: Path
     served: Served
     filtered: FilterSpec
@@ -79,7 +87,7 @@ class Deployments:
         self._host, self._resource, self._leases = host, tables.deployments, leases
         self._releases = Releases(host.channel, host.clock.monotonic)
         self._withdrawn: dict[str, tuple[Model | None, str]] = {}
-        self._checkpoints = Checkpoints(host)
+        self._checkpoints, self._memory_bytes = Checkpoints(host), host.settings(ChatSettings).memory_bytes
         self._running: dict[str, Running] = {}
         self._ready: dict[str, Model] = {}
         self._router: Router | None = None
@@ -119,6 +127,8 @@ class Deployments:
             self._withdraw(name, reason)
             self._change(deployment, lambda each, now: _ended(each, DEPLOYMENT_STATE_FAILED, reason, now))
             return None
+        if (before := self._running.get(name)) is not None and before.asked != asked(deployment.spec):
+            self._leave(name)
         try:
             running = self._running.get(name) or self._begin(deployment)
             running.fleet.keep(deployment.spec.replicas)
@@ -150,6 +160,7 @@ class Deployments:
             each.state, each.reason = state, clipped(reason)
             each.serving, each.restarts = sum(view.serves for view in views), restarts
             each.model = running.served.model
+            each.context, each.memory_bytes = running.size.context, running.size.memory_bytes
             _note(each, standing, now)
             if opened is not None:
                 each.signature, each.exact = opened.signature, opened.exact
@@ -172,7 +183,9 @@ class Deployments:
         """Fetch the checkpoint of a deployment. Raises WorkFailed where it cannot answer."""
         self._withdrawn.pop(deployment.name, None)
         home, found = self._host.home(), self._checkpoints.find(deployment.spec.checkpoint)
-        served = replace(served_by(found), filter=self._filter_of(deployment.spec.filter))
+        served = served_by(found)
+        size = self._sized(deployment, decode_body(found.manifest))
+        served = replace(served, length=size.context, filter=self._filter_of(deployment.spec.filter))
         folder = Path(tempfile.mkdtemp(prefix="tutti-chat-"))
         try:
             stage(self._host.blobs, found.manifest_key, folder, identity=found.identity)
@@ -184,12 +197,30 @@ class Deployments:
             raise
         filtered = FilterSpec()
         filtered.CopyFrom(deployment.spec.filter)
-        fleet = Fleet(home, prefix_of(deployment.name), folder, self._host.clock.monotonic)
+        arguments = ["--context", str(size.context), "--slots", str(size.streams)]
+        fleet = Fleet(home, prefix_of(deployment.name), folder, self._host.clock.monotonic, arguments)
         if self._router is None:
             self._router = eventloop.run(_router(home), ROUTER_SECONDS)
             home.closing(self._close)
-        running = self._running[deployment.name] = Running(fleet, folder, served, filtered)
+        running = self._running[deployment.name] = Running(
+            fleet, asked(deployment.spec), size, folder, served, filtered
+        )
         return running
+
+    def _sized(self, deployment: Deployment, body: Body) -> Size:
+        """Raises WorkFailed where the memory holds too little; Unavailable for one that has served: it waits."""
+        try:
+            return sized(answering(body), deployment.spec, self._available(), kept=deployment.context)
+        except WorkFailed as error:
+            if deployment.context:
+                raise Unavailable(str(error)) from error
+            raise
+
+    def _available(self) -> int:
+        """The bytes that are left beside the deployments that run, of which some have not taken theirs yet."""
+        taking = [each for name, each in self._running.items() if self._memory_bytes or name not in self._ready]
+        left = (self._memory_bytes or available_bytes()) - sum(each.size.memory_bytes for each in taking)
+        return max(0, left)
 
     def _filter(self, name: str, running: Running, spec: FilterSpec) -> None:
         """Let later answers have this filter. Raises WorkFailed where it cannot be read."""

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
+from tutti.inference.memory import ROWS, cache_bytes, reading_bytes
 from tutti.inference.models import Wanted
 from tutti.inference.sampling import Sampling
-from tutti.sampling.models import counted, model_of
+from tutti.model.spec import ModelSpec
+from tutti.sampling.models import body_of, counted, model_of
 
 LOGIC_VERSION = "sampling-2"
 
@@ -28,7 +30,8 @@ def continue_texts(
 
     Raises NotLoaded, and WorkFailed when a prompt fills the model's context, or the checkpoint is damaged.
     """
-    with model_of(wanted) as model:
+    ids = [[*tokenizer.opening, *encoded.tolist()] for encoded in tokenizer.encode_all(prompts)]
+    with model_of(wanted, _beside(body_of(wanted).layout.model, [len(each) for each in ids], tokens)) as model:
         import torch
 
         from tutti.inference.decoder import Decoder
@@ -37,7 +40,6 @@ def continue_texts(
 
         torch.set_num_threads(model.body.threads)
         decoder = Decoder(model.body.layout, model.vector)
-        ids = [[*tokenizer.opening, *encoded.tolist()] for encoded in tokenizer.encode_all(prompts)]
         never = tuple(tokenizer.reserved.values())
         limits = Limits(tokens, tokenizer.eos, tokenizer.vocabulary, never, tokenizer.ends)
         found = generate(decoder, ids, sampling, limits, advanced=counted(len(ids) * tokens))
@@ -45,3 +47,9 @@ def continue_texts(
         Continued(prompt, tokenizer.decode(each.tokens), len(each.tokens), each.stop.value)
         for prompt, each in zip(prompts, found, strict=True)
     ]
+
+
+def _beside(model: ModelSpec, prompts: Sequence[int], tokens: int) -> int:
+    """The bytes beside the parameters, for prompts of these lengths: the longest are continued together at worst."""
+    rooms = sorted((min(each + tokens, model.context) for each in prompts), reverse=True)
+    return cache_bytes(model, sum(rooms[:ROWS])) + reading_bytes(model, min(max(prompts, default=0), model.context))

@@ -5,17 +5,29 @@ from contextlib import contextmanager
 
 from tutti.chassis import progress
 from tutti.chassis.tasks import WorkFailed
+from tutti.checkpoints.bodies import Body, decode_body
 from tutti.checkpoints.errors import CheckpointError
 from tutti.inference.errors import InferenceError
 from tutti.inference.models import MODELS, Model, NotLoaded, Wanted
 from tutti.records.errors import CorpusError
 
 
-@contextmanager
-def model_of(wanted: Wanted) -> Iterator[Model]:
-    """Give the wanted model; errors of the model, its checkpoint or its texts become WorkFailed. Raises NotLoaded."""
+def body_of(wanted: Wanted) -> Body:
+    """Return the manifest of the wanted model. Raises WorkFailed."""
     try:
-        yield MODELS.model(wanted, advanced=lambda done, total: progress.say(done, total, unit="bytes"))
+        return decode_body(wanted.manifest)
+    except (CheckpointError, CorpusError) as error:
+        raise WorkFailed(str(error)) from error
+
+
+@contextmanager
+def model_of(wanted: Wanted, beside: int = 0) -> Iterator[Model]:
+    """Give the wanted model, where there is memory for it and for `beside` bytes.
+
+    Errors of the model, its checkpoint or its texts become WorkFailed, and so does too little memory. Raises NotLoaded.
+    """
+    try:
+        yield MODELS.model(wanted, beside=beside, advanced=lambda done, total: progress.say(done, total, unit="bytes"))
     except NotLoaded:
         raise
     except (InferenceError, CheckpointError, CorpusError) as error:

@@ -31,7 +31,7 @@ def work(host: Host, prompts: Prompts) -> Work[Sample]:
     """
     checkpoints, producer = Checkpoints(host), version.producer("sampling")
     settings = host.settings(SamplingSettings)
-    most_bytes, engine = settings.model_bytes, settings.engine
+    most_bytes, memory_bytes, engine = settings.model_bytes, settings.memory_bytes, settings.engine
     logic = "+".join(filter(None, (LOGIC_VERSION, version_of(engine))))
 
     def run(context: TaskContext, sample: Sample) -> Outcome:
@@ -43,7 +43,7 @@ def work(host: Host, prompts: Prompts) -> Work[Sample]:
         found = checkpoints.find(spec.checkpoint)
         context.check()
         every = checkpoints.resident(
-            context, found, most_bytes, continue_texts, found.tokenizer, texts, sampling, spec.tokens
+            context, found, most_bytes, memory_bytes, continue_texts, found.tokenizer, texts, sampling, spec.tokens
         )
         manifest = sample_manifest(found.name, found.model_digest, sampling, spec.tokens, every, producer=producer)
         return outcome(manifest, data_bytes=0, tokens=sum(each.tokens for each in every), continuations=len(every))
@@ -58,9 +58,8 @@ def work(host: Host, prompts: Prompts) -> Work[Sample]:
             lines = fetching.blob(host.blobs, body.lines.blob, body.lines.bytes_digest, Path(scratch, "prompts.jsonl"))
             context.check()
             to, tokenizer = Path(scratch, "answers.jsonl"), found.tokenizer
-            counts: Answered = checkpoints.resident(
-                context, found, most_bytes, answer, tokenizer, lines, of.part, sampling, spec.tokens, each, engine, to
-            )
+            asked = (tokenizer, lines, of.part, sampling, spec.tokens, each, engine, to)
+            counts: Answered = checkpoints.resident(context, found, most_bytes, memory_bytes, answer, *asked)
             key, size, digest = put_file(host.blobs, "sampling/answers", to), to.stat().st_size, file_digest(to)
         manifest = answers_manifest(
             found.model_digest,

@@ -21,3 +21,9 @@ class SamplingSettings(Section):
         description="bytes of parameters that are kept in memory between samples; models that were used longest ago "
         "are dropped first; 0: load the model for each sample",
     )
+    memory_bytes: int = Field(
+        default=0,
+        ge=0,
+        description="bytes of memory that a sample may take beside the models that are kept; one that needs more is "
+        "refused; 0: all that the machine, or the limit of its container, has available",
+    )

@@ -44,6 +44,11 @@ MOST_JOB = 90
 @click.option("--name", default="", help="Name of the deployment, which clients send as `model`.")
 @click.option("--replicas", type=click.IntRange(1, 16), default=1, show_default=True,
               help="Processes that generate; if one dies, the others finish its answers.")  # fmt: skip
+@click.option("--context", type=click.IntRange(min=0), default=0, metavar="TOKENS",
+              help="Tokens of prompt and answer at most, a multiple of 16; at most those of the model. Without it, "
+              "those of a row of its training; of an import 1024, or fewer if the memory holds no more.")  # fmt: skip
+@click.option("--streams", type=click.IntRange(min=0), default=0, metavar="COUNT",
+              help="Answers that each process computes at once, a multiple of 16; without it 32.")  # fmt: skip
 @click.option("--experimental", is_flag=True, help="Serve a checkpoint that has no active release.")
 @click.option("--filter", "filtered", default="", metavar="FILE|CLASSIFIER|none",
               help="Withhold what matches the rules of a file, or what a trained classifier of windows refuses. "
@@ -57,6 +62,8 @@ def serve(
     checkpoint: str,
     name: str,
     replicas: int,
+    context: int,
+    streams: int,
     experimental: bool,
     filtered: str,
     detach: bool,
@@ -89,7 +96,9 @@ def serve(
         client = platform.client
         full = resolved(client, "checkpoints", checkpoint)
         wanted = full_name("deployments", name or name_of(full))
-        spec = DeploymentSpec(checkpoint=full, replicas=replicas, experimental=experimental)
+        spec = DeploymentSpec(
+            checkpoint=full, replicas=replicas, context=context, streams=streams, experimental=experimental
+        )
         spec.filter.CopyFrom(asked_of(client, wanted, wanted_filter))
         with stopped_with_platform(platform, wanted):
             request = CreateDeploymentRequest(request_id=fresh_id(), name=wanted, spec=spec)
@@ -146,6 +155,7 @@ def tell(client: Client, found: Deployment, output: str, data_dir: Path) -> None
     click.echo(f"deployment  {found.name}")
     click.echo(f"base URL    {base}")
     click.echo(f"model       {model}")
+    click.echo(f"context     {found.context:,} tokens")
     click.echo(f"release     {found.release or 'none: this is an experiment'}")
     from tutti.chat.commands.filterfile import summary
 

@@ -29,8 +29,8 @@ class Started:
     vocabulary: int
 
 
-def started(folder: Path, *, mode: Mode, slots: int, device: str) -> Started:
-    """Start the engine of a staged checkpoint.
+def started(folder: Path, *, mode: Mode, slots: int, device: str, context: int = 0) -> Started:
+    """Start the engine of a staged checkpoint, for texts of `context` tokens; 0: as many as a row of its training.
 
     An engine that cannot be exact, on this machine or for this model, is started in fast mode, and its description says
     so. Raises CheckpointError, InferenceError, DeviceMissing.
@@ -45,10 +45,10 @@ def started(folder: Path, *, mode: Mode, slots: int, device: str) -> Started:
     parameters_of(staged, into=vector.numpy())
     weights = Weights(body.model_digest, vector.to(place, compute_type(place)))
     try:
-        engine = _started(body, weights, Mode.FAST if is_gpu(device) else mode, slots)
+        engine = _started(body, weights, Mode.FAST if is_gpu(device) else mode, slots, context)
     except NotExact as error:
         log.warning("the replica serves in fast mode: %s", error)
-        engine = _started(body, weights, Mode.FAST, slots)
+        engine = _started(body, weights, Mode.FAST, slots, context)
     signature = engine.signature(kernel_signature(step, place).digest())
     opened = Opened(
         signature=signature.digest(),
@@ -71,8 +71,8 @@ def _step(body: Body) -> StepSpec:
     return replace(body.training.step, compile=False)
 
 
-def _started(body: Body, weights: Weights, mode: Mode, slots: int) -> SlotEngine:
-    length = body.length if isinstance(body, ImportBody) else body.training.length
+def _started(body: Body, weights: Weights, mode: Mode, slots: int, context: int) -> SlotEngine:
+    length = context or (body.length if isinstance(body, ImportBody) else body.training.length)
     engine = SlotEngine(body.layout, rows=body.rows, mode=mode, slots=slots, length=length)
     engine.start(weights)
     return engine

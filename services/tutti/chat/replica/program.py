@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mode", choices=[each.value for each in Mode], default=Mode.EXACT.value,
                         help="exact: the bits of training; fast: those of the fastest kernels")  # fmt: skip
     parser.add_argument("--slots", type=int, default=32, help="completions that are computed at once")
+    parser.add_argument("--context", type=int, default=0, help="tokens of a text at most; 0: as a row of training")
     parser.add_argument("--device", default="cpu", help=NAMES)
     parser.add_argument("--listen", default="127.0.0.1:0", help="address of the server; port 0: any free port")
     return parser
@@ -79,6 +80,7 @@ def _serve(given: argparse.Namespace) -> int:
     for argument, value, holds, expected in (
         ("--name", given.name, NAME.fullmatch(given.name), "lower-case letters, digits and hyphens"),
         ("--slots", given.slots, 1 <= given.slots <= 1024, "1 to 1024"),
+        ("--context", given.context, given.context >= 0, "0 or more"),
         ("--device", given.device, is_device(given.device), NAMES),
     ):
         if not holds:
@@ -100,7 +102,9 @@ def _serve(given: argparse.Namespace) -> int:
         stack.callback(data_dir.lock(f"replica {given.name}", f"{part}.lock").release)
         signals, heartbeat = Signals(stop), heartbeatpipe.hold(stop.set)
         heartbeat.beat()
-        model = started(given.checkpoint, mode=Mode(given.mode), slots=given.slots, device=given.device)
+        model = started(
+            given.checkpoint, mode=Mode(given.mode), slots=given.slots, context=given.context, device=given.device
+        )
         stepping = Stepping(Sessions(model.engine, given.slots + WAITING), failed)
         stepping.start()
         health = Health({"chat": [SERVICE.full_name]})

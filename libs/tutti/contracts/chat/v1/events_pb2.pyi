@@ -164,12 +164,20 @@ class DeploymentSpec(_message.Message):
     REPLICAS_FIELD_NUMBER: _builtins.int
     EXPERIMENTAL_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    STREAMS_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """checkpoint that answers, such as "checkpoints/x/0/20"."""
     replicas: _builtins.int
     """replicas: processes that generate tokens, 1 to 16."""
     experimental: _builtins.bool
     """experimental: serve a checkpoint that has no active release."""
+    context: _builtins.int
+    """context: tokens of prompt and answer at most, a multiple of 16; at most that of the model. 0: the length of a row of
+    its training; of an import 1024, or as much as the memory holds.
+    """
+    streams: _builtins.int
+    """streams: answers that a replica computes at once, a multiple of 16; 0: 32."""
     @_builtins.property
     def filter(self) -> Global___FilterSpec:
         """filter of prompts and answers."""
@@ -181,10 +189,12 @@ class DeploymentSpec(_message.Message):
         replicas: _builtins.int = ...,
         experimental: _builtins.bool = ...,
         filter: Global___FilterSpec | None = ...,
+        context: _builtins.int = ...,
+        streams: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "experimental", b"experimental", "filter", b"filter", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "context", b"context", "experimental", b"experimental", "filter", b"filter", "replicas", b"replicas", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -210,6 +220,8 @@ class Deployment(_message.Message):
     RESTARTS_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     STALE_SINCE_FIELD_NUMBER: _builtins.int
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource; clients send its last part as `model`."""
     revision: _builtins.int
@@ -230,6 +242,10 @@ class Deployment(_message.Message):
     """restarts: replicas that were started again since started_at."""
     release: _builtins.str
     """release that was active when it was asked for; empty for an experimental one."""
+    context: _builtins.int
+    """context: tokens of prompt and answer at most, once the model was found."""
+    memory_bytes: _builtins.int
+    """memory_bytes that all of its replicas need at least, once the model was found."""
     @_builtins.property
     def spec(self) -> Global___DeploymentSpec:
         """spec that it was last started with."""
@@ -263,10 +279,12 @@ class Deployment(_message.Message):
         restarts: _builtins.int = ...,
         release: _builtins.str = ...,
         stale_since: _timestamp_pb2.Timestamp | None = ...,
+        context: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "exact", b"exact", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "restarts", b"restarts", "revision", b"revision", "serving", b"serving", "signature", b"signature", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "ended_at", b"ended_at", "exact", b"exact", "memory_bytes", b"memory_bytes", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "restarts", b"restarts", "revision", b"revision", "serving", b"serving", "signature", b"signature", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

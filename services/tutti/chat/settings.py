@@ -1,0 +1,14 @@
+"""Settings of chat, in `[chat]` of tutti.toml."""
+
+from pydantic import Field
+
+from tutti.chassis.config.sections import Section
+
+
+class ChatSettings(Section):
+    memory_bytes: int = Field(
+        default=0,
+        ge=0,
+        description="bytes of memory that the models of all deployments may take; a deployment that needs more is "
+        "refused; 0: all that the machine, or the limit of its container, has available",
+    )
