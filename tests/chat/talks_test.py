@@ -18,12 +18,16 @@ from tests.web.tokens_test import user
 from tutti.contracts.access.v1 import ListUsageRequest
 from tutti.contracts.chat.v1 import (
     DEPLOYMENT_STATE_READY,
+    FILTER_SIDE_PROMPT,
     CreateDeploymentRequest,
     DeploymentSpec,
+    FilterRule,
+    FilterSpec,
 )
 from tutti.contracts.common.v1 import GetRequest
 
 NAME = "deployments/toy"
+FILTER = FilterSpec(rules=[FilterRule(name="codename", version=1, pattern="nightfall", side=FILTER_SIDE_PROMPT)])
 OTHERS = ["other", "operator"]
 
 
@@ -68,7 +72,7 @@ class World:
     def __init__(self, served: Hosted) -> None:
         self.served, checkpoint = served, planted(served)
         with served.client() as operator:
-            spec = DeploymentSpec(checkpoint=checkpoint, replicas=1, experimental=True)
+            spec = DeploymentSpec(checkpoint=checkpoint, replicas=1, experimental=True, filter=FILTER)
             operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
             self.people = {name: user(operator, name) for name in ("ada", "other")}
             self.await_ready(operator)
@@ -222,6 +226,20 @@ def test_old_turns_leave_and_the_answer_says_how_many(world: World) -> None:
         assert counted["tokens"] <= counted["length"] * 3 / 4
         talk = world.ada.answered(world.ada.say("b " * 40, talk, max_tokens=1))
     assert world.ada.say("c " * 300).json["error"]["message"].startswith("text: expected fewer than")
+
+
+def test_a_turn_that_was_refused_stays_visible_and_later_turns_are_answered(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a b"))
+    refused = world.ada.answered(world.ada.say("nightfall", talk))
+    assert [each["finished"] == "content_filter" for each in refused["messages"]] == [False, False, False, True]
+    later = world.ada.answered(world.ada.say("c", refused))
+    assert [each["text"] for each in later["messages"]][2] == "nightfall"
+    assert later["messages"][-1]["finished"] in ("stop", "length")
+    assert world.ada.post("verify", answer=later["messages"][-1]["answer"]).json["equal"]
+    again = world.ada.answered(
+        world.ada.say(None, refused | {"revision": later["revision"]}, refused["messages"][2]["id"])
+    )
+    assert again["messages"][-1]["finished"] == "content_filter"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tutti.chassis.store.tables import NAME, from_micros, micros
 from tutti.chassis.store.tables import declare as declare_table
 from tutti.chassis.store.unit import Unit
 from tutti.chat.records import CANCELLED
+from tutti.chat.saying import FILTERED
 
 USER, ASSISTANT = "user", "assistant"
 WHOLE, RUNNING, STOPPED, FAILED = "whole", "running", "stopped", "failed"
@@ -61,7 +62,7 @@ class Message:
     """`parent` is the message before, empty for the first; messages with one parent are branches.
 
     Of an answer, `finished` says why it ended, `reason` what made it fail, `answer` names its record, and `unsent` is
-    the number of messages before it that its model did not see.
+    the number of the oldest messages before it that its model did not see, because they did not fit.
     """
 
     id: str
@@ -236,6 +237,16 @@ def path_to(messages: Sequence[Message], leaf: str) -> list[Message]:
         found.append(known[leaf])
         leaf = known[leaf].parent
     return found[::-1]
+
+
+def sendable(path: Sequence[Message]) -> list[Message]:
+    """The messages of a path that a model may be given: those with a text, without the turns that a filter refused.
+
+    The last message is the one that is answered, and is always among them.
+    """
+    refused = {each.id for each in path if each.finished == FILTERED}
+    refused |= {each.parent for each in path if each.id in refused}
+    return [each for each in path if each is path[-1] or (each.text and each.id not in refused)]
 
 
 def titled(text: str) -> str:

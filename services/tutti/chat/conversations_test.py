@@ -1,6 +1,7 @@
 """Conversations in a real database: private, and changed by compare and set."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,9 +27,11 @@ from tutti.chat.conversations import (
     Conversations,
     Message,
     path_to,
+    sendable,
     titled,
 )
 from tutti.chat.records import CANCELLED
+from tutti.chat.saying import FILTERED
 
 
 def person(name: str, tenant: str = "a") -> Principal:
@@ -142,6 +145,20 @@ def test_titles_are_one_line_of_some_length(rows: Rows) -> None:
     rows.said("a", 0, *turn("a"))
     with pytest.raises(InvalidField):
         rows.run("rename", ADA, "a", " \n")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["stop", "length", FILTERED]), st.sampled_from(["", "text"])), max_size=6))
+def test_a_model_is_given_no_turn_that_was_refused_and_always_the_last_message(answers: list[tuple[str, str]]) -> None:
+    path, expected = list[Message](), list[str]()
+    for number, (finished, text) in enumerate(answers):
+        said, answer = turn(f"{number}", path[-1].id if path else "")
+        path += [said, replace(answer, text=text, state=WHOLE, finished=finished)]
+        if finished != FILTERED:
+            expected += [said.id, answer.id] if text else [said.id]
+    assert [each.id for each in sendable([*path, turn("last")[0]])] == [*expected, "last-said"]
+    if path:
+        again = sendable(path[:-1])  # the last message is answered once more
+        assert again[-1] == path[-2]
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["say", "branch", "finish", "look"]), st.integers(0, 1)), max_size=14)

@@ -26,6 +26,7 @@ from tutti.chat.conversations import (
     Message,
     check_revision,
     path_to,
+    sendable,
 )
 from tutti.chat.filter.release import Release
 from tutti.chat.fitting import Fitting, fitting
@@ -202,7 +203,7 @@ class Turns:
             raise InvalidField("system", seen=system, expected="a text")
         if isinstance(tokens, bool) or not isinstance(tokens, int | None):
             raise InvalidField("max_tokens", seen=tokens, expected="a whole number")
-        said = [Said(Role(each.role), each.text) for each in path if each.text or each is path[-1]]
+        said = [Said(Role(each.role), each.text) for each in sendable(path)]
         answer = max(0, tokens or 0)
         return fitting(model.served.renderer, model.served.length, said, system=_checked(system), answer=answer)
 

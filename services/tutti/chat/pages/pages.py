@@ -111,7 +111,7 @@ class ChatPages:
         return shown(self._turns.say(visit.principal, turn_of(_object(visit.body, TURN))))
 
     def count(self, visit: Visit) -> object:
-        """The tokens of a turn that is not sent yet, and how many messages before it the model would not see."""
+        """The tokens of a turn that is not sent yet, and how many of the oldest messages would not fit."""
         fits, length = self._turns.count(visit.principal, turn_of(_object(visit.body, TURN)))
         return {"tokens": fits.tokens, "length": length, "unsent": fits.unsent}
 

@@ -19,6 +19,12 @@ export function siblings(messages, message) {
   return messages.filter((each) => each.parent === message.parent);
 }
 
+// The ids of the messages of turns that the filter refused, along one path: no model is given them.
+export function refused(shown) {
+  const answers = shown.filter((each) => each.finished === "content_filter");
+  return new Set(answers.flatMap((each) => [each.parent, each.id]));
+}
+
 // The conversation as Markdown text, along one path.
 export function written(title, shown) {
   const turns = shown.map((each) => `**${each.role === "user" ? "You" : each.model || "Model"}**\n\n${each.text}\n`);

@@ -1,20 +1,23 @@
 // The messages of a conversation as elements. Texts of people are shown as they are, those of models as Markdown.
 
 import { element, markdown, plain } from "./markdown.js";
-import { siblings } from "./tree.js";
+import { refused, siblings } from "./tree.js";
 
-const ENDS = { length: "It was cut: it may not be longer.", cancelled: "It was stopped." };
+const LEFT_OUT = "The filter refused this turn: the model will not see it in later ones.";
+const ENDS = { length: "It was cut: it may not be longer.", cancelled: "It was stopped.", content_filter: LEFT_OUT };
 
 // `acts` has a function for each button: copy, again, why, edit, choose.
 export function turns(conversation, shown, unsent, acts) {
   const made = [];
-  let counted = 0; // messages without a text are never sent
+  const leftOut = refused(shown);
+  let counted = 0; // messages without a text, and turns that were refused, are never sent
   for (const message of shown) {
-    const isUnsent = counted < unsent;
-    if (message.text) counted += 1;
+    const isLeftOut = leftOut.has(message.id);
+    const isUnsent = isLeftOut || counted < unsent;
+    if (message.text && !isLeftOut) counted += 1;
     const beside = siblings(conversation.messages, message);
     made.push(message.role === "user" ? person(message, beside, isUnsent, acts) : answer(message, beside, acts));
-    if (isUnsent && counted === unsent) made.push(gone(unsent));
+    if (isUnsent && !isLeftOut && counted === unsent) made.push(gone(unsent));
   }
   return made;
 }

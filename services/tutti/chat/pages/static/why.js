@@ -5,6 +5,7 @@ import { element } from "./markdown.js";
 const ENDS = {
   stop: "by itself, or at a stop string",
   length: "cut: it may not be longer",
+  content_filter: "withheld by the filter",
   cancelled: "stopped, or failed, before its own end",
 };
 
