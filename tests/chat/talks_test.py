@@ -15,7 +15,8 @@ from tests.chat.replicas import START_SECONDS, await_that
 from tests.web.commands_test import tutti
 from tests.web.hosted import Answer, Hosted, Visitor, hosted
 from tests.web.tokens_test import user
-from tutti.contracts.access.v1 import ListUsageRequest
+from tutti.chassis.errors import Refused
+from tutti.contracts.access.v1 import EraseUserRequest, ListUsageRequest
 from tutti.contracts.chat.v1 import (
     DEPLOYMENT_STATE_READY,
     FILTER_SIDE_PROMPT,
@@ -23,6 +24,7 @@ from tutti.contracts.chat.v1 import (
     DeploymentSpec,
     FilterRule,
     FilterSpec,
+    VerifyAnswerRequest,
 )
 from tutti.contracts.common.v1 import GetRequest
 
@@ -210,6 +212,26 @@ def test_what_is_deleted_is_gone_with_what_was_journaled(world: World) -> None:
     assert talk["id"] not in [each["id"] for each in world.ada.get("conversations").json["conversations"]]
     assert world.ada.post("verify", answer=answer).json["error"]["reason"] == "REQUEST_GONE"
     assert world.ada.get(f"why/{answer.removeprefix('answers/')}").json["temperature"] is None
+
+
+def test_the_conversations_of_an_erased_user_are_deleted(world: World) -> None:
+    with world.served.client() as operator:
+        person = user(operator, "grace")
+        caller = Caller(world.served, person)
+        talk = caller.answered(caller.say("a b"))
+        request = VerifyAnswerRequest(name=talk["messages"][-1]["answer"])
+        assert operator.chat.VerifyAnswer(request).equal
+        operator.access.EraseUser(EraseUserRequest(name=person))
+
+        def is_gone() -> bool:
+            try:
+                operator.chat.VerifyAnswer(request)
+            except Refused as error:
+                return error.reason == "REQUEST_GONE"
+            return False
+
+        await_that(is_gone, "the request of the answer to be deleted", START_SECONDS)
+    assert caller.get(f"conversations/{talk['id']}").status == 401
 
 
 def test_a_model_that_does_not_serve_is_named(world: World) -> None:

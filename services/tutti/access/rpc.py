@@ -141,10 +141,10 @@ class AccessApi(TokenCalls, ReservationCalls):
         def erase(unit: Unit) -> Personal:
             user = self._tables.users.lock(unit, name)
             found = self._tables.personal(unit, name)
-            if request.validate_only or (found == Personal() and user.state == USER_STATE_DISABLED):
+            if request.validate_only or (found == Personal() and user.erased):
                 return found
             self._tables.erase(unit, name)
-            user.state = USER_STATE_DISABLED
+            user.state, user.erased = USER_STATE_DISABLED, True
             self._tables.users.put(unit, user)
             if not unit.wrote(name):
                 audit.changed(unit, call.principal, ERASE, name)

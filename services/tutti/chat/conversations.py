@@ -214,6 +214,13 @@ class Conversations:
         unit.tx.execute(delete(table).where(table.c.id == ident)).close()
         return answers
 
+    def erase(self, unit: Unit, user: str) -> None:
+        """Delete all conversations of a user."""
+        table, said = self._conversations, self._messages
+        own = select(table.c.id).where(table.c.user == user)
+        unit.tx.execute(delete(said).where(said.c.conversation.in_(own))).close()
+        unit.tx.execute(delete(table).where(table.c.user == user)).close()
+
     def _own(self, who: Principal) -> tuple[ColumnElement[bool], ...]:
         table = self._conversations
         return table.c.user == who.user, table.c.tenant == who.tenant

@@ -139,6 +139,15 @@ def test_what_is_deleted_leaves_no_row(rows: Rows) -> None:
         rows.get("a")
 
 
+def test_all_conversations_of_an_erased_user_are_deleted_and_no_others(rows: Rows) -> None:
+    for ident, who in (("a", ADA), ("b", person("ada", "b")), ("c", person("bob"))):
+        rows.said(ident, 0, *turn(ident), who=who)
+    rows.run("erase", ADA.user)
+    rows.run("finish", "answers/a", "late", "stop")
+    assert [len(rows.run("messages", each)) for each in "abc"] == [0, 0, 2]
+    assert [len(rows.run("find_all", person(name))) for name in ("ada", "bob")] == [0, 1]
+
+
 def test_titles_are_one_line_of_some_length(rows: Rows) -> None:
     assert titled(" a\n b ") == "a b"
     assert len(titled("word " * 100)) == 200

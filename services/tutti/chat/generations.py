@@ -81,10 +81,11 @@ class Generations:
         unit.tx.insert(self._generations, rows)
 
     def add(self, unit: Unit, every: Sequence[Said]) -> None:
-        """Add tokens; those of an answer that are added at once become one row."""
+        """Add tokens; those of an answer that are added at once become one row. An answer without a row has none."""
         found = defaultdict[str, list[Said]](list)
         for each in every:
             found[each.answer].append(each)
+        begun = self._known(unit, self._generations, list(found))
         known = self._known(unit, self._said, list(found), "at")
         rows = [
             {
@@ -94,7 +95,7 @@ class Generations:
                 "scores": _packed(said),
             }
             for answer, said in found.items()
-            if (answer, said[0].at) not in known
+            if (answer,) in begun and (answer, said[0].at) not in known
         ]
         unit.tx.insert(self._said, rows)
 
@@ -121,6 +122,13 @@ class Generations:
         """Delete the rows of answers."""
         for table in self.tables:
             unit.tx.execute(delete(table).where(table.c.answer.in_(answers))).close()
+
+    def erase_all(self, unit: Unit, user: str) -> None:
+        """Delete the rows of all answers of a user."""
+        table, said = self._generations, self._said
+        own = select(table.c.answer).where(table.c.user == user)
+        unit.tx.execute(delete(said).where(said.c.answer.in_(own))).close()
+        unit.tx.execute(delete(table).where(table.c.user == user)).close()
 
     def prune(self, unit: Unit, before: datetime) -> None:
         """Delete the rows of answers that began before a time."""

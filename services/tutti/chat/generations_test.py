@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, func, select
 
 from tutti.backbone import SeededRandomness
 from tutti.backbone.clock import ManualClock
@@ -25,12 +25,17 @@ class Rows:
         self.units = Units(self.database, "chat", metadata, clock=self.clock, randomness=SeededRandomness(1))
         self.database.create(metadata)
 
-    def begin(self, answer: str) -> None:
-        begun = Begun(answer, "users/a", "tenants/a", "deployments/a", "checkpoints/a/0/1", REQUEST, 7)
+    def begin(self, answer: str, user: str = "users/a") -> None:
+        begun = Begun(answer, user, "tenants/a", "deployments/a", "checkpoints/a/0/1", REQUEST, 7)
         self.units.run(lambda unit: self.rows.begin(unit, [begun]))
 
     def add(self, *said: Said) -> None:
         self.units.run(lambda unit: self.rows.add(unit, said))
+
+    def count(self) -> list[int]:
+        """The number of rows of each table."""
+        counts = [select(func.count()).select_from(table) for table in self.rows.tables]
+        return self.units.run(lambda unit: [int(unit.tx.execute(each).scalar_one()) for each in counts])
 
     def find(self, answer: str) -> Generation | None:
         return self.units.run(lambda unit: self.rows.find(unit, answer))
@@ -69,3 +74,13 @@ def test_old_answers_are_deleted_and_others_are_kept(rows: Rows) -> None:
     rows.units.run(lambda unit: rows.rows.prune(unit, unit.now - KEPT + timedelta(days=29, hours=12)))
     assert rows.find("answers/old") is None
     assert rows.find("answers/new") == Generation(REQUEST, [5])
+
+
+def test_no_row_of_an_erased_user_is_left_also_where_an_answer_runs(rows: Rows) -> None:
+    for answer, user in (("answers/a", "users/a"), ("answers/running", "users/a"), ("answers/b", "users/b")):
+        rows.begin(answer, user)
+        rows.add(Said(answer, 0, 5))
+    rows.units.run(lambda unit: rows.rows.erase_all(unit, "users/a"))
+    rows.add(Said("answers/running", 1, 6))
+    assert rows.count() == [1, 1]
+    assert rows.find("answers/b") == Generation(REQUEST, [5])

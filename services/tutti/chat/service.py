@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tutti.backbone import Isolation, uuid7
 from tutti.chassis.rpc import standard
-from tutti.chassis.service import Host, Service
+from tutti.chassis.service import Consumed, Host, Service
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chat.answers import Answers
 from tutti.chat.beginnings import Beginnings
@@ -24,6 +24,7 @@ from tutti.chat.serving import Deployments
 from tutti.chat.tables import Tables
 from tutti.chat.tokenizing import Tokenizing
 from tutti.chat.turns import Turns
+from tutti.contracts.access.v1 import User
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.chat.v1.chat_pb2 import DESCRIPTOR
 from tutti.web.pages import Site
@@ -79,6 +80,7 @@ def build(host: Host) -> Service:
         name="chat",
         reads=["committer", "ingest", "tokenization", "trainer"],
         resources=[tables.deployments, tables.answers],
+        consumes=[Consumed(User, tables.on_users)],
         tables=[*tables.generations.tables, *tables.conversations.tables, tables.keys.table],
         serves=[
             standard.served(

@@ -3,14 +3,18 @@
 Promises: a record of an answer exists for the user that asked, the owner of the platform and services alone.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import MetaData
 
+from tutti.chassis.events.event import Event
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.unit import Unit
 from tutti.chat.conversations import Conversations
 from tutti.chat.generations import Generations
 from tutti.chat.keys import Keys
+from tutti.contracts.access.v1 import User
 from tutti.contracts.chat.v1 import Answer, Deployment
 
 
@@ -40,3 +44,11 @@ class Tables:
         self.generations = Generations(metadata)
         self.conversations = Conversations(metadata)
         self.keys = Keys(metadata)
+
+    def on_users(self, unit: Unit, events: Sequence[Event]) -> None:
+        """Consume users: delete the conversations, requests and tokens of those who were erased."""
+        for event in events:
+            user: User = event.message
+            if user.erased:
+                self.conversations.erase(unit, user.name)
+                self.generations.erase_all(unit, user.name)

@@ -184,8 +184,8 @@ class AccessServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EraseUser(self, request, context):
-        """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused. The id
-        of the user stays, so that the audit trail does not change.
+        """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused, and chat
+        deletes the conversations of the user. The id of the user stays, so that the audit trail does not change.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

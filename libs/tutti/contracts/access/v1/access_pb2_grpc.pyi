@@ -46,8 +46,8 @@ class AccessServiceStub:
     DisableUser: _grpc.UnaryUnaryMultiCallable[_access_pb2.DisableUserRequest, _events_pb2.User]
     """DisableUser ends all sessions and links of a user; from then on, the user is refused."""
     EraseUser: _grpc.UnaryUnaryMultiCallable[_access_pb2.EraseUserRequest, _access_pb2.ErasedUser]
-    """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused. The id
-    of the user stays, so that the audit trail does not change.
+    """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused, and chat
+    deletes the conversations of the user. The id of the user stays, so that the audit trail does not change.
     """
     IssueLink: _grpc.UnaryUnaryMultiCallable[_access_pb2.IssueLinkRequest, _access_pb2.IssueLinkResponse]
     """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
@@ -108,8 +108,8 @@ class AccessServiceAsyncStub(AccessServiceStub):
     DisableUser: _aio.UnaryUnaryMultiCallable[_access_pb2.DisableUserRequest, _events_pb2.User]  # type: ignore[assignment]
     """DisableUser ends all sessions and links of a user; from then on, the user is refused."""
     EraseUser: _aio.UnaryUnaryMultiCallable[_access_pb2.EraseUserRequest, _access_pb2.ErasedUser]  # type: ignore[assignment]
-    """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused. The id
-    of the user stays, so that the audit trail does not change.
+    """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused, and chat
+    deletes the conversations of the user. The id of the user stays, so that the audit trail does not change.
     """
     IssueLink: _aio.UnaryUnaryMultiCallable[_access_pb2.IssueLinkRequest, _access_pb2.IssueLinkResponse]  # type: ignore[assignment]
     """IssueLink records a link that logs a user in once. An operator may create links for any user, others only for
@@ -197,8 +197,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.EraseUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ErasedUser, _abc.Awaitable[_access_pb2.ErasedUser]]:
-        """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused. The id
-        of the user stays, so that the audit trail does not change.
+        """EraseUser deletes the name of a user, and all sessions, links and tokens; from then on, the user is refused, and chat
+        deletes the conversations of the user. The id of the user stays, so that the audit trail does not change.
         """
 
     @_abc_1.abstractmethod

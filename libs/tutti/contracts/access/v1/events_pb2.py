@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/access/v1/events.proto\x12\x0ftutti.access.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a(tutti/contracts/options/v1/options.proto\"\xc7\x02\n\x04User\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12,\n\x05roles\x18\x03 \x03(\x0e\x32\x16.tutti.options.v1.RoleR\x05roles\x12\x16\n\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x30\n\x05state\x18\x05 \x01(\x0e\x32\x1a.tutti.access.v1.UserStateR\x05state\x12\x39\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tcreatedAt:\\\x8a\xb5\x18M\n\x0c\x61\x63\x63\x65ss.users\x12\x04name\x18\x01 \x0c*3directories that mirror users, and audits of access\x9a\xb5\x18\x07\n\x05users*o\n\tUserState\x12\x1a\n\x16USER_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12USER_STATE_INVITED\x10\x01\x12\x15\n\x11USER_STATE_ACTIVE\x10\x02\x12\x17\n\x13USER_STATE_DISABLED\x10\x03\x42\x35Z3github.com/tutti/tutti/gen/tutti/access/v1;accessv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tutti/contracts/access/v1/events.proto\x12\x0ftutti.access.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a(tutti/contracts/options/v1/options.proto\"\xaa\x02\n\x04User\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n\x08revision\x18\x02 \x01(\x04R\x08revision\x12,\n\x05roles\x18\x03 \x03(\x0e\x32\x16.tutti.options.v1.RoleR\x05roles\x12\x16\n\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x30\n\x05state\x18\x05 \x01(\x0e\x32\x1a.tutti.access.v1.UserStateR\x05state\x12\x39\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n\x06\x65rased\x18\x07 \x01(\x08R\x06\x65rased:\'\x8a\xb5\x18\x18\n\x0c\x61\x63\x63\x65ss.users\x12\x04name\x18\x01 \x0c\x9a\xb5\x18\x07\n\x05users*o\n\tUserState\x12\x1a\n\x16USER_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12USER_STATE_INVITED\x10\x01\x12\x15\n\x11USER_STATE_ACTIVE\x10\x02\x12\x17\n\x13USER_STATE_DISABLED\x10\x03\x42\x35Z3github.com/tutti/tutti/gen/tutti/access/v1;accessv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,9 +35,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z3github.com/tutti/tutti/gen/tutti/access/v1;accessv1'
   _globals['_USER']._loaded_options = None
-  _globals['_USER']._serialized_options = b'\212\265\030M\n\014access.users\022\004name\030\001 \014*3directories that mirror users, and audits of access\232\265\030\007\n\005users'
-  _globals['_USERSTATE']._serialized_start=464
-  _globals['_USERSTATE']._serialized_end=575
+  _globals['_USER']._serialized_options = b'\212\265\030\030\n\014access.users\022\004name\030\001 \014\232\265\030\007\n\005users'
+  _globals['_USERSTATE']._serialized_start=435
+  _globals['_USERSTATE']._serialized_end=546
   _globals['_USER']._serialized_start=135
-  _globals['_USER']._serialized_end=462
+  _globals['_USER']._serialized_end=433
 # @@protoc_insertion_point(module_scope)

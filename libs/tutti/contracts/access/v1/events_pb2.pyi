@@ -61,6 +61,7 @@ class User(_message.Message):
     TENANT_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
+    ERASED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource: an opaque id, such as users/u4k2m7qx9c."""
     revision: _builtins.int
@@ -69,6 +70,8 @@ class User(_message.Message):
     """tenant that the user belongs to, such as tenants/default."""
     state: Global___UserState.ValueType
     """state of the user."""
+    erased: _builtins.bool
+    """erased: services delete the texts that they keep of the user."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_options_pb2.Role.ValueType]:
         """roles that decide which methods and pages the user may use."""
@@ -86,10 +89,11 @@ class User(_message.Message):
         tenant: _builtins.str = ...,
         state: Global___UserState.ValueType = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
+        erased: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "name", b"name", "revision", b"revision", "roles", b"roles", "state", b"state", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "erased", b"erased", "name", b"name", "revision", b"revision", "roles", b"roles", "state", b"state", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
