@@ -78,7 +78,7 @@ def test_openais_client_raises_its_errors(client: openai.OpenAI) -> None:
     assert refused.value.param == "suffix"
     with pytest.raises(openai.BadRequestError) as refused:
         client.completions.create(model="toy", prompt=["a"] * 8, n=16, max_tokens=200)
-    assert refused.value.param == "max_tokens"
+    assert refused.value.param == "n"
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="wrong").models.list()
 

@@ -47,7 +47,7 @@ from tutti.inference.engine import Chosen
 from tutti.web.pages import Site
 from tutti.web.tokens import ID_DIGITS, digest
 
-LIMITS = ("access.concurrent_answers=3", "access.answer_tokens_per_minute=5000")
+LIMITS = ("access.concurrent_answers=9", "access.answer_tokens_per_minute=5000")
 HELLO = [{"role": "user", "content": "a b c"}]
 
 

@@ -231,6 +231,12 @@ def test_a_request_for_more_than_a_minute_has_is_refused_by_its_parameter(world:
     assert refused.value.field == "max_tokens"
 
 
+def test_a_request_for_more_choices_than_can_be_made_at_once_is_refused_by_its_parameter(world: World) -> None:
+    with pytest.raises(InvalidField) as refused:
+        run(world.leases.reserve(world.principal("Many"), "answers/many", 3, 9, CONCURRENT + 1))
+    assert refused.value.field == "n"
+
+
 def test_answers_go_on_while_access_is_away_until_their_lease_ends(tmp_path: Path) -> None:
     with hosted(tmp_path, builds={"access": build}) as served:
         world = World(served)

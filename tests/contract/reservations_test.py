@@ -31,6 +31,7 @@ class Answer:
     """What the model knows of a reservation; `ended` once it was charged, `settled` once that is final."""
 
     tokens: int
+    answers: int
     until: int
     prompt: int = 0
     released: int = 0
@@ -65,7 +66,7 @@ class Model:
         fits = {
             LIMIT_REQUESTS: _fits(self.requests, now, 1, RATES.requests),
             LIMIT_TOKENS: _fits(self.tokens, now, held + row.tokens, RATES.tokens),
-            LIMIT_CONCURRENT: len(running) < RATES.concurrent,
+            LIMIT_CONCURRENT: sum(each.answers for each in running) + row.answers <= RATES.concurrent,
         }
         if row.refused_by:
             assert not fits[row.refused_by], (row, fits)
@@ -74,7 +75,7 @@ class Model:
         assert all(fits.values()), (row, fits)
         self.at = now
         self.requests.append((now, 1))
-        self.answers[row.id] = Answer(row.tokens, row.at + LEASE.total_seconds() * 1_000_000)
+        self.answers[row.id] = Answer(row.tokens, row.answers, row.at + LEASE.total_seconds() * 1_000_000)
 
     def renew(self, row: Any) -> None:
         known = self.answers[row.id]

@@ -45,6 +45,7 @@ class Bench:
             Column("at", BigInteger),
             Column("id", NAME),
             Column("tokens", BigInteger),
+            Column("answers", BigInteger),
             Column("prompt", BigInteger),
             Column("released", BigInteger),
             Column("computed", BigInteger),
@@ -64,10 +65,13 @@ class Bench:
                     raise
 
     def reserve(self, subject: str, id: str, tokens: int) -> bool:
+        """Reserve as many answers as the tokens say, so that a retry asks for the same."""
+        answers = 1 + tokens % 3
+
         def reserve(unit: Unit) -> int:
-            asked = Asked(id, subject, "users/a", "", PROMPT, tokens)
+            asked = Asked(id, subject, "users/a", "", PROMPT, tokens, answers)
             refused_by = int(self.reservations.reserve(unit, asked, RATES).verdict.refused_by)
-            self._note(unit, subject, "reserve", Spent(id), tokens=tokens, refused_by=refused_by)
+            self._note(unit, subject, "reserve", Spent(id), tokens=tokens, answers=answers, refused_by=refused_by)
             return refused_by
 
         return bool(self.run(reserve) == 0)
@@ -86,7 +90,17 @@ class Bench:
 
         self.run(settle)
 
-    def _note(self, unit: Unit, subject: str, call: str, spent: Spent, *, tokens: int = 0, refused_by: int = 0) -> None:
+    def _note(
+        self,
+        unit: Unit,
+        subject: str,
+        call: str,
+        spent: Spent,
+        *,
+        tokens: int = 0,
+        answers: int = 0,
+        refused_by: int = 0,
+    ) -> None:
         last = select(func.max(self.log.c.number)).where(self.log.c.subject == subject)
         number = (unit.tx.execute(last).scalar_one() or 0) + 1
         row = {
@@ -96,6 +110,7 @@ class Bench:
             "at": micros(unit.now),
             "id": spent.id,
             "tokens": tokens,
+            "answers": answers,
             "prompt": spent.prompt,
             "released": spent.released,
             "computed": spent.computed,

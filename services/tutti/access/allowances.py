@@ -73,12 +73,12 @@ class Verdict:
     wait: int = 0
 
 
-def judge(account: Account, held: Held, rates: Rates, tokens: int) -> Verdict:
-    """Return whether a request for `tokens` fits, for an account that is drained until now."""
+def judge(account: Account, held: Held, rates: Rates, tokens: int, answers: int = 1) -> Verdict:
+    """Return whether a request for `answers` of `tokens` together fits, for an account that is drained until now."""
     waits = {
         LIMIT_REQUESTS: _wait(account.requests, 1, rates.requests),
         LIMIT_TOKENS: _wait(account.tokens, held.tokens + tokens, rates.tokens),
-        LIMIT_CONCURRENT: SOON if held.answers >= rates.concurrent else 0,
+        LIMIT_CONCURRENT: SOON if held.answers + answers > rates.concurrent else 0,
     }
     limit = max(waits, key=lambda each: waits[each])
     return Verdict(limit, waits[limit]) if waits[limit] else Verdict(LIMIT_UNSPECIFIED)

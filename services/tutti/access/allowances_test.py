@@ -13,40 +13,45 @@ RATES = Rates(requests=7, tokens=100, concurrent=3)
 
 @dataclass(frozen=True)
 class Step:
-    """A request after a pause (microseconds); `ends` answers end before it, at half of what they were admitted for."""
+    """A request for `answers` after a pause (microseconds).
+
+    Before it, `ends` requests end, at half of the tokens that they were admitted for.
+    """
 
     pause: int
     tokens: int
     ends: int
+    answers: int
 
 
-a_step = st.builds(Step, st.integers(0, MINUTE), st.integers(1, 60), st.integers(0, 3))
+a_step = st.builds(Step, st.integers(0, MINUTE), st.integers(1, 60), st.integers(0, 3), st.integers(1, 3))
 steps = st.lists(a_step, min_size=1, max_size=30)
 
 
 @given(steps)
 def test_what_is_admitted_never_exceeds_the_limits_and_what_is_refused_would(found: list[Step]) -> None:
-    account, now, running = Account(0), 0, list[int]()
+    account, now, running = Account(0), 0, list[Step]()
     admitted, computed = list[int](), list[tuple[int, int]]()
     for step in found:
         now += step.pause
         account = account.drained(now, RATES)
         for _ in range(min(step.ends, len(running))):
-            cost = running.pop() // 2
+            cost = running.pop().tokens // 2
             account = account.charged(tokens=cost)
             computed.append((now, cost))
-        verdict = judge(account, Held(len(running), sum(running)), RATES, step.tokens)
+        held = Held(sum(each.answers for each in running), sum(each.tokens for each in running))
+        verdict = judge(account, held, RATES, step.tokens, step.answers)
         fits = {
             LIMIT_REQUESTS: _fits([(at, 1) for at in admitted], now, 1, RATES.requests),
-            LIMIT_TOKENS: _fits(computed, now, step.tokens + sum(running), RATES.tokens),
-            LIMIT_CONCURRENT: len(running) < RATES.concurrent,
+            LIMIT_TOKENS: _fits(computed, now, step.tokens + held.tokens, RATES.tokens),
+            LIMIT_CONCURRENT: held.answers + step.answers <= RATES.concurrent,
         }
         assert (verdict.refused_by == LIMIT_UNSPECIFIED) == all(fits.values())
         if verdict.refused_by:
             assert not fits[verdict.refused_by]
             continue
         admitted.append(now)
-        running.append(step.tokens)
+        running.append(step)
         account = account.charged(requests=1)
 
 

@@ -46,7 +46,10 @@ declare({RESERVATION_ENDED: "the reservation of the answer was not renewed in ti
 
 @dataclass(frozen=True)
 class Asked:
-    """An answer before it begins. `subject` is whose limits count: the digest of a token, or a user."""
+    """Answers of one request before they begin, and the most `tokens` of their prompts and of all of them.
+
+    `subject` is whose limits count: the digest of a token, or a user.
+    """
 
     id: str
     subject: str
@@ -54,6 +57,7 @@ class Asked:
     credential: str
     prompt: int
     tokens: int
+    answers: int = 1
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class Reservations:
             Column("credential", NAME, nullable=False),
             Column("digest", NAME, nullable=False),
             Column("held", BigInteger, nullable=False),
+            Column("answers", BigInteger, nullable=False),
             Column("prompt", BigInteger, nullable=False),
             Column("released", BigInteger, nullable=False),
             Column("computed", BigInteger, nullable=False),
@@ -146,10 +151,12 @@ class Reservations:
             raise Refused(RESERVATION_ENDED, f"the reservation {asked.id} has ended: ask again with another id")
         held = self._held(unit, asked.subject)
         account = account.drained(now, rates)
-        verdict = judge(account, held, rates, asked.tokens) if known is None else Verdict(LIMIT_UNSPECIFIED)
+        verdict = Verdict(LIMIT_UNSPECIFIED)
+        if known is None:
+            verdict = judge(account, held, rates, asked.tokens, asked.answers)
         if known is None and not verdict.refused_by:
             account = account.charged(requests=1)
-            held = Held(held.answers + 1, held.tokens + asked.tokens)
+            held = Held(held.answers + asked.answers, held.tokens + asked.tokens)
             self._begin(unit, asked, digest)
             self._put(unit, asked.subject, account)
         return Outcome(
@@ -221,7 +228,7 @@ class Reservations:
 
     def _held(self, unit: Unit, subject: str) -> Held:
         table = self._rows
-        running = select(func.count(), func.coalesce(func.sum(table.c.held), 0)).select_from(table)
+        running = select(*(func.coalesce(func.sum(each), 0) for each in (table.c.answers, table.c.held)))
         count, tokens = unit.tx.execute(running.where(table.c.subject == subject, table.c.ended_at.is_(None))).one()
         return Held(int(count), int(tokens))
 
@@ -233,6 +240,7 @@ class Reservations:
             "credential": asked.credential,
             "digest": digest,
             "held": asked.tokens,
+            "answers": asked.answers,
             "prompt": 0,
             "released": 0,
             "computed": 0,
@@ -316,9 +324,8 @@ def _known(row: Any, spent: Spent) -> dict[str, Any]:
 
 
 def _digest(asked: Asked) -> str:
-    return content_digest(
-        {"subject": asked.subject, "tokens": asked.tokens, "prompt": asked.prompt}, kind="reservation"
-    )
+    value = {"subject": asked.subject, "tokens": asked.tokens, "prompt": asked.prompt, "answers": asked.answers}
+    return content_digest(value, kind="reservation")
 
 
 def _day(time: int) -> str:

@@ -59,11 +59,17 @@ class ReservationCalls:
         user = check_name("users", request.user)
         if request.credential:
             check_digest(request, "credential")
-        tokens = request.prompt_tokens + request.most_tokens * max(request.completions, 1)
+        answers = max(request.completions, 1)
+        if answers > self._rates.concurrent:
+            expected = f"at most {self._rates.concurrent} answers, which one token may have at the same time"
+            raise InvalidField("completions", seen=answers, expected=expected)
+        tokens = request.prompt_tokens + request.most_tokens
         if tokens > self._rates.tokens:
             expected = f"at most {self._rates.tokens} tokens with the prompt, which is the limit of a minute"
             raise InvalidField("most_tokens", seen=tokens, expected=expected)
-        asked = Asked(request.id, request.credential or user, user, request.credential, request.prompt_tokens, tokens)
+        asked = Asked(
+            request.id, request.credential or user, user, request.credential, request.prompt_tokens, tokens, answers
+        )
 
         def reserve(unit: Unit) -> ReserveResponse:
             if reason := self._refusal(unit, user, request.credential):

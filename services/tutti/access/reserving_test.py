@@ -48,8 +48,11 @@ class Router:
             issued = IssueTokenRequest(user=user, token_digest=token)
             world.insist(lambda issued=issued: self._operator.IssueToken(issued))  # type: ignore[misc]
 
-    def reserve(self, id: str, most: int = 90, user: str = CLIENT, token: str = TOKEN) -> ReserveResponse:
-        request = ReserveRequest(id=id, user=user, credential=token, prompt_tokens=10, most_tokens=most)
+    def reserve(
+        self, id: str, most: int = 90, user: str = CLIENT, token: str = TOKEN, choices: int = 1
+    ) -> ReserveResponse:
+        asked = {"id": id, "user": user, "credential": token, "prompt_tokens": 10, "most_tokens": most}
+        request = ReserveRequest(**asked, completions=choices)  # type: ignore[arg-type]
         return self._world.insist(lambda: self._service.Reserve(request))
 
     def renew(self, id: str, released: int = 0) -> dict[str, str]:
@@ -116,6 +119,20 @@ def test_answers_at_the_same_time_are_limited_until_one_ends(calm: Simulation) -
     assert router.reserve("more").refused_by == LIMIT_CONCURRENT
     router.settle("0", released=0, computed=0)
     assert router.reserve("more").refused_by == 0
+
+
+def test_each_choice_of_a_request_is_an_answer_at_the_same_time(calm: Simulation) -> None:
+    router, most = Router(calm), DEFAULTS.concurrent_answers
+    for _ in range(2):  # the same reservation again holds no more
+        assert router.reserve("several", choices=most - 1).concurrent.remaining == 1
+    assert router.reserve("two", choices=2).refused_by == LIMIT_CONCURRENT
+    assert router.reserve("one").concurrent.remaining == 0
+    router.settle("several", released=0, computed=0)
+    assert router.reserve("two", choices=2).concurrent.remaining == most - 3
+    assert router.usage() == [(TOKEN[:16], 3, 10, 0)]
+    with pytest.raises(InvalidField) as refused:
+        router.reserve("never", choices=most + 1)
+    assert refused.value.field == "completions"
 
 
 def test_a_lease_that_is_not_renewed_ends_at_its_known_cost_and_a_late_end_adds_the_rest(calm: Simulation) -> None:

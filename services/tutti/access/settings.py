@@ -30,4 +30,9 @@ class AccessSettings(Section):
     answer_tokens_per_minute: int = Field(
         default=500_000, gt=0, le=10**9, description="tokens of prompts and answers that one token may use in a minute"
     )
-    concurrent_answers: int = Field(default=32, gt=0, le=10**4, description="answers of one token at the same time")
+    concurrent_answers: int = Field(
+        default=128,
+        gt=0,
+        le=10**4,
+        description="answers of one token at the same time; each choice of a request is one",
+    )

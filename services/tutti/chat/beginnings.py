@@ -92,7 +92,8 @@ class Beginnings:
 
     async def reserve(self, who: Principal, group: Group) -> Lease:
         """Reserve all choices of a group together, from any loop. Raises what `Leases.reserve` raises."""
-        return await self._leases.reserve(who, group.names[0], group.prompt_tokens, group.most_tokens)
+        choices = len(group.choices)
+        return await self._leases.reserve(who, group.names[0], group.prompt_tokens, group.most_tokens, choices)
 
     def release(self, lease: Lease) -> None:
         """Give back the lease of a group that did not begin, from any thread."""

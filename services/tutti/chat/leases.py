@@ -102,10 +102,13 @@ class Leases:
         self._keeping: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
 
-    async def reserve(self, principal: Principal, id: str, prompt_tokens: int, most_tokens: int) -> Lease:
-        """Reserve an answer of at most `most_tokens`, in all of its choices, from any loop.
+    async def reserve(
+        self, principal: Principal, id: str, prompt_tokens: int, most_tokens: int, choices: int = 1
+    ) -> Lease:
+        """Reserve an answer of at most `most_tokens`, in all of its `choices`, from any loop.
 
-        Raises TooMany, Unauthenticated, Unavailable, and InvalidField for more tokens than a minute has.
+        Raises TooMany, Unauthenticated, Unavailable, and InvalidField for more tokens than a minute has, or for more
+        choices than can be made at the same time.
         """
         request = ReserveRequest(
             id=id,
@@ -113,6 +116,7 @@ class Leases:
             credential=principal.credential,
             prompt_tokens=prompt_tokens,
             most_tokens=most_tokens,
+            completions=choices,
         )
         with caused_by(replace(current_cause(), principal=None)):  # for its user the answer does not exist yet
             calling = asyncio.ensure_future(asyncio.to_thread(self._access.Reserve, request, timeout=RESERVE_SECONDS))
@@ -125,7 +129,9 @@ class Leases:
             raise Unavailable("the service that counts requests does not answer: try again later") from None
         except InvalidField as error:
             expected = str(error.metadata.get("expected", error.message))
-            raise InvalidField("max_tokens", seen=request.most_tokens, expected=expected) from None
+            if error.field == "completions":
+                raise InvalidField("n", seen=choices, expected=expected) from None
+            raise InvalidField("max_tokens", seen=most_tokens, expected=expected) from None
         except Refused as error:
             raise Unauthenticated(error.message) from None
         headers = headers_of(answer)

@@ -104,9 +104,9 @@ def disable(user: str, output: str, **where: Any) -> None:
 def erase(user: str, dry_run: bool, output: str, **where: Any) -> None:
     """Delete the name of USER, and all sessions, links and tokens; this cannot be undone.
 
-    The conversations of USER are deleted soon after; they are not counted. The opaque id stays in the audit trail and at
-    what the user made, and names nobody any more. Before, delete what an annotator wrote in words with `tutti annotators
-    erase`.
+    The conversations of USER are deleted soon after; they are not counted. The opaque id stays in the audit trail and
+    at what the user made, and names nobody any more. Before, delete what an annotator wrote in words with `tutti
+    annotators erase`.
 
     \b
     tutti users erase users/u2607c6b0da92696202f --dry-run

@@ -1161,9 +1161,9 @@ class ReserveRequest(_message.Message):
     prompt_tokens: _builtins.int
     """prompt_tokens of the request."""
     most_tokens: _builtins.int
-    """most_tokens of one completion."""
+    """most_tokens of all completions together."""
     completions: _builtins.int
-    """completions that are asked for; 0 means one."""
+    """completions that are asked for, each of which is an answer at the same time; 0 means one."""
     def __init__(
         self,
         *,
