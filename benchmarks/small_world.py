@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request
 
-from tools.chat import NAME, asked
+from tools.chat import asked, deployed
 
 from benchmarks.program import machine
 from tutti.backbone.direct import fetch
@@ -27,7 +27,6 @@ from tutti.judgements.intervals import wilson
 
 ROOT = Path(__file__).resolve().parents[1]
 SCORE, BY_HAND = ROOT / "build/smallworld/score.jsonl", ROOT / "datasets/smallworld/foreign.txt"
-UNFILTERED = f"{NAME}-unfiltered"
 TOKENS, TRIES, SECONDS, AT_ONCE, SHOWN = 64, 60, 120.0, 8, 5
 GOALS = {"held-out": 0.9, "foreign": 0.9, "by hand": 0.9, "dialogue": 0.9}
 Say = Callable[[Sequence[str]], list[str]]
@@ -94,17 +93,21 @@ def main() -> None:
     given = parser.parse_args()
     where = ("--data-dir", given.data_dir)
     print(machine())
-    deployment = asked("deployments", "show", f"deployments/{NAME}", *where)
-    checkpoint = deployment["spec"]["checkpoint"]
-    filtered = asked("serve", checkpoint, "--name", NAME, "--detach", *where)
-    plain = asked("serve", checkpoint, "--name", UNFILTERED, "--filter", "none", "--detach", *where)
+    names = deployed(*where)
+    if len(names) != 1:
+        sys.exit(f"deployments of small worlds: {', '.join(names) or 'none'}; expected one, which `make chat` serves")
+    [name] = names
+    checkpoint = asked("deployments", "show", f"deployments/{name}", *where)["spec"]["checkpoint"]
+    filtered = asked("serve", checkpoint, "--name", name, "--detach", *where)
+    unfiltered = f"{name}-unfiltered"
+    plain = asked("serve", checkpoint, "--name", unfiltered, "--filter", "none", "--detach", *where)
     token = asked("token", "create", "--role", "client", "--days", "1", *where)["token"]
     print(f"{checkpoint}, temperature {given.temperature:g}")
     try:
         askers = [Asker(each["base_url"], each["model"], token, given.temperature) for each in (plain, filtered)]
         rows = [*scored(askers[0].say, given.prompts), *planted(*(each.say for each in askers))]
     finally:
-        asked("deployments", "stop", f"deployments/{UNFILTERED}", *where)
+        asked("deployments", "stop", f"deployments/{unfiltered}", *where)
     missed = [row.kind for row in rows if row.right < GOALS.get(row.kind, 0) * row.count]
     print(f"goals that are missed: {', '.join(missed)}" if missed else "all goals are met")
     if given.strict and missed:

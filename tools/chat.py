@@ -5,6 +5,7 @@ and takes seconds once the model is there.
 """
 
 import argparse
+import hashlib
 import json
 import subprocess
 import sys
@@ -42,7 +43,11 @@ def main() -> int:
             print(f"the gate refused the model: `tutti releases show {released}` has the reasons", file=sys.stderr)
             return 1
         checkpoint = release["checkpoint"]
-        served = asked("serve", checkpoint, "--name", NAME, "--filter", FILTER, "--detach", *where)
+        name = name_of(checkpoint)
+        for other in deployed(*where):
+            if other != name:
+                asked("deployments", "stop", f"deployments/{other}", *where)
+        served = asked("serve", checkpoint, "--name", name, "--filter", FILTER, "--detach", *where)
         page = asked("open", "--chat", "--no-browser", *where)["url"]
     except StepEnded as ended:
         print(ended, file=sys.stderr)
@@ -55,6 +60,18 @@ def main() -> int:
     print(f"model       {served['model']}, {served['release']}")
     print("`tutti open --chat` prints another link, `tutti down` stops the platform", file=sys.stderr)
     return 0
+
+
+def name_of(checkpoint: str) -> str:
+    """The name of the deployment of a checkpoint behind the filter: another one of either has another name."""
+    decisive = checkpoint.encode() + (ROOT / FILTER).read_bytes()
+    return f"{NAME}-{hashlib.sha256(decisive).hexdigest()[:6]}"
+
+
+def deployed(*where: str) -> list[str]:
+    """The names of the deployments of small worlds that have not ended. Raises StepEnded."""
+    names = {each["name"].removeprefix("deployments/"): each["state"] for each in asked("deployments", "ls", *where)}
+    return [name for name, state in names.items() if name.startswith(NAME) and state not in ("stopped", "failed")]
 
 
 def command(*arguments: str) -> None:

@@ -112,7 +112,7 @@ class Reservations:
             Column("credential", NAME, nullable=False),
             Column("digest", NAME, nullable=False),
             Column("held", BigInteger, nullable=False),
-            Column("answers", BigInteger, nullable=False),
+            Column("answers", BigInteger, nullable=False, server_default="1"),
             Column("prompt", BigInteger, nullable=False),
             Column("released", BigInteger, nullable=False),
             Column("computed", BigInteger, nullable=False),
