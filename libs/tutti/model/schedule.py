@@ -35,10 +35,11 @@ def learning_rate(spec: OptimizerSpec, step: int) -> float:
 def steady_until(spec: OptimizerSpec) -> int:
     """The last step up to which a training with more steps, but the same warmup, has the same rates.
 
-    With "wsd" that is the last step before the decay; 0 with "cosine", which falls from the warmup on.
+    With "wsd" that is the last step before the decay, of which the last step is a part even where nothing else is; 0
+    with "cosine", which falls from the warmup on.
     """
     if spec.schedule == "cosine":
         return 0
     end = spec.decay_end or spec.steps
     decay_steps = spec.decay_fraction * (spec.steps - spec.warmup_steps) + (end - spec.steps)
-    return max(spec.warmup_steps, end - math.ceil(decay_steps))
+    return max(spec.warmup_steps, end - max(math.ceil(decay_steps), 1 if end > 1 else 0))

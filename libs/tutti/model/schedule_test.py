@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tutti.model.schedule import learning_rate, steady_until
@@ -109,6 +109,7 @@ def test_there_is_no_step_zero() -> None:
 
 
 @given(optimizers(), st.booleans(), st.integers(1, 500))
+@example(OptimizerSpec(peak_rate=0.01, steps=2, schedule="wsd", decay_fraction=0.0), False, 1)
 def test_a_longer_training_has_the_same_rates_until_the_decay(spec: OptimizerSpec, after: bool, more: int) -> None:
     short = after_the_last(spec) if after else spec
     steps = spec.steps + more
