@@ -3,6 +3,7 @@
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -113,6 +114,24 @@ def test_attempts_end_with_the_deadline(demo: Demo) -> None:
     with RpcChannel(address, token=secrets.token_hex(), attempts=1000) as channel, pytest.raises(Unreachable):
         IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/a"), timeout=0.5)
     assert 1 < address.asked < 100
+
+
+def test_who_is_away_is_said_where_another_attempt_could_only_run_out_of_time(demo: Demo) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        seen: list[str] = []
+
+        def address() -> str:
+            if seen:  # it takes connections and never answers
+                return f"127.0.0.1:{silent.getsockname()[1]}"
+            time.sleep(0.4)
+            seen.append("127.0.0.1:1")
+            return seen[0]
+
+        with (
+            RpcChannel(address, token=secrets.token_hex()) as channel,
+            pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 "),
+        ):
+            IngestServiceStub(channel).GetIngest(GetRequest(name="ingests/a"), timeout=0.5)
 
 
 def test_what_the_service_decided_is_not_asked_again(demo: Demo) -> None:
