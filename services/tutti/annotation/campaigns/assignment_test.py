@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.annotation.campaigns import rounds
+from tutti.annotation.campaigns.desk import APART
 from tutti.annotation.conftest import Desks, lines, spec
 from tutti.annotation.judging import drawing
 from tutti.annotation.judging.pairs import Kind, Line, PairDraft, pairs_of, plan
@@ -203,3 +204,24 @@ def test_a_swapped_control_is_shown_in_the_other_order(desks: Desks) -> None:
     turned = [each for each in shown if each[::-1] in shown]
     assert turned
     assert len(shown) == len(set(shown))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_two_orders_of_a_pair_are_far_apart(desks: Desks, seed: int) -> None:
+    desks.create(spec(pairs=60, overlap=Overlap(least=1, most=1), controls=0.45, seed=seed))
+    desks.invite("ada")
+    for count in (8, 1, 5, 8, 3, 8, 2, 8, 8):  # other pairs are left all the time
+        given = desks.lease("ada", count)
+        desks.deliver("ada", *(desks.said("ada", pair["id"]) for pair in given))
+    shown = [tuple(sorted(pair["answers"])) for pair in desks.shown["ada"].values()]
+    places = {each: [place for place, other in enumerate(shown) if other == each] for each in shown}
+    distances = [found[1] - found[0] for found in places.values() if len(found) == 2]
+    assert all(each >= APART for each in distances), distances
+
+
+def test_the_last_pair_is_given_even_if_its_other_order_was_just_seen(desks: Desks) -> None:
+    desks.create(spec(pairs=3, overlap=Overlap(least=1, most=1), controls=0.45))
+    desks.invite("ada")
+    while desks.judge_all("ada", most=1):
+        pass
+    desks.until(lambda found: found.judgements == 3)

@@ -52,6 +52,9 @@ from tutti.corpus.conversations.judgementset import BOTH_BAD
 from tutti.judgements import habits
 
 MOST_LEASED = 8
+APART = 10
+"""People see a pair and the same one with its sides swapped at least this number of places from each other, unless no
+other pair is left."""
 AGGREGATE, BLOCK = 5, 20
 """Annotators see their agreement with so many controls at once or more, never with a single one, and only after each so
 many pairs, whatever these are."""
@@ -291,20 +294,26 @@ class Desk:
             return self.rows.free(unit, annotator, [Kind.QUALIFYING], max(0, min(count, lacking)))
         seed, share = campaign.spec.seed, campaign.spec.controls
         start = drawing.start(seed, annotator.key, campaign.pairs)
-        ordinary = self.rows.free(unit, annotator, [Kind.ORDINARY], count, start=start)
+        apart = 0 if campaign.spec.crowd == CROWD_SIMULATED else APART
+        recent = self.rows.recent(unit, annotator, annotator.places - apart) if apart else []
+        places = {_original(each.pair): each.place for each in recent}
+        ordinary = self.rows.free(unit, annotator, [Kind.ORDINARY], count + len(places), start=start)
         passed = self.rows.passed(unit, annotator)
-        controls = self.rows.free(unit, annotator, CONTROLS, 2 * count + len(passed), start=start)
+        controls = self.rows.free(unit, annotator, CONTROLS, 2 * count + len(passed) + len(places), start=start)
         controls = [each for each in controls if each.prompt not in passed]  # a skipped prompt that returns is noticed
         chosen = list[Pair]()
         while ordinary and len(chosen) < count:
-            taken = open | {each.number for each in chosen}
-            control = next((each for each in controls if each.base not in taken), None)
             place = annotator.places + len(chosen)
+            near = {number for number, at in places.items() if place - at < apart}
+            taken = open | {each.number for each in chosen}
+            control = next((each for each in controls if each.base not in taken and _original(each) not in near), None)
             if control is not None and drawing.is_control(seed, share, annotator.key, place):
                 controls.remove(control)
                 chosen.append(control)
             else:
-                chosen.append(ordinary.pop(0))
+                chosen.append(next((each for each in ordinary if _original(each) not in near), ordinary[0]))
+                ordinary.remove(chosen[-1])
+            places[_original(chosen[-1])] = place
         return chosen
 
     def _is_known(self, unit: Unit, campaign: Campaign, annotator: Annotator, judgement: Judgement) -> bool:
@@ -395,6 +404,11 @@ class Desk:
         if pair.kind is Kind.SWAPPED:
             return not drawing.is_flipped(seed, annotator.key, drawing.pair_id(seed, pair.base))
         return drawing.is_flipped(seed, annotator.key, pair.id)
+
+
+def _original(pair: Pair) -> int:
+    """The number of the pair that a swapped one repeats, and of any other one its own."""
+    return pair.base if pair.base >= 0 else pair.number
 
 
 def target(campaign: Campaign) -> int:

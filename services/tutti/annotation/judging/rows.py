@@ -42,6 +42,7 @@ from tutti.annotation.judging.statements import (
     inserted_statement,
     judgement_statement,
     pair_of,
+    recent_statement,
     row_of_pair,
     settled_so_far_statement,
     settled_statement,
@@ -164,6 +165,12 @@ class Rows:
         statement = in_state_statement(self.tables.pairs, self.tables.assignments)
         given = {"of": annotator.campaign, "by": annotator.key, "in": LEASED}
         rows = unit.tx.execute(statement, given).all()
+        return [Assigned(pair_of(row), row.state, row.place, row.judgement) for row in rows]
+
+    def recent(self, unit: Unit, annotator: Annotator, since: int) -> list[Assigned]:
+        """What the annotator was given from a place on, answered or not, in order."""
+        statement = recent_statement(self.tables.pairs, self.tables.assignments)
+        rows = unit.tx.execute(statement, {"of": annotator.campaign, "by": annotator.key, "since": since}).all()
         return [Assigned(pair_of(row), row.state, row.place, row.judgement) for row in rows]
 
     def passed(self, unit: Unit, annotator: Annotator) -> set[Messages]:

@@ -62,6 +62,13 @@ def in_state_statement(table: Table, own: Table) -> Select[Any]:
 
 
 @prepared
+def recent_statement(table: Table, own: Table) -> Select[Any]:
+    """Place and pair of what an annotator was given from a place on, answered or not."""
+    mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.place >= bindparam("since"))
+    return _with_pairs(table, own).where(*mine).order_by(own.c.place)
+
+
+@prepared
 def assigned_statement(table: Table, own: Table) -> Select[Any]:
     mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.pair == bindparam("wanted"))
     return _with_pairs(table, own).where(*mine)
