@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sqlalchemy import MetaData
 
 from tutti.backbone.connect import open_database
-from tutti.backbone.database import Publishing, Readable
+from tutti.backbone.database import DatabaseUnavailable, Publishing, Readable
 from tutti.backbone.migrations import History
 from tutti.backbone.postgres.roles import ensure_reader, ensure_roles
 from tutti.chassis.store.resources import Resource
@@ -139,11 +139,11 @@ def test_the_reader_reads_views_alone_and_writes_nothing(url: str, words: str) -
 
 def test_views_are_made_anew_when_they_change_and_give_way_to_a_migration(url: str, tmp_path: Path) -> None:
     published(url, **KINDS)
-    before = query(url, "SELECT to_regnamespace('scheduler_views')::oid::bigint")
+    before = query(url, "SELECT to_regclass('scheduler_views.messages')::oid::bigint")
     published(url, **KINDS)
-    assert query(url, "SELECT to_regnamespace('scheduler_views')::oid::bigint") == before
+    assert query(url, "SELECT to_regclass('scheduler_views.messages')::oid::bigint") == before
     published(url, jobs=Job)
-    assert query(url, "SELECT to_regnamespace('scheduler_views')::oid::bigint") != before
+    assert query(url, "SELECT to_regclass('scheduler_views.messages')::oid::bigint") != before
     assert query(url, "SELECT to_regclass('scheduler_views.runs')") == [(None,)]
     (history := tmp_path / "service" / "migrations").mkdir(parents=True)
     (history / "0001_x.py").write_text(
@@ -154,6 +154,25 @@ def test_views_are_made_anew_when_they_change_and_give_way_to_a_migration(url: s
         assert isinstance(database, Publishing)
         database.publish(Readable({}, {"names": "SELECT name FROM {schema}.jobs"}))
     assert query(url, "SELECT * FROM scheduler_views.names") == []
+
+
+def test_a_role_that_makes_no_schema_uses_those_that_were_made_for_it(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as administrator:
+        administrator.execute(f"REVOKE CREATE ON DATABASE {url.rpartition('/')[2]} FROM scheduler".encode())
+        with pytest.raises(DatabaseUnavailable, match="administrator") as refused:
+            published(url, **KINDS)
+        administrator.execute(str(refused.value).partition("there: ")[2].encode())
+    published(url, **KINDS)
+    published(url, jobs=Job)  # made anew in the same schema
+    assert query(url, "SELECT count(*) FROM scheduler_views.jobs") == [(0,)]
+    assert query(url, "SELECT to_regclass('scheduler_views.runs')") == [(None,)]
+
+
+def test_a_schema_of_another_role_is_refused(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as administrator:
+        administrator.execute("CREATE SCHEMA scheduler")
+    with pytest.raises(DatabaseUnavailable, match="ALTER SCHEMA scheduler OWNER TO"):
+        published(url, **KINDS)
 
 
 def messages_of(descriptor: Any, depth: int = 3) -> st.SearchStrategy[Message]:

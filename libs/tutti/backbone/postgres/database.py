@@ -33,7 +33,7 @@ from tutti.backbone.database import (
     Transaction,
 )
 from tutti.backbone.migrations import History
-from tutti.backbone.postgres import views
+from tutti.backbone.postgres import schemas, views
 from tutti.backbone.postgres.bulk import insert_many
 from tutti.backbone.postgres.connection import (
     BoundedConnection,
@@ -68,6 +68,7 @@ _SERIALIZATION = ("40001", "40P01")
 _TOO_SLOW = "57014"
 _IDLE = "25P03"
 _NOBODY_THERE = ("57P01", "57P02", "57P03", "53300")
+_NOT_ALLOWED = "42501"
 _DAMAGED = ("XX001", "XX002", "58030")
 """SQLSTATEs of a damaged page, a damaged index, and an I/O error."""
 _HOLDERS = """
@@ -141,7 +142,7 @@ class PostgresDatabase:
 
     def create(self, metadata: MetaData, histories: Sequence[History] = ()) -> None:
         def work(connection: Connection) -> None:
-            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
+            schemas.ensure(connection, self._schema, views.views_of(self._schema))
             migrations.bring_up(connection, metadata, histories, before=lambda: self._begin_upgrade(connection))
 
         self._locked(work)
@@ -294,6 +295,8 @@ class PostgresDatabase:
             if "password authentication failed" in message or "does not exist" in message:
                 return DatabaseUnavailable(f"{self._where} refused us: {message}")
             return _ConnectionLost(f"{self._where} cannot be reached: {message}")
+        if state == _NOT_ALLOWED:
+            return DatabaseUnavailable(f"{self._where} refused us: {error.orig}; the role must own its schema")
         if state.startswith(("22", "42")) or not state:
             return error
         return DatabaseError(f"{self._where}: {error.orig}")

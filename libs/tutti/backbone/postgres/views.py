@@ -11,6 +11,7 @@ from importlib.resources import files
 from sqlalchemy import Connection, text
 
 from tutti.backbone.database import Readable
+from tutti.backbone.postgres import schemas
 
 READER = "reader"
 DECODE = files("tutti.backbone.postgres").joinpath("decode.sql").read_text(encoding="utf-8")
@@ -28,7 +29,7 @@ def publish(connection: Connection, schema: str, readable: Readable) -> None:
     if held.scalar() != (digest := _digest(readable)):
         withdraw(connection, schema)
         run = connection.exec_driver_sql
-        run(f"CREATE SCHEMA {views}")
+        schemas.ensure(connection, views)
         run(f"CREATE TABLE {views}.messages (type text PRIMARY KEY, fields jsonb NOT NULL, defaults jsonb NOT NULL)")
         rows = [
             {"type": name, "fields": json.dumps(fields), "defaults": json.dumps(defaults)}
@@ -48,7 +49,7 @@ def publish(connection: Connection, schema: str, readable: Readable) -> None:
 
 def withdraw(connection: Connection, schema: str) -> None:
     """Remove the views: a table cannot change under a view that reads it."""
-    connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {views_of(schema)} CASCADE")
+    schemas.empty(connection, views_of(schema))
 
 
 def _digest(readable: Readable) -> str:
