@@ -168,7 +168,7 @@ class Rows:
         return [Assigned(pair_of(row), row.state, row.place, row.judgement) for row in rows]
 
     def recent(self, unit: Unit, annotator: Annotator, since: int) -> list[Assigned]:
-        """What the annotator was given from a place on, answered or not, in order."""
+        """The pairs that the annotator was given from a place on, answered or not, in order."""
         statement = recent_statement(self.tables.pairs, self.tables.assignments)
         rows = unit.tx.execute(statement, {"of": annotator.campaign, "by": annotator.key, "since": since}).all()
         return [Assigned(pair_of(row), row.state, row.place, row.judgement) for row in rows]
