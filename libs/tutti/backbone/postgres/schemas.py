@@ -23,7 +23,7 @@ FROM pg_proc p WHERE p.pronamespace = to_regnamespace(:name)
 def ensure(connection: Connection, name: str, beside: str = "") -> None:
     """Make the schema if it is missing; `beside` is one that the role will need too.
 
-    Raises DatabaseUnavailable if the role may not make it; the message has what an administrator must run.
+    Raises DatabaseUnavailable if the role may not make it; the message has the statements for an administrator.
     """
     role, database, may, held = connection.execute(text(_RIGHTS), {"name": name}).one()
     if held is False:
@@ -44,7 +44,7 @@ def ensure(connection: Connection, name: str, beside: str = "") -> None:
 
 
 def empty(connection: Connection, name: str) -> None:
-    """Drop the views, tables and functions of a schema, and what depends on them; the schema stays."""
+    """Drop the views, tables and functions of a schema, with the objects that depend on them; the schema stays."""
     for kind, what in connection.execute(text(_CONTENTS), {"name": name}).all():
         connection.exec_driver_sql(f"DROP {kind} IF EXISTS {name}.{what} CASCADE".replace("%", "%%"))
     if _exists(connection, name):
