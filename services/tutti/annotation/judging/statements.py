@@ -63,7 +63,7 @@ def in_state_statement(table: Table, own: Table) -> Select[Any]:
 
 @prepared
 def recent_statement(table: Table, own: Table) -> Select[Any]:
-    """Place and pair of what an annotator was given from a place on, answered or not."""
+    """Places and pairs that an annotator was given from a place on, answered or not."""
     mine = (own.c.campaign == bindparam("of"), own.c.annotator == bindparam("by"), own.c.place >= bindparam("since"))
     return _with_pairs(table, own).where(*mine).order_by(own.c.place)
 
