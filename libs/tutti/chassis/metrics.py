@@ -156,14 +156,19 @@ class _BoundedServer(ThreadingWSGIServer):
             request.shutdown(socket.SHUT_RDWR)
 
 
+class _BoundedServer6(_BoundedServer):
+    address_family = socket.AF_INET6
+
+
 class MetricsServer:
     """`/metrics` over HTTP; on loopback for local host names alone, since a page elsewhere can name any host.
 
-    Raises OSError when the address is taken.
+    Raises OSError, which names the address, if it is taken or not this machine's.
     """
 
     def __init__(self, listen: str, served: Metrics = metrics) -> None:
         host, _, port = listen.rpartition(":")
+        name = host.strip("[]")
         app = make_wsgi_app(served.registry)
 
         def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -173,7 +178,14 @@ class MetricsServer:
             start("421 Misdirected Request", [("Content-Type", "text/plain")])
             return [b"ask for localhost or 127.0.0.1\n"]
 
-        self._server = make_server(host, int(port), answer, _BoundedServer, _Handler)
+        try:
+            kind = _BoundedServer6 if ":" in name else _BoundedServer
+            self._server = make_server(name, int(port), answer, kind, _Handler)
+        except (OSError, ValueError, OverflowError) as error:
+            raise OSError(
+                f"cannot listen at {listen} for metrics: {error}; set telemetry.metrics_listen to another address "
+                f"(port 0: any free one)"
+            ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
         self.address = f"{host}:{self._server.server_port}"

@@ -1,11 +1,11 @@
 """Logs that are counted within bounds."""
 
-import http.client
 import logging
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 
 import pytest
 
@@ -38,12 +38,26 @@ def test_a_flood_of_warnings_is_one_number_and_new_templates_are_bounded() -> No
 def test_on_loopback_metrics_are_answered_for_local_hosts_alone(host: str, status: int) -> None:
     server = MetricsServer("127.0.0.1:0", Metrics())
     try:
-        connection = http.client.HTTPConnection(server.address, timeout=10)
+        connection = HTTPConnection(server.address, timeout=10)
         connection.request("GET", "/metrics", headers={"Host": host})
         assert connection.getresponse().status == status
         connection.close()
     finally:
         server.close()
+
+
+def test_metrics_are_answered_at_an_ipv6_address() -> None:
+    with closing(MetricsServer("[::1]:0", Metrics())) as server, closing(HTTPConnection(server.address)) as connection:
+        connection.request("GET", "/metrics")
+        assert connection.getresponse().status == 200
+
+
+def test_an_address_that_cannot_be_had_is_named() -> None:
+    with (
+        closing(MetricsServer("127.0.0.1:0", Metrics())) as server,
+        pytest.raises(OSError, match=f"{server.address}.*telemetry.metrics_listen"),
+    ):
+        MetricsServer(server.address)
 
 
 BEGUN = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -69,7 +83,7 @@ def test_however_many_requests_are_never_whole_metrics_are_answered_with_few_thr
     with ExitStack() as stack:
         made = [stack.enter_context(begun(server)) for _ in range(200)]
         assert made[0].recv(1) == b""
-        connection = http.client.HTTPConnection(server.address, timeout=60)
+        connection = HTTPConnection(server.address, timeout=60)
         connection.request("GET", "/metrics", headers={"Host": "localhost"})
         assert connection.getresponse().status == 200
         connection.close()

@@ -51,6 +51,15 @@ def test_a_call_that_may_be_sent_again_follows_its_service_to_another_address(de
     assert address.asked == 3
 
 
+def test_a_platform_listens_and_is_called_at_an_ipv6_address(tmp_path: Path) -> None:
+    every = [f"{key}=[::1]:0" for key in ("rpc.listen", "web.listen", "telemetry.metrics_listen")]
+    with running(tmp_path, *every) as six:
+        six.create("ingests/a")
+        with connect(tmp_path) as client:
+            assert six.host.address.startswith("[::1]:")
+            assert client.ingest.GetIngest(GetRequest(name="ingests/a")).revision
+
+
 def test_a_call_ignores_the_variables_of_proxies(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in PROXIES.items():
         monkeypatch.setenv(name, value)
