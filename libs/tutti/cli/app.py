@@ -17,6 +17,7 @@ from tutti.cli import (
     scrubbing,
     stack,
     status,
+    sweeps,
 )
 from tutti.cli.failures import guarded
 from tutti.cli.groups import group
@@ -67,6 +68,7 @@ def build() -> click.Group:
         tutti.add_command(made)
     for command in (
         runs.run,
+        sweeps.sweep,
         platform.up,
         platform.down,
         status.status,

@@ -8,7 +8,7 @@ from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.suggestions import SuggestingGroup
 
 SECTIONS: Mapping[str, Collection[str]] = {
-    "Train and try": ("run", "recipes", "sample", "trace", "report", "open"),
+    "Train and try": ("run", "sweep", "recipes", "sample", "trace", "report", "open"),
     "Platform": ("up", "down", "status", "doctor", "logs", "events", "agent"),
     "Resources": (*BY_PLURAL, "annotators", "documents"),
     "Users": ("users", "token", "audit"),

@@ -11,6 +11,7 @@ INTENTS: Mapping[str, str] = {
     **dict.fromkeys(("ls", "list", "ps"), "runs ls"),
     **dict.fromkeys(("show", "describe", "get"), "runs show"),
     **dict.fromkeys(("compare", "diff"), "runs compare"),
+    **dict.fromkeys(("grid", "search", "hparams", "multirun", "tune"), "sweep"),
     **dict.fromkeys(("watch", "follow", "attach"), "runs follow"),
     **dict.fromkeys(("cancel", "kill", "abort"), "runs cancel"),
     **dict.fromkeys(("generate", "infer", "inference", "predict", "complete", "chat"), "sample"),
