@@ -39,6 +39,10 @@ FILES = {
     "broken.yaml": "input: [texts\n",
     "texts/a.txt": "The quick brown fox jumps over the lazy dog. " * 40,
     "newer/version": "99\n",
+    "misspelt/tutti.toml": '[rpc]\nlissten = "127.0.0.1:0"\n',
+    "beyond/tutti.toml": '[web]\nlisten = "0.0.0.0:0"\n',
+    "secret/tutti.toml": '[database]\nurl = "postgresql://tutti:any@127.0.0.1:1/tutti"\n',
+    "shared/a.txt": "not ours",
 }
 SERVED = {
     "An unknown command": "tutti rnu good.yaml",
@@ -51,6 +55,9 @@ SERVED = {
     "A server to start": "tutti start",
     "A recipe to create": "tutti init --data texts",
     "A recipe to check": "tutti validate good.yaml",
+    "Values of a key to try": "tutti tune good.yaml",
+    "A sweep of one value": "tutti sweep good.yaml --set train.steps=5",
+    "A wrong value in a sweep": "tutti sweep good.yaml --set train.steps=5,many",
     "Runs to compare": "tutti diff first second",
     "A missing name": "tutti jobs cancel",
     "A missing recipe": "tutti run goood.yaml",
@@ -111,6 +118,10 @@ ALONE = {
     "A file as the data directory": "tutti run good.yaml --data-dir good.yaml",
     "A data directory of a newer version": "tutti up --data-dir newer",
     "A data directory that cannot be created": "tutti up --data-dir /proc/tutti",
+    "A data directory that others may use": "tutti up --data-dir shared",
+    "A misspelt setting": "tutti up --data-dir misspelt",
+    "Web pages for other machines without TLS": "tutti up --data-dir beyond",
+    "A file with a secret that others may read": "tutti up --data-dir secret",
 }
 
 
@@ -136,6 +147,7 @@ def answers(served: Path, folder: Path) -> Iterator[Answer]:
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+        (folder / name).parent.chmod(0o755 if name.startswith("shared/") else 0o700)
     for commands, data_dir in ((SERVED, served), (ALONE, folder / ".tutti")):
         for mistake, command in commands.items():
             code, line = answered(shlex.split(command.replace("PORT", port))[1:], folder, data_dir)

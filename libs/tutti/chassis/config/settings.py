@@ -261,8 +261,9 @@ def _validated(model: type[M], tree: Mapping[str, Any], *, prefix: str, sources:
         if first["type"] == "extra_forbidden":
             known = _fields_at(model, path[:-1])
             raise SettingsError(f"{key} ({source}): no such setting{_nearest(path[-1], known)}") from None
-        seen = _shown(key, first["input"])
-        raise SettingsError(f"{key} ({source}): {first['msg']}; seen {seen}") from None
+        said = first["msg"].removeprefix("Value error, ")  # a check of ours says what it saw
+        seen = "" if said != first["msg"] else f"; seen {_shown(key, first['input'])}"
+        raise SettingsError(f"{key} ({source}): {said}{seen}") from None
 
 
 def _fields_at(model: type[BaseModel], path: Iterable[str]) -> list[str]:
