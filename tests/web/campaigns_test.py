@@ -22,7 +22,7 @@ from tutti.backbone.connect import open_blobs
 from tutti.chassis.demo_test import eventually
 from tutti.chassis.work.work import publish
 from tutti.cli.app import build
-from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest
+from tutti.contracts.access.v1 import CreateUserRequest, DisableUserRequest, EraseUserRequest
 from tutti.contracts.annotation.v1 import CreatePreferencesRequest, PreferencesSpec
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.evaluation.v1 import (
@@ -357,6 +357,17 @@ def test_a_leaning_to_format_is_listed_and_on_the_page_of_the_campaign(served: H
     assert f"{first['format']['value']:.2f}<br>" in page
 
 
+def test_the_name_of_an_annotator_who_was_erased_is_gone_from_the_page(served: Hosted, files: Path) -> None:
+    created(served, files, "erased", "--qualification", "0", "0")
+    (invited,) = tutti(served, "campaigns", "invite", "erased", "Eve Example")
+    owner = Visitor(served.url)
+    owner.log_in(served.link())
+    assert "Eve Example" in owner.get("/annotation/erased/overview").text
+    with served.client() as client:
+        client.access.EraseUser(EraseUserRequest(name=invited["user"]))
+    eventually(lambda: "Eve Example" not in owner.get("/annotation/erased/overview").text)
+
+
 def test_an_open_campaign_has_live_estimates_on_its_page_and_in_the_list(served: Hosted, files: Path) -> None:
     created(served, files, "live", "--qualification", "0", "0", "--controls", "0", "--least", "2")
     (invited,) = tutti(served, "campaigns", "invite", "live", "Ada Example")
@@ -372,6 +383,8 @@ def test_an_open_campaign_has_live_estimates_on_its_page_and_in_the_list(served:
     assert "Not identified: reliability: no pair was judged by two annotators" in page
     assert page.count("not enough controls: 0 of 10") == 2
     view = json.loads(owner.get("/annotation/live/overview.json").text)
+    assert view["annotators"][0]["name"] == "Ada Example"
+    assert "Ada Example" in page
     (row,) = tutti(served, "annotators", "ls", "live")
     assert view["annotators"][0]["sharpness"]["value"] == row["sharpness"]["value"] > 0
     assert words in said(served, "annotators", "ls", "live")

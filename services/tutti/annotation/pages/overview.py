@@ -1,10 +1,11 @@
 """A campaign as its owner sees it: progress, pace, agreement, and how reliable each annotator is. Pure.
 
-Promises: people are named by their keys in the campaign; no text of a pair is in it.
+Promises: the key of an annotator in the campaign is always shown, the name where it is known; no text of a pair is in
+it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tutti.annotation.campaigns.collecting import ASSIGNING
@@ -51,15 +52,16 @@ class Estimated:
 
 @dataclass(frozen=True)
 class AnnotatorRow:
-    """`seconds` is the median time of a judgement. The estimates are of the fit of the view, None for an annotator who
-    is not in it, and `weight` is the one that it used. There is no estimate of `format` where no two answers differ in
-    it. `lacking` control pairs would identify the biases, and `lacking_restyled` ones in two formats, of which
-    `restyled` were judged, that for format. `habits` are reasons in words to look at what the annotator does.
-    `set_weight` is what the owner set, because of `weight_reason`; `proposed` is another weight that habits suggest,
-    because of `proposal`, None if they suggest none.
+    """`name` is empty where it is not known. `seconds` is the median time of a judgement. The estimates are of the fit
+    of the view, None for an annotator who is not in it, and `weight` is the one that it used. There is no estimate of
+    `format` where no two answers differ in it. `lacking` control pairs would identify the biases, and
+    `lacking_restyled` ones in two formats, of which `restyled` were judged, that for format. `habits` are reasons in
+    words to look at what the annotator does. `set_weight` is what the owner set, because of `weight_reason`; `proposed`
+    is another weight that habits suggest, because of `proposal`, None if they suggest none.
     """
 
     key: str
+    name: str
     state: str
     reason: str
     judged: int
@@ -160,7 +162,7 @@ class OverviewView:
 class Overview:
     """A campaign and what is known of it: the judgements that count, the number of those of the last
     hour, the mean number of words to read for a pair, None before there are pairs, and where the estimates of its
-    annotators come from, None if there are none.
+    annotators come from, None if there are none. `names` are display names by user.
     """
 
     campaign: Campaign
@@ -172,6 +174,7 @@ class Overview:
     messages: Sequence[Message] = ()
     guidelines: Sequence[Guideline] = ()
     fit: FitSource | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def overview(known: Overview) -> OverviewView:
@@ -213,7 +216,12 @@ def overview(known: Overview) -> OverviewView:
         ],
         fit=_fit(known.fit) if known.fit else None,
         annotators=[
-            _row(each, times.get(each.key, []), [*(found[each.key].words if each.key in found else []), *_unread(each)])
+            _row(
+                each,
+                known.names.get(each.user, ""),
+                times.get(each.key, []),
+                [*(found[each.key].words if each.key in found else []), *_unread(each)],
+            )
             for each in known.annotators
         ],
     )
@@ -242,7 +250,7 @@ def _forecast(campaign: Campaign, words: float | None) -> float | None:
     return None if words is None else forecast_hours(judgements, words)
 
 
-def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> AnnotatorRow:
+def _row(annotator: Annotator, name: str, times: list[int], found: Sequence[str]) -> AnnotatorRow:
     def estimated(name: str) -> Estimated | None:
         if not annotator.HasField(name):  # type: ignore[arg-type]
             return None
@@ -252,6 +260,7 @@ def _row(annotator: Annotator, times: list[int], found: Sequence[str]) -> Annota
 
     return AnnotatorRow(
         key=annotator.key,
+        name=name,
         state=AnnotatorState.Name(annotator.state).removeprefix("ANNOTATOR_STATE_").lower(),
         reason=annotator.reason,
         judged=annotator.judged,

@@ -16,6 +16,7 @@ from tutti.annotation.judging.pairs import Kind, Pair, Verdict
 from tutti.annotation.judging.rows import Rows
 from tutti.annotation.pages import differing, disputed
 from tutti.annotation.pages.overview import Overview, overview
+from tutti.annotation.pages.people import People
 from tutti.annotation.tables import Tables
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
@@ -72,6 +73,7 @@ class OwnerPages:
     def __init__(self, host: Host, tables: Tables, rows: Rows, campaigns: Campaigns, estimates: Estimates) -> None:
         self._units, self._campaigns, self._estimates = host.units, campaigns, estimates
         self._tables, self._rows, self._evaluation = tables, rows, differing.Evaluation(host)
+        self._people = People(host)
 
     @property
     def routes(self) -> list[Get | Post]:
@@ -205,7 +207,8 @@ class OwnerPages:
 
         found = self._units.run(look)
         fit = self._estimates.add_to(found.annotators, found.campaign.name)
-        view = overview(replace(found, fit=fit))
+        names = self._people.names([each.user for each in found.annotators])
+        view = overview(replace(found, fit=fit, names=names))
         return Page("overview.html", view.campaign, view)
 
     def version(self, visit: Visit) -> str:
