@@ -82,8 +82,8 @@ class EmbeddedDatabase:
         self._owner = Owner(f"database {path.stem if path else 'memory'}", inline=inline)
 
     def create(self, metadata: MetaData, histories: Sequence[History] = ()) -> None:
-        names = {table.name for table in metadata.tables.values()}
-        self._names = names | {column.name for table in metadata.tables.values() for column in table.columns}
+        for table in metadata.tables.values():
+            self._names |= {table.name, *(column.name for column in table.columns)}
 
         def work() -> None:
             try:

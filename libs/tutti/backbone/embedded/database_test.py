@@ -103,6 +103,7 @@ def test_a_schema_with_another_column_is_named_when_it_is_used(tmp_path: Path) -
     path.write_bytes(path.read_bytes().replace(b"body", b"bodx"))
     with closing(EmbeddedDatabase(path)) as db:
         db.create(metadata)
+        db.create(MetaData())  # other tables of the same file
         with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):
             db.run(lambda tx: tx.execute(select(rows.c.body)) and None)
         with pytest.raises(DatabaseDamaged, match=r"scheduler\.db.*restore"):
