@@ -5,7 +5,6 @@ why; a pause of this process is no silence of a replica. For the event loop of g
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
@@ -194,11 +193,11 @@ class Link:
                     self._take(message, stub)
                     reading = asyncio.ensure_future(call.read())
         finally:
-            for each in (reading, dropped):
+            for each in (call, reading, dropped):
                 each.cancel()
-                with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
-                    await each
-            call.cancel()
+            await asyncio.wait({reading, dropped})  # unlike `await reading`, it is cancelled with this task alone
+            if not reading.cancelled():
+                reading.exception()  # an error that nobody waits for any more
 
     def _take(self, message: FollowResponse, stub: ReplicaServiceStub) -> None:
         if self.session is None:

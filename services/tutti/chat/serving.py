@@ -5,6 +5,7 @@ from serving is its reason; a checkpoint that cannot answer fails at once, repli
 some tries.
 """
 
+import logging
 import re
 import shutil
 import tempfile
@@ -60,6 +61,7 @@ OPEN = (DEPLOYMENT_STATE_STARTING, DEPLOYMENT_STATE_READY, DEPLOYMENT_STATE_STOP
 LOOK_SECONDS = 0.5
 ROUTER_SECONDS = 10.0
 """Deadline of a change of the router's replicas."""
+log = logging.getLogger(__name__)
 EPOCH = datetime.fromtimestamp(0, UTC)
 _OTHERS = re.compile(r"[^a-z0-9]+")
 
@@ -262,7 +264,10 @@ class Deployments:
             shutil.rmtree(each.folder, ignore_errors=True)
         self._running.clear()
         if self._router is not None:
-            eventloop.run(self._router.close(), ROUTER_SECONDS)
+            try:
+                eventloop.run(self._router.close(), ROUTER_SECONDS)
+            except TimeoutError:
+                log.warning("the links to the replicas did not end within %g s; this process ends them", ROUTER_SECONDS)
 
     def _change(self, seen: Deployment, change: Callable[[Deployment, datetime], None]) -> None:
         """Write what became of a deployment, unless a call has changed its goal since then."""
