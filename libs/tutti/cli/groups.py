@@ -19,6 +19,7 @@ from tutti.cli.waiting import answers
 from tutti.client import Client
 from tutti.client.plain import Plain, indented, plain
 from tutti.client.resources import get_one, list_all
+from tutti.report.comparing import training_of
 from tutti.report.hints import tries
 from tutti.report.results import models
 from tutti.report.values import shown
@@ -28,6 +29,8 @@ NUMBERED = {"checkpoints": ("job", "line", "step"), "topologies": ("job", "versi
 UNITS = (("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0))
 WATCH_SECONDS = 1.0
 ZERO_TIME = "1970-01-01T00:00:00Z"
+OF_TRAININGS = ("step", "loss", "bits_per_byte", "parameters")
+"""Figures of the newest training of a run that are at the top of its row."""
 LATER = "~"
 """Behind every time: of what has not begun."""
 
@@ -59,6 +62,8 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
         value["spec"]["training"] = json.loads(message.spec.training)
     if noun.plural == "runs":
         value["title"] = message.spec.title
+        training = plain(training_of(message))
+        value |= {name: training[name] if training["job"] else None for name in OF_TRAININGS}
     if noun.plural == "retractions":
         value |= value["spec"]
     if noun.plural == "topologies":
@@ -78,7 +83,8 @@ def for_people(noun: Kind, value: Plain) -> Plain:
         return value | {"history": [f"{shown(at) if at > ZERO_TIME else '-':20}  {line}" for at, line in told]}
     if noun.plural != "runs":
         return value
-    value = value | {"stages": stage_lines(value["stages"])}
+    others = {name: each for name, each in value.items() if name not in OF_TRAININGS}  # these are in its figures
+    value = others | {"stages": stage_lines(value["stages"])}
     if not (value["spec"] and value["spec"]["recipe"]):
         return value
     recipe = indented(json.loads(value["spec"]["recipe"]))
@@ -117,6 +123,23 @@ def in_order(noun: Kind, rows: list[Plain]) -> list[Plain]:
         return (row.get("started_at") or LATER).removesuffix("Z"), *(row[field] for field in numbers), row["name"]
 
     return sorted(rows, key=key)
+
+
+def sorted_by(rows: list[Plain], field: str) -> list[Plain]:
+    """Rows by a field, numbers before texts and those without a value last; a `-` before the field reverses the order.
+
+    Raises UsageError for a field that the rows do not have.
+    """
+    name = field.removeprefix("-")
+    known = [each for each in (rows[0] if rows else {}) if not any(isinstance(row[each], dict | list) for row in rows)]
+    if rows and name not in known:
+        raise click.UsageError(f"no field {name!r} to sort by; expected one of {', '.join(known)}")
+    numbers = [each for each in rows if isinstance(each[name], int | float)]
+    texts = [each for each in rows if isinstance(each[name], str) and each[name]]
+    reverse = field.startswith("-")
+    numbers.sort(key=lambda each: each[name], reverse=reverse)
+    texts.sort(key=lambda each: each[name], reverse=reverse)
+    return [*numbers, *texts, *(each for each in rows if each[name] in (None, ""))]
 
 
 def aged(noun: Kind) -> tuple[str, ...]:
@@ -165,10 +188,11 @@ def group(noun: Kind) -> click.Group:
 
     @made.command("ls", help=f"List {noun.plural}.")
     @click.option("--filter", "filter_text", default="", help="`field=value` pairs joined by AND.")
+    @click.option("--sort", "by", default="", metavar="FIELD", help="Sort by a field of -o json; -FIELD reverses.")
     @click.option("-w", "--watch", is_flag=True, help="Continue with changed resources, until Ctrl-C.")
     @output_option
     @connection_options
-    def ls(filter_text: str, watch: bool, output: str, **where: Any) -> None:
+    def ls(filter_text: str, by: str, watch: bool, output: str, **where: Any) -> None:
         named: set[str] = set()
 
         def leave_out(reason: str) -> None:
@@ -179,7 +203,8 @@ def group(noun: Kind) -> click.Group:
         def rows() -> list[Plain]:
             titled, chosen = titles(noun, client), resolved_filter(client, filter_text)
             listed = list_all(client, noun.plural, chosen, damaged=leave_out)
-            return in_order(noun, [row(noun, each, titled) for each in listed])
+            found = in_order(noun, [row(noun, each, titled) for each in listed])
+            return sorted_by(found, by) if by else found
 
         columns = noun.columns if output == JSON else aged(noun)
         with connected(**where) as client:

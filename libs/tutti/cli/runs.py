@@ -24,10 +24,10 @@ from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.reports import whole
 from tutti.cli.waiting import answers
 from tutti.client import READING_SECONDS, Client, Problem, Unreachable
-from tutti.client.plain import plain
+from tutti.client.plain import Plain, plain
 from tutti.contracts.common.v1 import STATE_DONE, CancelRequest, GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
-from tutti.report.comparing import compared
+from tutti.report.comparing import LETTERS, figures, settings
 from tutti.report.facts import Facts
 from tutti.report.hints import typed
 from tutti.report.summary import summary
@@ -294,26 +294,34 @@ def extend(group: click.Group) -> None:
             full = resolved(platform.client, "runs", name)
             carry_out(platform, CreateRunRequest(request_id=fresh_id(), again=full), output, detach=detach)
 
-    @group.command("compare", short_help="Show what differs between two runs.")
-    @click.argument("first")
-    @click.argument("second", default=LATEST)
+    @group.command("compare", short_help="Show the differences between runs.")
+    @click.argument("names", nargs=-1, required=True, metavar="RUN...")
     @click.option("--all", "every", is_flag=True, help="Also show equal settings.")
     @output_option
     @connection_options
-    def compare(first: str, second: str, every: bool, output: str, **where: Any) -> None:
-        """Show the figures of runs FIRST and SECOND (default: the newest) and the settings that differ.
+    def compare(names: Sequence[str], every: bool, output: str, **where: Any) -> None:
+        """Show the figures of RUNs side by side, and the settings that differ; one RUN is compared with the newest.
 
         \b
         tutti runs compare words               # the newest run of this title with the newest run
-        tutti runs compare 5d98 0f5c --all
+        tutti runs compare 5d98 0f5c 77aa --all
+
+        Runs that ended before version 0.3 have kept no figures of their data.
         """
+        if len(names) > len(LETTERS):
+            raise click.UsageError(f"{len(names)} runs were named, expected at most {len(LETTERS)}")
         with connected(**where) as client:
-            names = [resolved(client, "runs", each) for each in (first, second)]
-            found = [summary(client, client.pipeline.GetRun(GetRequest(name=name)), warn=say) for name in names]
-        rows = compared(*found, every=every)
+            full = [resolved(client, "runs", each) for each in (*names, *([LATEST] if len(names) == 1 else ()))]
+            runs = [client.pipeline.GetRun(GetRequest(name=name)) for name in full]
+        compared = [*figures(runs), *(row for row in settings(runs) if every or row.differs)]
+        letters = LETTERS[: len(runs)]
+        rows: list[Plain] = [
+            {"what": row.what, **dict(zip(letters, row.values, strict=True)), "differs": row.differs}
+            for row in compared
+        ]
         if output != JSON:
             rows = [each | {"": "*" if each["differs"] else ""} for each in rows]
-        print_list(rows, ("", "what", "a", "b"), output, nothing="")
+        print_list(rows, ("", "what", *letters), output, nothing="")
 
     @group.command("follow", help="Watch a run until it ends; Ctrl-C stops watching, not the run.")
     @click.argument("name", default=LATEST)

@@ -1,47 +1,100 @@
-"""Two runs side by side: the settings, figures and times in which they differ."""
+"""Runs side by side: the settings, figures and times in which they differ. Pure: a run keeps its figures."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tutti.client.plain import Plain
+from tutti.chassis.enums import word
+from tutti.contracts.common.v1 import State
+from tutti.contracts.pipeline.v1 import Run, RunTraining
+from tutti.report.stages import seconds
 from tutti.report.values import shown
-from tutti.report.verdict import loss
 from tutti.web.formats import duration
 
-
-def compared(first: Plain, second: Plain, *, every: bool = False) -> list[Plain]:
-    """Return a row for each figure of two summaries, then one for each setting that differs (`every`: or not)."""
-    rows = [
-        {"what": name, "a": value, "b": other, "differs": value != other}
-        for (name, value), other in zip(figures(first).items(), figures(second).values(), strict=True)
-    ]
-    mine, other = (dict(_leaves(json.loads(each["run"]["spec"]["recipe"] or "{}"))) for each in (first, second))
-    for key in sorted(mine.keys() | other.keys()):
-        differs = mine.get(key) != other.get(key)
-        if differs or every:
-            rows.append({"what": key, "a": _text(mine.get(key)), "b": _text(other.get(key)), "differs": differs})
-    return rows
+MISSING = "-"
+LETTERS = "abcdefgh"
+"""Names of runs that are compared; no more than these at once."""
 
 
-def figures(found: Plain) -> dict[str, str]:
-    """Return what a run came to, by name; "-" for what it has not."""
-    dedup, dataset, job, checkpoints = (found[key] for key in ("dedup", "dataset", "train", "checkpoints"))
-    told = {
-        "run": found["run"]["name"],
-        "title": found["run"]["spec"]["title"],
-        "state": found["run"]["state"],
-        "documents kept": f"{dedup['documents']:,}" if dedup else "",
-        "tokens": f"{dataset['tokens']:,}" if dataset else "",
-        "parameters": f"{job['parameters']:,}" if job and job["parameters"] else "",
-        "steps": f"{job['step']:,}" if job else "",
-        "loss": f"{loss(job)[0]:.4f}" if job else "",
-        "bits per byte": f"{job['bits_per_byte']:.4f}" if job and job["bits_per_byte"] is not None else "",
-        "tokens a second": f"{job['tokens_per_second']:,.0f}" if job and job["tokens_per_second"] else "",
-        "took": duration(sum(found["seconds"].values())),
-        "model digest": shown(checkpoints[-1]["model_digest"], short=True) if checkpoints else "",
-    }
-    return {name: value or "-" for name, value in told.items()}
+@dataclass(frozen=True)
+class Compared:
+    """A figure or a setting with its value in each run, "-" where a run has none."""
+
+    what: str
+    values: tuple[str, ...]
+    differs: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key of a recipe, its value, and the value in the run before; "-" for a key that one of them does not have."""
+
+    key: str
+    value: str
+    before: str
+
+
+def training_of(run: Run) -> RunTraining:
+    """The newest training of a run: as it was kept at its end, or how far it is; empty without one."""
+    kept = run.figures.training
+    live = run.HasField("training") and run.training.job != kept.job
+    return run.training if live else kept
+
+
+def figures(runs: Sequence[Run]) -> list[Compared]:
+    """A row for each figure of runs."""
+    return [_row(what, [value(run) or MISSING for run in runs]) for what, value in FIGURES.items()]
+
+
+def settings(runs: Sequence[Run]) -> list[Compared]:
+    """A row for each key of the recipes of runs, by name."""
+    every = [leaves(run) for run in runs]
+    keys = sorted({key for found in every for key in found})
+    return [_row(key, [found.get(key, MISSING) for found in every]) for key in keys]
+
+
+def changes(run: Run, before: Run) -> list[Change]:
+    """The keys in which the recipe of a run differs from that of a run before it; none if one is not shown."""
+    if not (run.spec.recipe and before.spec.recipe):
+        return []
+    return [Change(row.what, *row.values) for row in settings([run, before]) if row.differs]
+
+
+def leaves(run: Run) -> dict[str, str]:
+    """The value of each key of the recipe of a run, as text, by its dotted name; without its title."""
+    found = dict(_leaves(json.loads(run.spec.recipe or "{}")))
+    return {key: _text(value) for key, value in found.items() if key != "name"}
+
+
+def _row(what: str, values: Sequence[str]) -> Compared:
+    return Compared(what, tuple(values), differs=len(set(values)) > 1)
+
+
+def _training(figure: Callable[[RunTraining], str]) -> Callable[[Run], str]:
+    """A figure of a training; "" for a run without one."""
+    return lambda run: figure(training) if (training := training_of(run)).job else ""
+
+
+def _optional(field: str, form: str) -> Callable[[RunTraining], str]:
+    return lambda found: format(getattr(found, field), form) if found.HasField(field) else ""  # type: ignore[arg-type]
+
+
+FIGURES: Mapping[str, Callable[[Run], str]] = {
+    "run": lambda run: run.name,
+    "title": lambda run: run.spec.title,
+    "state": lambda run: word(State.DESCRIPTOR, State.Name(run.state)),
+    "documents kept": lambda run: f"{run.figures.documents:,}" if run.figures.HasField("documents") else "",
+    "tokens": lambda run: f"{run.figures.tokens:,}" if run.figures.HasField("tokens") else "",
+    "parameters": _training(_optional("parameters", ",")),
+    "steps": _training(lambda found: f"{found.step:,}"),
+    "loss": _training(_optional("loss", ".4f")),
+    "bits per byte": _training(_optional("bits_per_byte", ".4f")),
+    "tokens a second": _training(_optional("tokens_per_second", ",.0f")),
+    "took": lambda run: duration(sum(map(seconds, run.stages))),
+    "model digest": _training(lambda found: shown(found.model_digest, short=True) if found.model_digest else ""),
+}
+"""The figures of a run by name, each as text; "" where it has none."""
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -53,4 +106,4 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _text(value: Any) -> str:
-    return "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return MISSING if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

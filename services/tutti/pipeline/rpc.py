@@ -28,10 +28,10 @@ from tutti.contracts.pipeline.v1 import (
     PlanRerunsResponse,
     RecipeProblem,
     Run,
-    RunTraining,
     Stage,
 )
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
+from tutti.pipeline.definitions.trainingstage import progress_of
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
@@ -138,19 +138,7 @@ class PipelineApi:
             job = self._scheduler.GetJob(GetRequest(name=jobs[-1]), timeout=TRAINING_SECONDS)
         except Problem:
             return
-        told = RunTraining(
-            job=job.name,
-            step=job.step,
-            steps=job.spec.steps,
-            skipped=job.skipped,
-            skipped_in_a_row=job.skipped_in_a_row,
-        )
-        if job.step:
-            told.loss = job.loss
-        for field in ("tokens_per_second", "seconds_left"):
-            if job.HasField(field):
-                setattr(told, field, getattr(job, field))
-        run.training.CopyFrom(told)
+        run.training.CopyFrom(progress_of(job))
 
     def CancelRun(self, request: CancelRequest, call: Call) -> Run:
         check_name("runs", request.name)

@@ -18,6 +18,7 @@ from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.pipeline.v1 import RunFigures
 from tutti.pipeline.definitions.blobchecks import Checked
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.sections import FileKeys
@@ -272,3 +273,7 @@ class StageDef:
     def summary(self, work: Any) -> str:
         """The line of the work in the summary of a run; "" for none."""
         return ""
+
+    def run_figures(self, work: Any) -> RunFigures:
+        """The figures of a run that the result of the work sets; those of a training are in what it `settled`."""
+        return RunFigures()

@@ -21,6 +21,7 @@ from tutti.contracts.committer.v1 import (
 )
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
+from tutti.contracts.pipeline.v1 import RunFigures, RunTraining
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
     JOB_STATE_DONE,
@@ -28,6 +29,8 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_QUEUED,
     Job,
 )
+from tutti.model.chunks import Layout
+from tutti.model.training import Training
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import StageDef
 from tutti.pipeline.recipes.instance import Keys
@@ -85,7 +88,7 @@ class TrainingStage(StageDef):
         seen = self.seen(work)
         if seen.result is None:
             return seen
-        name = f"checkpoints/{work.name.removeprefix('jobs/')}/{work.line}/{work.decided_step}"
+        name = progress_of(work).checkpoint
         try:
             last = kind_of(Checkpoint).get(host.channel("committer"), name)
         except NotFound:
@@ -98,8 +101,11 @@ class TrainingStage(StageDef):
         asked = GetCurveRequest(name=name, after_step=max(0, last.step - NEWEST_STEPS))
         curve = CommitterServiceStub(host.channel("committer")).GetCurve(asked)
         result = Result(work.name, last.manifest_key, last.state_digest)
-        summary = trained(work, (each.loss for each in curve.points))
-        return replace(seen, reason="", result=result, summary=summary)
+        losses = [each.loss for each in curve.points]
+        figures = RunFigures(training=progress_of(work))
+        if losses:
+            figures.training.loss = curves.loss(work.loss, *newest_loss(losses))[0]
+        return replace(seen, reason="", result=result, summary=trained(work, losses), figures=figures)
 
     def on_the_way(self, result: Result, host: Host) -> Iterator[Result]:
         """The checkpoints before the last one."""
@@ -116,6 +122,28 @@ class TrainingStage(StageDef):
 
     def summary(self, work: Any) -> str:
         return trained(work, ())
+
+
+def progress_of(job: Job) -> RunTraining:
+    """The progress of a training, or what came of it."""
+    found = RunTraining(
+        job=job.name,
+        step=job.step,
+        steps=job.spec.steps,
+        skipped=job.skipped,
+        skipped_in_a_row=job.skipped_in_a_row,
+        model_digest=job.model_digest,
+    )
+    if job.step:
+        found.loss = job.loss
+    if job.decided_step:
+        found.checkpoint = f"checkpoints/{job.name.removeprefix('jobs/')}/{job.line}/{job.decided_step}"
+    if job.spec.training:
+        found.parameters = Layout(Training.from_json(job.spec.training).model).parameters
+    for field in ("tokens_per_second", "seconds_left", "bits_per_byte"):
+        if job.HasField(field):
+            setattr(found, field, getattr(job, field))
+    return found
 
 
 def trained(job: Job, losses: Iterable[float]) -> str:

@@ -26,6 +26,7 @@ from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest, State
 from tutti.contracts.ingest.v1 import DigestInputRequest, IngestSpec
 from tutti.contracts.ingest.v1.stubs import IngestServiceStub
+from tutti.contracts.pipeline.v1 import RunFigures
 from tutti.pipeline.definitions.definition import StageContext, StageDef, with_article
 from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.graph import Node
@@ -238,7 +239,11 @@ class Owners:
         seen = stage.settled(work, self._host)
         if seen.result is None:
             return seen
-        return replace(seen, summary=seen.summary or stage.summary(work), objection=stage.objection(node.view, work))
+        figures = RunFigures()
+        figures.CopyFrom(stage.run_figures(work))
+        figures.MergeFrom(seen.figures)
+        summary, objection = seen.summary or stage.summary(work), stage.objection(node.view, work)
+        return replace(seen, summary=summary, objection=objection, figures=figures)
 
     def before(self, stage: StageDef, result: Result) -> Iterator[Result]:
         """The intermediate results of a work that its owner still keeps."""

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from tutti.contracts.common.v1 import State
 from tutti.contracts.ingest.v1 import InputSample
+from tutti.contracts.pipeline.v1 import RunFigures
 from tutti.pipeline.recipes.begun import Begun
 from tutti.records.canonical import content_digest
 
@@ -72,7 +73,7 @@ class Reuse:
 
 @dataclass(frozen=True)
 class WorkStatus:
-    """A stage's work as its owner has it; `result`, and its `summary` in words, when it is done.
+    """A stage's work as its owner has it; `result`, its `summary` in words and its `figures`, when it is done.
 
     `objection` is why a run does not continue with the result; "" where it does.
     """
@@ -83,6 +84,7 @@ class WorkStatus:
     result: Result | None
     summary: str = ""
     objection: str = ""
+    figures: RunFigures = field(default_factory=RunFigures)
 
 
 @dataclass(frozen=True)

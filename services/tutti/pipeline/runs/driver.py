@@ -6,7 +6,7 @@ for the same again; an answer is recorded only where the stage still waits for i
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tutti.chassis.errors import AlreadyExists, CorruptRow, InvalidField, Refused, TooLarge, declare
@@ -14,7 +14,7 @@ from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.work.reconciler import RETRYING, Trouble
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
-from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.pipeline.v1 import Run, RunFigures, Stage
 from tutti.pipeline.definitions import evidence
 from tutti.pipeline.definitions.definition import StageContext, StageDef
 from tutti.pipeline.plans import graph, reading
@@ -44,6 +44,7 @@ class EarlierResult:
     why: str = ""
     summary: str = ""
     derivation: str = ""
+    figures: RunFigures = field(default_factory=RunFigures)
 
 
 _read = lru_cache(maxsize=64)(reading.read)
@@ -148,7 +149,9 @@ class Driver:
         if seen.objection:
             raise Refused("RESULT_REFUSED", seen.objection)
         derivation = missed.derivation or derivation_of(stage, StageContext(node.view), earlier.resource)
-        return replace(missed, result=replace(earlier, derivation=derivation), summary=seen.summary)
+        return replace(
+            missed, result=replace(earlier, derivation=derivation), summary=seen.summary, figures=seen.figures
+        )
 
     def _view(self, unit: Unit, name: str) -> _View:
         run = self._tables.runs.get(unit, name)
@@ -163,7 +166,9 @@ class Driver:
             def reused(unit: Unit, at: Run) -> Run:
                 if result.derivation:
                     self._tables.keep_result(unit, own_key(node.stage, result.derivation), result)
-                return transitions.reused(at, name, result, found.reuse, found.reads, found.summary, unit.now)
+                return transitions.reused(
+                    at, name, result, found.reuse, found.reads, found.summary, unit.now, found.figures
+                )
 
             self._change(run.name, stage, reused)
         else:
@@ -217,7 +222,7 @@ class Driver:
                 self._tables.keep_result(unit, own_key(kind, key), seen.result)
             if seen.objection:
                 return transitions.ended(run, STATE_FAILED, seen.objection, unit.now)
-            return transitions.finished(run, stage.name, seen.result, seen.summary, unit.now)
+            return transitions.finished(run, stage.name, seen.result, seen.summary, unit.now, seen.figures)
         if seen.state == STATE_FAILED:
             return transitions.ended(run, STATE_FAILED, seen.reason, unit.now)
         if seen.state == STATE_CANCELLED:

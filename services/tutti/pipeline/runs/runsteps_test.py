@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_PENDING, STATE_RUNNING
-from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.pipeline.v1 import Run, RunFigures, RunTraining, Stage
 from tutti.pipeline.plans.reading import read
 from tutti.pipeline.recipes.values import Result, Reuse, Source
 from tutti.pipeline.runs import transitions
@@ -115,6 +115,19 @@ def test_an_earlier_result_is_marked_as_reused() -> None:
     ingest = stage(after, "ingest")
     assert (ingest.state, ingest.reused, ingest.summary) == (STATE_DONE, True, "in words")
     assert (transitions.result_of(ingest), ingest.reuse_key) == (MADE, REUSE.key)
+
+
+def test_figures_add_up_and_those_of_a_training_replace_those_of_the_one_before() -> None:
+    first = RunTraining(job="jobs/a", step=9, loss=2.0, bits_per_byte=1.5)
+    second = RunTraining(job="jobs/b", step=3, loss=1.0)
+    run = created()
+    told = [RunFigures(), RunFigures(documents=3), RunFigures(tokens=7), RunFigures(training=first), RunFigures()]
+    for name, figures in zip(STAGES, told, strict=True):
+        run = transitions.finished(begun(run, name), name, MADE, "", LATER, figures)
+    assert run.figures == RunFigures(documents=3, tokens=7, training=first)
+    run.state, run.stages[-1].state = STATE_RUNNING, STATE_PENDING
+    tuned = transitions.reused(run, "train", MADE, REUSE, {}, "", LATER, RunFigures(training=second))
+    assert tuned.figures == RunFigures(documents=3, tokens=7, training=second)
 
 
 def test_results_are_those_of_stages_that_are_done() -> None:

@@ -15,13 +15,14 @@ from tutti.contracts.common.v1 import (
     STATE_RUNNING,
     State,
 )
-from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage, StageInput
+from tutti.contracts.pipeline.v1 import Run, RunFigures, RunSpec, Stage, StageInput
 from tutti.pipeline.plans import graph
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Inputs, Result, Reuse, Source, Sources
 
 ENDED = (STATE_DONE, STATE_FAILED, STATE_CANCELLED)
 OPEN = (STATE_PENDING, STATE_RUNNING)
+NO_FIGURES = RunFigures()
 
 
 def created(name: str, recipe: Recipe, sources: Sources, now: datetime, origin: str = "") -> Run:
@@ -105,21 +106,35 @@ def resumed(run: Run, name: str) -> Run:
     return after
 
 
-def reused(run: Run, name: str, result: Result, reuse: Reuse, reads: Inputs, summary: str, now: datetime) -> Run:
+def reused(
+    run: Run,
+    name: str,
+    result: Result,
+    reuse: Reuse,
+    reads: Inputs,
+    summary: str,
+    now: datetime,
+    figures: RunFigures = NO_FIGURES,
+) -> Run:
     """An earlier result serves."""
-    after = finished(
-        begun(run, name, result.resource, reuse, reads, "", result.derivation, now), name, result, summary, now
-    )
+    before = begun(run, name, result.resource, reuse, reads, "", result.derivation, now)
+    after = finished(before, name, result, summary, now, figures)
     _stage(after, name).reused = True
     return after
 
 
-def finished(run: Run, name: str, result: Result, summary: str, now: datetime) -> Run:
-    """The stage has its result; with the last one the run is done."""
+def finished(run: Run, name: str, result: Result, summary: str, now: datetime, figures: RunFigures = NO_FIGURES) -> Run:
+    """The stage has its result; with the last one the run is done.
+
+    The figures of a training replace those of the one before.
+    """
     after, stage = _at(run, name)
     stage.state, stage.reason, stage.summary = STATE_DONE, "", clipped(summary)
     stage.manifest_key, stage.content_digest = result.manifest_key, result.content_digest
     stage.ended_at.FromDatetime(now)
+    if figures.HasField("training"):
+        after.figures.ClearField("training")
+    after.figures.MergeFrom(figures)
     if current(after) is None:
         after.state = STATE_DONE
         after.ended_at.FromDatetime(now)

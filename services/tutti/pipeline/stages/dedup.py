@@ -8,6 +8,7 @@ from tutti.chassis.errors import InvalidField
 from tutti.chassis.service import Host
 from tutti.contracts.dedup.v1 import Dedup, DedupSpec, Documents, Lines
 from tutti.contracts.ingest.v1 import Filter, Ingest
+from tutti.contracts.pipeline.v1 import RunFigures
 from tutti.corpus.documents.stages import DedupBody
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef
@@ -93,6 +94,9 @@ class DedupStage(StageDef):
 
     def summary(self, work: Any) -> str:
         return f"{work.documents:,} documents kept, {work.duplicates:,} duplicates"
+
+    def run_figures(self, work: Any) -> RunFigures:
+        return RunFigures(documents=work.documents)
 
 
 def _documents(result: Result) -> Documents:

@@ -9,6 +9,7 @@ from tutti.chassis.service import Host
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Ingest
+from tutti.contracts.pipeline.v1 import RunFigures
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization, TokenizationSpec
 from tutti.corpus.conversations.renderers import OWN
 from tutti.corpus.conversations.template import TEMPLATES
@@ -98,6 +99,9 @@ class TokenizationStage(StageDef):
 
     def summary(self, work: Any) -> str:
         return f"{work.tokens:,} tokens to train on, {work.validation_tokens:,} held out"
+
+    def run_figures(self, work: Any) -> RunFigures:
+        return RunFigures(tokens=work.tokens)
 
 
 def reserved(view: View) -> tuple[str, ...]:

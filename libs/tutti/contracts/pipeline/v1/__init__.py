@@ -1,6 +1,6 @@
 """Messages of tutti.pipeline.v1; generated, do not edit."""
 
-from tutti.contracts.pipeline.v1.events_pb2 import Run, RunSpec, RunTraining, Stage, StageInput
+from tutti.contracts.pipeline.v1.events_pb2 import Run, RunFigures, RunSpec, RunTraining, Stage, StageInput
 from tutti.contracts.pipeline.v1.pipeline_pb2 import CheckRecipeRequest, CheckRecipeResponse, CreateRunRequest, CreateRunResponse, Forecast, InputReport, ListRecipeFilesRequest, ListRecipeFilesResponse, ListRunsResponse, PlanRerunsRequest, PlanRerunsResponse, RERUN_EFFECT_AGAIN, RERUN_EFFECT_PERHAPS, RERUN_EFFECT_REUSED, RERUN_EFFECT_UNSPECIFIED, RecipeFile, RecipeProblem, Rerun, RerunEffect, RerunStage
 
-__all__ = ['CheckRecipeRequest', 'CheckRecipeResponse', 'CreateRunRequest', 'CreateRunResponse', 'Forecast', 'InputReport', 'ListRecipeFilesRequest', 'ListRecipeFilesResponse', 'ListRunsResponse', 'PlanRerunsRequest', 'PlanRerunsResponse', 'RERUN_EFFECT_AGAIN', 'RERUN_EFFECT_PERHAPS', 'RERUN_EFFECT_REUSED', 'RERUN_EFFECT_UNSPECIFIED', 'RecipeFile', 'RecipeProblem', 'Rerun', 'RerunEffect', 'RerunStage', 'Run', 'RunSpec', 'RunTraining', 'Stage', 'StageInput']
+__all__ = ['CheckRecipeRequest', 'CheckRecipeResponse', 'CreateRunRequest', 'CreateRunResponse', 'Forecast', 'InputReport', 'ListRecipeFilesRequest', 'ListRecipeFilesResponse', 'ListRunsResponse', 'PlanRerunsRequest', 'PlanRerunsResponse', 'RERUN_EFFECT_AGAIN', 'RERUN_EFFECT_PERHAPS', 'RERUN_EFFECT_REUSED', 'RERUN_EFFECT_UNSPECIFIED', 'RecipeFile', 'RecipeProblem', 'Rerun', 'RerunEffect', 'RerunStage', 'Run', 'RunFigures', 'RunSpec', 'RunTraining', 'Stage', 'StageInput']

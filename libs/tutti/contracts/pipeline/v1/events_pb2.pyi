@@ -194,6 +194,7 @@ class Run(_message.Message):
     ENDED_AT_FIELD_NUMBER: _builtins.int
     TRAINING_FIELD_NUMBER: _builtins.int
     INPUT_PATH_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -226,6 +227,10 @@ class Run(_message.Message):
         answers.
         """
 
+    @_builtins.property
+    def figures(self) -> Global___RunFigures:
+        """figures of its results, kept as its stages end; runs that ended before 0.3 have none."""
+
     def __init__(
         self,
         *,
@@ -239,14 +244,54 @@ class Run(_message.Message):
         ended_at: _timestamp_pb2.Timestamp | None = ...,
         training: Global___RunTraining | None = ...,
         input_path: _builtins.str = ...,
+        figures: Global___RunFigures | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "started_at", b"started_at", "training", b"training"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "figures", b"figures", "spec", b"spec", "started_at", b"started_at", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "input_path", b"input_path", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "figures", b"figures", "input_path", b"input_path", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class RunFigures(_message.Message):
+    """RunFigures are the results of a run in numbers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRAINING_FIELD_NUMBER: _builtins.int
+    documents: _builtins.int
+    """documents that its newest deduplication kept."""
+    tokens: _builtins.int
+    """tokens to train on in its newest dataset."""
+    @_builtins.property
+    def training(self) -> Global___RunTraining:
+        """training: its newest training that ended."""
+
+    def __init__(
+        self,
+        *,
+        documents: _builtins.int | None = ...,
+        tokens: _builtins.int | None = ...,
+        training: Global___RunTraining | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_documents", b"_documents", "_tokens", b"_tokens", "documents", b"documents", "tokens", b"tokens", "training", b"training"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_documents", b"_documents", "_tokens", b"_tokens", "documents", b"documents", "tokens", b"tokens", "training", b"training"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__documents: _TypeAlias = _typing.Literal["documents"]  # noqa: Y015
+    _WhichOneofArgType__documents: _TypeAlias = _typing.Literal["_documents", b"_documents"]  # noqa: Y015
+    _WhichOneofReturnType__tokens: _TypeAlias = _typing.Literal["tokens"]  # noqa: Y015
+    _WhichOneofArgType__tokens: _TypeAlias = _typing.Literal["_tokens", b"_tokens"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__documents) -> _WhichOneofReturnType__documents | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens) -> _WhichOneofReturnType__tokens | None: ...
+
+Global___RunFigures: _TypeAlias = RunFigures  # noqa: Y015
 
 @_typing.final
 class RunTraining(_message.Message):
@@ -262,6 +307,10 @@ class RunTraining(_message.Message):
     SECONDS_LEFT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     SKIPPED_IN_A_ROW_FIELD_NUMBER: _builtins.int
+    BITS_PER_BYTE_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    MODEL_DIGEST_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job that trains."""
     step: _builtins.int
@@ -278,6 +327,14 @@ class RunTraining(_message.Message):
     """skipped: how many steps changed nothing because the loss or a gradient was not finite."""
     skipped_in_a_row: _builtins.int
     """skipped_in_a_row: how many of them are the newest ones."""
+    bits_per_byte: _builtins.float
+    """bits_per_byte of its newest validation; unset before the first, and if it has none."""
+    parameters: _builtins.int
+    """parameters of its model; unset if they are unknown."""
+    checkpoint: _builtins.str
+    """checkpoint that was decided last; empty before the first."""
+    model_digest: _builtins.str
+    """model_digest of this checkpoint."""
     def __init__(
         self,
         *,
@@ -289,19 +346,31 @@ class RunTraining(_message.Message):
         seconds_left: _builtins.float | None = ...,
         skipped: _builtins.int = ...,
         skipped_in_a_row: _builtins.int = ...,
+        bits_per_byte: _builtins.float | None = ...,
+        parameters: _builtins.int | None = ...,
+        checkpoint: _builtins.str = ...,
+        model_digest: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_loss", b"_loss", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "loss", b"loss", "seconds_left", b"seconds_left", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_loss", b"_loss", "_parameters", b"_parameters", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "loss", b"loss", "parameters", b"parameters", "seconds_left", b"seconds_left", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loss", b"_loss", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "job", b"job", "loss", b"loss", "seconds_left", b"seconds_left", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step", "steps", b"steps", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_loss", b"_loss", "_parameters", b"_parameters", "_seconds_left", b"_seconds_left", "_tokens_per_second", b"_tokens_per_second", "bits_per_byte", b"bits_per_byte", "checkpoint", b"checkpoint", "job", b"job", "loss", b"loss", "model_digest", b"model_digest", "parameters", b"parameters", "seconds_left", b"seconds_left", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "step", b"step", "steps", b"steps", "tokens_per_second", b"tokens_per_second"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
+    _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015
     _WhichOneofReturnType__loss: _TypeAlias = _typing.Literal["loss"]  # noqa: Y015
     _WhichOneofArgType__loss: _TypeAlias = _typing.Literal["_loss", b"_loss"]  # noqa: Y015
+    _WhichOneofReturnType__parameters: _TypeAlias = _typing.Literal["parameters"]  # noqa: Y015
+    _WhichOneofArgType__parameters: _TypeAlias = _typing.Literal["_parameters", b"_parameters"]  # noqa: Y015
     _WhichOneofReturnType__seconds_left: _TypeAlias = _typing.Literal["seconds_left"]  # noqa: Y015
     _WhichOneofArgType__seconds_left: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left"]  # noqa: Y015
     _WhichOneofReturnType__tokens_per_second: _TypeAlias = _typing.Literal["tokens_per_second"]  # noqa: Y015
     _WhichOneofArgType__tokens_per_second: _TypeAlias = _typing.Literal["_tokens_per_second", b"_tokens_per_second"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bits_per_byte) -> _WhichOneofReturnType__bits_per_byte | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__loss) -> _WhichOneofReturnType__loss | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parameters) -> _WhichOneofReturnType__parameters | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds_left) -> _WhichOneofReturnType__seconds_left | None: ...
     @_typing.overload

@@ -1,0 +1,38 @@
+"""The figures of a run are kept with it, so that a list of runs asks no other service."""
+
+from pathlib import Path
+
+from tutti.chassis.errors import Unavailable
+from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.contracts.scheduler.v1 import Job
+from tutti.model.chunks import Layout
+from tutti.model.training import Training
+from tutti.pipeline.world_test import CALL, World
+
+
+def kept(world: World, name: str) -> Run:
+    """A run as a list has it: without what GetRun adds."""
+    found: Run = world.host.units.run(lambda unit: world.service.resources[0].get(unit, name))
+    return found
+
+
+def test_a_run_keeps_its_figures_and_one_that_reuses_everything_has_the_same(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    name = world.create().name
+    world.finish("ingest", "filter", "dedup", "tokenization")
+    assert (kept(world, name).figures.tokens, kept(world, name).figures.HasField("training")) == (0, False)
+    job = next(each for each in world.train.made.values() if isinstance(each, Job))
+    job.step, job.loss, job.bits_per_byte, job.model_digest = 10, 9.0, 1.25, "blake3:model"
+    world.finish_train()
+    told = kept(world, name).figures.training
+    assert (told.job, told.step, told.steps, told.bits_per_byte) == (job.name, 10, job.spec.steps, 1.25)
+    assert told.loss == 2.5  # the mean of the newest steps of the curve, and not what the job reported last
+    assert told.parameters == Layout(Training.from_json(job.spec.training).model).parameters
+    assert (told.checkpoint, told.model_digest) == (f"checkpoints/{job.name[5:]}/0/10", "blake3:model")
+    repeated = world.api.CreateRun(CreateRunRequest(again=name), CALL).run
+    world.settle()
+    assert kept(world, repeated.name).state == STATE_DONE
+    assert kept(world, repeated.name).figures == kept(world, name).figures
+    world.train.down = Unavailable("not now")
+    assert world.run(name).figures.training == told
