@@ -31,7 +31,7 @@ from tutti.committer.service import build as build_committer
 from tutti.contracts.access.v1 import IssueLinkRequest
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint, CheckpointCurve
 from tutti.contracts.common.v1 import STATE_DONE, STATE_RUNNING, Shape
-from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage
+from tutti.contracts.pipeline.v1 import Run, RunFigures, RunSpec, RunTraining, Stage
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_DONE,
     JOB_STATE_QUEUED,
@@ -45,6 +45,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenization
 from tutti.corpus.conversations.experience import Experience
+from tutti.pipeline.plans.reading import read
 from tutti.pipeline.service import build as build_pipeline
 from tutti.platform.host import HostProcess
 from tutti.records.canonical import bytes_digest
@@ -63,6 +64,7 @@ STARTED = 1_790_000_000
 STEPS, EVERY = 40, 10
 WAITS = "waiting for 2 more free slots: it needs 4, one a rank"
 HOSTILE = "<script>alert(1)</script>"
+SWEPT = ("ingest", "filter", "dedup", "tokenization", "train")
 
 
 @dataclass
@@ -155,8 +157,31 @@ class Hosted:
         run = Run(name=f"runs/{ident}", spec=spec, state=STATE_DONE, stages=stages)
         run.started_at.CopyFrom(_at(0))
         run.ended_at.CopyFrom(_at(65))
+        run.figures.CopyFrom(RunFigures(documents=1_204, tokens=120_000, training=_trained(job)))
         self.plant("pipeline", run)
         return run.name
+
+    def plant_sweep(self, count: int) -> None:
+        """Runs that are done, with their figures and whole recipes, the newest with the highest number."""
+        running = self.running("pipeline")
+        (resource,) = running.service.resources
+        recipe = json.loads(read("name: sweep\nsize: tiny\ninput: {path: pages}\ntrain: {steps: 40}\n").canonical())
+        stages = [_stage(name, f"{name}s/sweep", at, at + 1) for at, name in enumerate(SWEPT)]
+
+        def write(unit: Unit) -> None:
+            for at in range(count):
+                recipe["train"]["learning_rate"] = 1e-3 * (1 + at % 37)
+                text = json.dumps(recipe)
+                spec = RunSpec(recipe=text, recipe_digest=bytes_digest(text.encode()), title=f"sweep {at % 7}")
+                run = Run(name=f"runs/sweep-{at:05}", spec=spec, state=STATE_DONE, stages=stages)
+                run.started_at.CopyFrom(_at(100 + at))
+                run.ended_at.CopyFrom(_at(200 + at))
+                trained = _trained(f"jobs/sweep-{at}")
+                trained.bits_per_byte, trained.parameters = 1 + (at * 7919 % count) / count, 288_928
+                run.figures.CopyFrom(RunFigures(documents=at, tokens=120_000, training=trained))
+                resource.create(unit, run)
+
+        running.host.units.run(write)
 
     def plant_work(self) -> None:
         """A node with ranks, a node that is lost, a run with a job that runs, and a job that waits."""
@@ -284,6 +309,12 @@ def _stage(name: str, resource: str, begin: int, end: int) -> Stage:
     stage.started_at.CopyFrom(_at(begin))
     stage.ended_at.CopyFrom(_at(end))
     return stage
+
+
+def _trained(job: str) -> RunTraining:
+    checkpoint = f"checkpoints/{job.removeprefix('jobs/')}/0/{STEPS}"
+    loss = 8 / STEPS**0.3
+    return RunTraining(job=job, step=STEPS, steps=STEPS, loss=loss, bits_per_byte=2.5, checkpoint=checkpoint)
 
 
 def _at(seconds: int) -> Timestamp:

@@ -33,7 +33,7 @@ from tutti.chassis.telemetry import span_from
 from tutti.web.apis import Apis
 from tutti.web.assets import TYPES, Assets
 from tutti.web.calls import HttpProblem, check_role, check_size, read, written
-from tutti.web.pages import Api, Call, Follow, Get, Post, Site, Visit
+from tutti.web.pages import Api, Call, Follow, Get, Post, Site, Visit, menu_of
 from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
@@ -87,7 +87,7 @@ class Application:
             Route("/login/{token}", self._caught("/login/{token}", self._login_page), methods=["GET"]),
             Route("/logout", self._caught("/logout", self._log_out), methods=["POST"]),
         ]
-        self._entries = [entry for site in sites for entry in site.menu]
+        self._entries = menu_of(sites)
         taken = {route.path: "the server itself" for route in routes}
         for site in sites:
             if site.worker:
@@ -331,7 +331,9 @@ class Application:
         if (form or changes) and not same(shown, form_token(session.token)):
             await self._in_thread(lambda: self._record(request, FORGED, session.principal.user))
             raise HttpProblem(403, "this form was not made for your session: load its page again")
-        return session, Visit(session.principal, request.path_params, dict(request.query_params), fields, body)
+        asked = request.query_params
+        several = {name: asked.getlist(name) for name in asked}
+        return session, Visit(session.principal, request.path_params, dict(asked), fields, body, several)
 
     async def _checked_form(self, request: Request, most: int = 0) -> dict[str, str]:
         """The fields of a form that a page of this server sent. Raises HttpProblem."""

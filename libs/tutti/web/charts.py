@@ -66,68 +66,106 @@ def titled(name: str) -> str:
     return words.upper() if len(words) < 4 else words.capitalize()
 
 
+@dataclass(frozen=True)
+class Frame:
+    """The axes of a chart: the pixels of a place and of a value, and the lines and numbers behind the curves."""
+
+    width: int
+    height: int
+    first: float
+    last: float
+    ticks: Sequence[float]
+    low: float
+    high: float
+    logarithmic: bool
+    across: str
+
+    @classmethod
+    def around(cls, places: Sequence[float], values: Sequence[float], like: Series) -> "Frame":
+        """The axes for some places and finite values, at least one of each, in a chart like this series."""
+        first = min(places) if like.across == STEP else min(0.0, *places)
+        last = max(places) if max(places) > first else first + 1
+        low, high = min(values), max(values)
+        ticks = _powers(low, high) if like.logarithmic else nice_ticks(low, high, 5)
+        scale = math.log10 if like.logarithmic else float
+        low, high = scale(min(ticks[0], low)), scale(max(ticks[-1], high))
+        width, height = (LARGE_WIDTH, LARGE_HEIGHT) if like.large else (WIDTH, HEIGHT)
+        return cls(width, height, first, last, ticks, low, high, like.logarithmic, like.across)
+
+    def x(self, place: float) -> float:
+        """The pixel of a place on the horizontal axis."""
+        return LEFT + (self.width - LEFT - RIGHT) * (place - self.first) / (self.last - self.first)
+
+    def y(self, value: float) -> float:
+        """The pixel of a value; NaN for one that cannot be drawn."""
+        if not fits(value, logarithmic=self.logarithmic):
+            return math.nan
+        scaled = math.log10(value) if self.logarithmic else value
+        return (
+            self.height - BOTTOM - (self.height - TOP - BOTTOM) * (scaled - self.low) / ((self.high - self.low) or 1.0)
+        )
+
+    def path(self, points: Sequence[tuple[float, float]]) -> str:
+        """The path of a line, broken where a value cannot be drawn."""
+        return _path([(self.x(place), self.y(value)) for place, value in points])
+
+    def grid(self) -> list[str]:
+        """The markup of the lines and numbers of both axes."""
+        foot, end = self.height - BOTTOM, self.width - RIGHT
+        parts = [
+            f'<line class="grid" x1="{LEFT}" x2="{end}" y1="{self.y(tick):.1f}" y2="{self.y(tick):.1f}"/>'
+            f'<text class="tick" x="{LEFT - 6}" y="{self.y(tick) + 4.5:.1f}" text-anchor="end">{_number(tick)}</text>'
+            for tick in self.ticks
+        ]
+        parts += [
+            f'<text class="tick" x="{self.x(tick):.1f}" y="{foot + 18}" text-anchor="middle">{self._label(tick)}</text>'
+            for tick in nice_ticks(self.first, self.last, 8 if self.width == LARGE_WIDTH else 4)
+            if self.first <= tick <= self.last
+        ]
+        middle = f'x="{(LEFT + end) / 2:.0f}" y="{self.height - 4}" text-anchor="middle"'
+        return [*parts, f'<text class="tick" {middle}>{escape(self.across)}</text>']
+
+    def _label(self, place: float) -> str:
+        return f"{place:,.0f}" if self.across == STEP else _number(place)
+
+
+def picture(frame: Frame, parts: Sequence[str], *, ident: str, title: str, words: str, size: str = "") -> str:
+    """A chart of these parts as SVG, described by `words`; `ident` makes the names inside it its own."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg"{size} viewBox="0 0 {frame.width} {frame.height}" role="img"'
+    head += f' aria-labelledby="{ident}-t {ident}-d"><title id="{ident}-t">{escape(title)}</title>'
+    head += f'<desc id="{ident}-d">{escape(words)}</desc>'
+    return f"{head}{''.join(parts)}</svg>"
+
+
 def chart(series: Series, *, ident: str, standalone: bool = False) -> str:
     """One chart; "" where there is no finite number to draw. `ident` makes the names inside it its own."""
-    drawn = [value for _, value in (*series.points, *series.dots) if _fits(value, series)]
+    drawn = [value for _, value in (*series.points, *series.dots) if fits(value, logarithmic=series.logarithmic)]
     if not drawn:
         return ""
-    places = [*(place for place, _ in (*series.points, *series.dots)), *series.marks]
-    by_step = series.across == STEP
-    first = min(places) if by_step else min(0.0, *places)
-    last = max(places) if max(places) > first else first + 1
-    ticks = _powers(min(drawn), max(drawn)) if series.logarithmic else nice_ticks(min(drawn), max(drawn), 5)
-    scale = math.log10 if series.logarithmic else float
-    low, high = scale(min(ticks[0], *drawn)), scale(max(ticks[-1], *drawn))
-
-    width, height = (LARGE_WIDTH, LARGE_HEIGHT) if series.large else (WIDTH, HEIGHT)
-
-    def x(step: float) -> float:
-        return LEFT + (width - LEFT - RIGHT) * (step - first) / (last - first)
-
-    def y(value: float) -> float:
-        return height - BOTTOM - (height - TOP - BOTTOM) * (scale(value) - low) / ((high - low) or 1.0)
-
-    def label(place: float) -> str:
-        return f"{place:,.0f}" if by_step else _number(place)
-
-    parts = [
-        f'<line class="grid" x1="{LEFT}" x2="{width - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-        f'<text class="tick" x="{LEFT - 6}" y="{y(tick) + 4.5:.1f}" text-anchor="end">{_number(tick)}</text>'
-        for tick in ticks
-    ]
+    frame = Frame.around([*(place for place, _ in (*series.points, *series.dots)), *series.marks], drawn, series)
+    parts, foot = frame.grid(), frame.height - BOTTOM
     parts += [
-        f'<text class="tick" x="{x(tick):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{label(tick)}</text>'
-        for tick in nice_ticks(first, last, 8 if series.large else 4)
-        if first <= tick <= last
-    ]
-    parts.append(
-        f'<text class="tick" x="{(LEFT + width - RIGHT) / 2:.0f}" y="{height - 4}" text-anchor="middle">'
-        f"{escape(series.across)}</text>"
-    )
-    parts += [
-        f'<line class="mark" x1="{x(step):.1f}" x2="{x(step):.1f}" y1="{height - BOTTOM}" y2="{height - BOTTOM - 9}"/>'
+        f'<line class="mark" x1="{frame.x(step):.1f}" x2="{frame.x(step):.1f}" y1="{foot}" y2="{foot - 9}"/>'
         for step in series.marks
     ]
-
-    def path(points: Sequence[tuple[float, float]]) -> str:
-        return _path([(x(step), y(value) if _fits(value, series) else math.nan) for step, value in points])
-
     smooth = smoothed(series.points) if series.large else []
-    parts.append(f'<path class="{"line faint" if smooth else "line"}" d="{path(series.points)}"/>')
-    parts += [f'<path class="smooth" d="{path(smooth)}"/>'] if smooth else []
-    parts += [f'<path class="held" d="{path(series.dots)}"/>'] if series.large and len(series.dots) > 1 else []
+    parts.append(f'<path class="{"line faint" if smooth else "line"}" d="{frame.path(series.points)}"/>')
+    parts += [f'<path class="smooth" d="{frame.path(smooth)}"/>'] if smooth else []
+    parts += [f'<path class="held" d="{frame.path(series.dots)}"/>'] if series.large and len(series.dots) > 1 else []
     parts += [
-        f'<circle class="dot" cx="{x(step):.1f}" cy="{y(value):.1f}" r="3.2"/>'
+        f'<circle class="dot" cx="{frame.x(step):.1f}" cy="{frame.y(value):.1f}" r="3.2"/>'
         for step, value in series.dots
-        if _fits(value, series)
+        if fits(value, logarithmic=series.logarithmic)
     ]
-    words, scale_up = describe(series), 1 if series.large else 2
-    size = f' width="{scale_up * width}" height="{scale_up * height}"' if standalone else ""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg"{size} viewBox="0 0 {width} {height}" role="img"'
-    head += f' aria-labelledby="{ident}-t {ident}-d"><title id="{ident}-t">{escape(series.title)}</title>'
-    head += f'<desc id="{ident}-d">{escape(words)}</desc>'
+    scale_up = 1 if series.large else 2
+    size = f' width="{scale_up * frame.width}" height="{scale_up * frame.height}"' if standalone else ""
     style = f"<style>{STANDALONE_STYLE}</style>" if standalone else ""
-    return f"{head}{style}{''.join(parts)}</svg>"
+    return picture(frame, [style, *parts], ident=ident, title=series.title, words=describe(series), size=size)
+
+
+def fits(value: float, *, logarithmic: bool) -> bool:
+    """True if a value can be drawn."""
+    return math.isfinite(value) and (value > 0 or not logarithmic)
 
 
 def describe(series: Series) -> str:
@@ -165,10 +203,6 @@ def _powers(low: float, high: float) -> list[float]:
     below = max((each for each in found if each <= low), default=found[0])
     above = min((each for each in found if each >= high), default=found[-1])
     return [each for each in found if below <= each <= above] or [below]
-
-
-def _fits(value: float, series: Series) -> bool:
-    return math.isfinite(value) and (value > 0 or not series.logarithmic)
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:

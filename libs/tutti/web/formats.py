@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from markupsafe import Markup
 
 from tutti.web.charts import Series, chart
+from tutti.web.overlays import Overlay, overlay
 
 REMEDIES: Mapping[str, str] = {
     "no_text": "Set input.text_field to the name of the field that holds the texts.",
@@ -59,11 +60,17 @@ def drawn(series: Series, ident: str) -> Markup:
     return Markup(chart(series, ident=ident))  # noqa: S704 - every text in it is escaped where it is made
 
 
+def overlaid(found: Overlay, ident: str) -> Markup:
+    """Curves over each other as SVG; empty where there is no finite number to draw."""
+    return Markup(overlay(found, ident=ident))  # noqa: S704 - every text in it is escaped where it is made
+
+
 FILTERS: Mapping[str, Callable[..., object]] = {
     "count": count,
     "drawn": drawn,
     "duration": duration,
     "moment": moment,
+    "overlaid": overlaid,
     "size": size,
     "skipped": skipped,
 }

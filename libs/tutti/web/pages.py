@@ -27,13 +27,15 @@ else:
 @dataclass(frozen=True)
 class Visit:
     """One request. `path` holds the parts of the route in braces, `form` the fields of a POST, `body` the JSON of a
-    call."""
+    call. `several` has every value of each field of the query, `query` the last one.
+    """
 
     principal: Principal
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, str] = field(default_factory=dict)
     body: object = None
+    several: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -142,11 +144,17 @@ class Follow:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of the menu, shown to these roles."""
+    """An entry of the menu, shown to these roles. A `first` entry is before the others, and `/` leads there."""
 
     title: str
     path: str
     roles: frozenset[Role]
+    first: bool = False
+
+
+def menu_of(sites: "Sequence[Site]") -> list[Entry]:
+    """The entries of the menu of several sites, in order."""
+    return sorted((entry for site in sites for entry in site.menu), key=lambda entry: not entry.first)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, St
 from tutti.chassis.version import VERSION
 from tutti.web.assets import Assets
 from tutti.web.formats import FILTERS
-from tutti.web.pages import Entry, Page, Site
+from tutti.web.pages import Entry, Page, Site, menu_of
 from tutti.web.visitors import Session
 
 SHARED = "tutti.web"
@@ -24,7 +24,7 @@ SHARED = "tutti.web"
 
 class Templates:
     def __init__(self, sites: Sequence[Site], assets: Assets) -> None:
-        self._menu = [entry for site in sites for entry in site.menu]
+        self._menu = menu_of(sites)
         shared = FileSystemLoader(_templates(SHARED))
         self._environments: dict[str, Environment] = {}
         for site in sites:

@@ -82,7 +82,9 @@ class TrainingStage(StageDef):
         """The status of a job; the result of a done one lacks its manifest, which the committer has."""
         state = STATES.get(work.state, STATE_RUNNING)
         result = Result(work.name, "", work.state_digest)
-        return WorkStatus(work.name, state, work.reason, result if state == STATE_DONE else None)
+        failed = state in (STATE_FAILED, STATE_CANCELLED)
+        figures = RunFigures(training=progress_of(work)) if failed else RunFigures()
+        return WorkStatus(work.name, state, work.reason, result if state == STATE_DONE else None, figures=figures)
 
     def settled(self, work: Any, host: Host) -> WorkStatus:
         seen = self.seen(work)

@@ -3,7 +3,7 @@
 Promises: a page shows what its run has, also while the owner of a stage is away, and says who did not answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -11,7 +11,6 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import NotFound, Problem
 from tutti.chassis.service import Host
-from tutti.chassis.store.resources import Listed
 from tutti.client import Client
 from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
@@ -20,15 +19,23 @@ from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.pipeline.pages import views
+from tutti.pipeline.definitions.trainingstage import progress_of
+from tutti.pipeline.pages import comparison, views, workbench
 from tutti.pipeline.pages.statuspage import ROLES, StatusPage
-from tutti.pipeline.pages.views import RunsView, Training
+from tutti.pipeline.pages.views import Training
 from tutti.pipeline.runs.tables import Tables
 from tutti.records.figures import NEWEST_STEPS
+from tutti.report.comparing import LETTERS, training_of
+from tutti.web.charts import Series
+from tutti.web.curves import curves as curves_of
 from tutti.web.pages import Entry, Get, Page, Site, Visit
 
 T = TypeVar("T")
-SHOWN_RUNS = 200
+GOING = ListRequest(
+    filter="state=running",
+    page_size=1000,
+    read_mask=FieldMask(paths=["name", "step", "loss", "bits_per_byte", "line", "decided_step", "spec.steps"]),
+)
 CURVE_POINTS = 400
 CHECKPOINTS = 500
 SECONDS = 3.0  # for one question to another service, so that a page is shown before its own deadline
@@ -51,20 +58,47 @@ class RunPages:
                 Get("/runs", self.runs, ROLES, version=self.runs_version),
                 Get("/runs/{id}", self.run, ROLES, version=self.run_version),
                 Get("/runs/{id}/report", self.report, ROLES),
+                Get("/compare", self.compare, ROLES),
                 Get("/status", self._status.status, ROLES, version=self._status.version),
             ],
-            menu=[Entry("Runs", "/runs", ROLES), Entry("Status", "/status", ROLES)],
+            menu=[Entry("Runs", "/runs", ROLES, first=True), Entry("Status", "/status", ROLES)],
         )
 
     def runs(self, visit: Visit) -> Page:
-        listed = self._all(visit)
-        found: RunsView = views.runs_view(listed.found, self._host.clock.now(), SHOWN_RUNS, listed.damaged)
+        asked, missing = workbench.Question.of(visit.query), list[str]()
+        listed = self._host.units.run(lambda unit: self._tables.runs.readable(unit, visit.principal))
+        if workbench.going(listed.found):
+            jobs = self._asked("scheduler", missing, self._scheduler.ListJobs, GOING)
+            workbench.with_progress(listed.found, jobs.jobs if jobs else ())
+        found = workbench.runs_view(listed.found, self._host.clock.now(), asked, listed.damaged, missing)
         return Page("runs.html", "Runs", found)
 
     def runs_version(self, visit: Visit) -> str:
-        """Every change of a run gives it a new revision, and a new run adds one."""
-        runs = self._all(visit).found
-        return f"{len(runs)}.{sum(run.revision for run in runs)}"
+        """The number of changes of runs."""
+        return str(self._host.units.run(self._tables.runs.changes))
+
+    def compare(self, visit: Visit) -> Page:
+        """Runs side by side. Raises InvalidField, NotFound."""
+        names = comparison.names_of(visit.several.get("run", ()))
+        runs, missing = [self._named(name, visit) for name in names], list[str]()
+        for run in runs:
+            newest = views.jobs_of(run)[-1:]
+            if newest and run.figures.training.job != newest[0]:
+                job = self._asked("scheduler", missing, self._scheduler.GetJob, GetRequest(name=newest[0]))
+                if job is not None:
+                    run.training.CopyFrom(progress_of(job))
+        curves = {letter: self._curves(run, missing) for letter, run in zip(LETTERS, runs, strict=False)}
+        view = comparison.compare_view(runs, curves, missing)
+        return Page("compare.html", f"Compare {len(runs)} runs", view)
+
+    def _curves(self, run: Run, missing: list[str]) -> Sequence[Series]:
+        """The curves of the newest training of a run; none once a question about curves was not answered."""
+        newest = training_of(run).checkpoint
+        if not newest or missing:
+            return []
+        asked = GetCurveRequest(name=newest, max_points=CURVE_POINTS)
+        found = self._asked("committer", missing, self._committer.GetCurve, asked)
+        return curves_of(found) if found else []
 
     def run(self, visit: Visit) -> Page:
         run, missing = self._run(visit), list[str]()
@@ -99,12 +133,12 @@ class RunPages:
             revisions.append(job.revision if job else 0)
         return ".".join(map(str, revisions))
 
-    def _all(self, visit: Visit) -> Listed[Run]:
-        return self._host.units.run(lambda unit: self._tables.runs.readable(unit, visit.principal))
-
     def _run(self, visit: Visit) -> Run:
         """Raises NotFound."""
-        name = f"runs/{visit.path['id']}"
+        return self._named(f"runs/{visit.path['id']}", visit)
+
+    def _named(self, name: str, visit: Visit) -> Run:
+        """Raises NotFound."""
         return self._host.units.run(lambda unit: self._tables.runs.get_for(unit, name, visit.principal))
 
     def _training(self, name: str, missing: list[str]) -> Training | None:

@@ -4,16 +4,14 @@ Promises: the fields are what the JSON beside a page has; times are ISO 8601 in 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from tutti.chassis.enums import word
 from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveResponse
-from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
+from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_CANCELLED,
@@ -23,6 +21,7 @@ from tutti.contracts.scheduler.v1 import (
     JobState,
 )
 from tutti.contracts.tokenization.v1 import Dataset
+from tutti.pipeline.pages.times import moment_of, seconds_of
 from tutti.records.figures import newest_loss
 from tutti.report import figures
 from tutti.report.figures import Figure
@@ -32,30 +31,6 @@ from tutti.web.charts import Series
 JOBS, TOKENIZATIONS = "jobs/", "tokenizations/"
 SHOWN_CHECKPOINTS = 20
 ENDED = (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED)
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """`stage` is the one that is under way; empty in a run that has ended."""
-
-    name: str
-    title: str
-    state: str
-    stage: str
-    done: int
-    stages: int
-    reason: str
-    started_at: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class RunsView:
-    """`more`: runs that are older than those shown; `damaged`: the reason for each that is left out."""
-
-    runs: Sequence[RunRow]
-    more: int
-    damaged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -133,29 +108,6 @@ class ReportView:
     html: str
 
 
-def runs_view(runs: Iterable[Run], now: datetime, most: int, damaged: Sequence[str] = ()) -> RunsView:
-    """The newest runs, newest first."""
-    ordered = sorted(runs, key=lambda run: (run.started_at.ToNanoseconds(), run.name), reverse=True)
-    return RunsView([run_row(run, now) for run in ordered[:most]], max(0, len(ordered) - most), damaged)
-
-
-def run_row(run: Run, now: datetime) -> RunRow:
-    state = _state(run.state)
-    running = next((stage.name for stage in run.stages if stage.state == STATE_RUNNING), "")
-    ended = sum(stage.state not in (STATE_PENDING, STATE_RUNNING) for stage in run.stages)
-    return RunRow(
-        name=run.name,
-        title=run.spec.title or run.name,
-        state=state,
-        stage=running,
-        done=ended,
-        stages=len(run.stages),
-        reason=run.reason,
-        started_at=_time(run, "started_at"),
-        seconds=_seconds(run, now),
-    )
-
-
 def run_view(
     run: Run, now: datetime, trainings: Sequence[Training], datasets: Sequence[Dataset], missing: Sequence[str]
 ) -> RunView:
@@ -164,9 +116,9 @@ def run_view(
         title=run.spec.title or run.name,
         state=_state(run.state),
         reason=run.reason,
-        started_at=_time(run, "started_at"),
-        ended_at=_time(run, "ended_at"),
-        seconds=_seconds(run, now),
+        started_at=moment_of(run, "started_at"),
+        ended_at=moment_of(run, "ended_at"),
+        seconds=seconds_of(run, now),
         recipe=json.dumps(json.loads(run.spec.recipe), indent=2, ensure_ascii=False) if run.spec.recipe else "",
         recipe_digest=run.spec.recipe_digest,
         figures=_figures(trainings, datasets),
@@ -243,7 +195,7 @@ def _stage(stage: Stage, now: datetime) -> StageRow:
     return StageRow(
         name=stage.name,
         state=state,
-        seconds=0.0 if stage.reused else _seconds(stage, now),
+        seconds=0.0 if stage.reused else seconds_of(stage, now),
         reason="" if stage.reason == state else stage.reason,
         resource=stage.resource,
         content_digest=stage.content_digest,
@@ -258,23 +210,10 @@ def _checkpoint(found: Checkpoint) -> CheckpointRow:
         loss=found.loss,
         bits_per_byte=found.bits_per_byte if found.HasField("bits_per_byte") else None,
         bytes=found.bytes,
-        decided_at=_time(found, "decided_at"),
+        decided_at=moment_of(found, "decided_at"),
         state_digest=found.state_digest,
     )
 
 
 def _state(state: State.ValueType) -> str:
     return word(State.DESCRIPTOR, State.Name(state))
-
-
-def _time(message: Run | Checkpoint, field: str) -> str:
-    stamp: Timestamp = getattr(message, field)
-    return stamp.ToJsonString() if message.HasField(field) else ""  # type: ignore[arg-type]
-
-
-def _seconds(message: Run | Stage, now: datetime) -> float:
-    """The duration until the end, or until now."""
-    if not message.HasField("started_at"):
-        return 0.0
-    until = message.ended_at.ToNanoseconds() / 1e9 if message.HasField("ended_at") else now.timestamp()
-    return max(0.0, until - message.started_at.ToNanoseconds() / 1e9)

@@ -224,9 +224,9 @@ class Driver:
                 return transitions.ended(run, STATE_FAILED, seen.objection, unit.now)
             return transitions.finished(run, stage.name, seen.result, seen.summary, unit.now, seen.figures)
         if seen.state == STATE_FAILED:
-            return transitions.ended(run, STATE_FAILED, seen.reason, unit.now)
+            return transitions.ended(run, STATE_FAILED, seen.reason, unit.now, seen.figures)
         if seen.state == STATE_CANCELLED:
-            return transitions.ended(run, STATE_CANCELLED, f"{seen.resource} was cancelled", unit.now)
+            return transitions.ended(run, STATE_CANCELLED, f"{seen.resource} was cancelled", unit.now, seen.figures)
         return transitions.waits(run, stage.name, seen.reason)
 
     def _change(self, name: str, stage: Stage, step: Callable[[Unit, Run], Run]) -> None:

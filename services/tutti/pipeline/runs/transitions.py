@@ -132,9 +132,7 @@ def finished(run: Run, name: str, result: Result, summary: str, now: datetime, f
     stage.state, stage.reason, stage.summary = STATE_DONE, "", clipped(summary)
     stage.manifest_key, stage.content_digest = result.manifest_key, result.content_digest
     stage.ended_at.FromDatetime(now)
-    if figures.HasField("training"):
-        after.figures.ClearField("training")
-    after.figures.MergeFrom(figures)
+    _figured(after, figures)
     if current(after) is None:
         after.state = STATE_DONE
         after.ended_at.FromDatetime(now)
@@ -148,9 +146,9 @@ def waits(run: Run, name: str, reason: str) -> Run:
     return after
 
 
-def ended(run: Run, state: State.ValueType, reason: str, now: datetime) -> Run:
+def ended(run: Run, state: State.ValueType, reason: str, now: datetime, figures: RunFigures = NO_FIGURES) -> Run:
     """Failed or cancelled, the stage that was under way too."""
-    after = _copy(run)
+    after = _figured(_copy(run), figures)
     stage = current(after)
     if stage is not None and stage.state == STATE_RUNNING:
         stage.state, stage.reason = state, clipped(reason)
@@ -159,6 +157,15 @@ def ended(run: Run, state: State.ValueType, reason: str, now: datetime) -> Run:
     after.state, after.reason = state, clipped(f"{where}{reason}")
     after.ended_at.FromDatetime(now)
     return after
+
+
+def _figured(run: Run, more: RunFigures) -> Run:
+    """The same run, with the figures of one more stage."""
+    if more.HasField("training"):
+        run.figures.ClearField("training")
+    if more != NO_FIGURES:
+        run.figures.MergeFrom(more)
+    return run
 
 
 def _at(run: Run, name: str) -> tuple[Run, Stage]:

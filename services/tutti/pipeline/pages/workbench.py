@@ -1,0 +1,265 @@
+"""The list of runs with their figures: searched, filtered, sorted, a page at a time. Pure.
+
+Promises: the address of a page has everything that it shows; runs without a figure are last in either order.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Self
+from urllib.parse import urlencode
+
+from tutti.chassis.enums import word
+from tutti.chassis.errors import InvalidField
+from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
+from tutti.contracts.pipeline.v1 import Run, RunTraining
+from tutti.contracts.scheduler.v1 import Job
+from tutti.pipeline.definitions.trainingstage import progress_of
+from tutti.pipeline.pages.times import moment_of, seconds_of
+from tutti.report.comparing import Change, changes, training_of
+
+ROWS = 50
+SHOWN_CHANGES = 4
+MOST_WORDS = 200
+STATES = ("running", "done", "failed", "cancelled")
+Key = Callable[[Run], float | str | None]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column by which runs are sorted; `first` is "-" if the largest is more interesting than the smallest."""
+
+    title: str
+    key: Key
+    first: str = ""
+
+
+def _of_training(field: str) -> Key:
+    def value(run: Run) -> float | None:
+        found: RunTraining = training_of(run)
+        known = found.HasField(field) if field != "step" else bool(found.job)  # type: ignore[arg-type]
+        return float(getattr(found, field)) if known else None
+
+    return value
+
+
+COLUMNS: Mapping[str, Column] = {
+    "title": Column("Run", lambda run: title_of(run).casefold()),
+    "state": Column("State", lambda run: state_of(run)),
+    "bits_per_byte": Column("Bits per byte", _of_training("bits_per_byte")),
+    "loss": Column("Loss", _of_training("loss")),
+    "step": Column("Steps", _of_training("step"), "-"),
+    "parameters": Column("Parameters", _of_training("parameters"), "-"),
+    "started": Column("Started", lambda run: run.started_at.ToNanoseconds(), "-"),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """The part of the list that a visitor asks for. `sort` is a column, after a "-" if the largest is first."""
+
+    words: str = ""
+    state: str = ""
+    sort: str = "-started"
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Self:
+        """Raises InvalidField."""
+        words, state, sort = query.get("q", "").strip(), query.get("state", ""), query.get("sort", cls.sort)
+        if len(words) > MOST_WORDS:
+            raise InvalidField("q", seen=f"{len(words)} characters", expected=f"at most {MOST_WORDS}")
+        if state and state not in STATES:
+            raise InvalidField("state", seen=state, expected=f"one of {', '.join(STATES)}")
+        if sort.removeprefix("-") not in COLUMNS:
+            raise InvalidField("sort", seen=sort, expected=f"one of {', '.join(COLUMNS)}, or one of them after a -")
+        page = query.get("page", "1")
+        if not (page.isascii() and page.isdecimal() and int(page[:9]) >= 1):
+            raise InvalidField("page", seen=page, expected="a whole number from 1")
+        return cls(words, state, sort, int(page[:9]))
+
+    @property
+    def href(self) -> str:
+        """The address that asks for this."""
+        given = {"q": self.words, "state": self.state, "sort": self.sort, "page": self.page}
+        default = Question()
+        unlike = {"q": default.words, "state": default.state, "sort": default.sort, "page": default.page}
+        changed = {name: value for name, value in given.items() if value != unlike[name]}
+        return f"/runs?{urlencode(changed)}" if changed else "/runs"
+
+    def matches(self, run: Run) -> bool:
+        """True if the run has this state, and each word is in its title, its name or its reason."""
+        if self.state and state_of(run) != self.state:
+            return False
+        text = f"{run.spec.title} {run.name} {run.reason}".casefold()
+        return all(each in text for each in self.words.casefold().split())
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """`stage` is the one that is under way; empty in a run that has ended.
+
+    `changes` are the first keys of the recipe that differ from the run `before`, the one of this title before it;
+    `more_changes` are not shown.
+    """
+
+    name: str
+    title: str
+    state: str
+    stage: str
+    done: int
+    stages: int
+    reason: str
+    started_at: str
+    seconds: float
+    step: int | None
+    steps: int | None
+    loss: float | None
+    bits_per_byte: float | None
+    parameters: int | None
+    before: str
+    changes: Sequence[Change]
+    more_changes: int
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column and the address that sorts by it; `order` is the present one as `aria-sort` names it, or empty."""
+
+    name: str
+    title: str
+    href: str
+    order: str
+
+
+@dataclass(frozen=True)
+class RunsView:
+    """A page of runs: those `found` of the `total`, of which `runs` begin after `skipped` others.
+
+    `more`: runs that were found and are not shown; `damaged`: the reason for each that is left out; `missing`: which
+    services did not answer.
+    """
+
+    runs: Sequence[RunRow]
+    more: int
+    damaged: Sequence[str]
+    total: int
+    found: int
+    skipped: int
+    words: str
+    state: str
+    sort: str
+    states: Sequence[str]
+    heads: Sequence[Head]
+    previous: str
+    next: str
+    missing: Sequence[str]
+
+
+def going(runs: Iterable[Run]) -> bool:
+    """True if a run trains, so that its progress is worth a question to the scheduler."""
+    return any(run.state == STATE_RUNNING and _job_of(run) for run in runs)
+
+
+def with_progress(runs: Sequence[Run], jobs: Iterable[Job]) -> Sequence[Run]:
+    """The runs, those that train with the progress of their job."""
+    by_name = {job.name: job for job in jobs}
+    for run in runs:
+        if run.state == STATE_RUNNING and (job := by_name.get(_job_of(run))):
+            run.training.CopyFrom(progress_of(job))
+    return runs
+
+
+def runs_view(
+    runs: Sequence[Run], now: datetime, asked: Question, damaged: Sequence[str] = (), missing: Sequence[str] = ()
+) -> RunsView:
+    """The page of runs that a visitor asks for; of pages behind the last one, the last."""
+    found = ordered([run for run in runs if asked.matches(run)], asked.sort)
+    pages = max(1, -(-len(found) // ROWS))
+    asked = replace(asked, page=min(asked.page, pages))
+    skipped = (asked.page - 1) * ROWS
+    shown, before = found[skipped : skipped + ROWS], _before(runs)
+    return RunsView(
+        runs=[run_row(run, now, before.get(run.name)) for run in shown],
+        more=len(found) - len(shown),
+        damaged=damaged,
+        total=len(runs),
+        found=len(found),
+        skipped=skipped,
+        words=asked.words,
+        state=asked.state,
+        sort=asked.sort,
+        states=STATES,
+        heads=[_head(name, asked) for name in COLUMNS],
+        previous=replace(asked, page=asked.page - 1).href if asked.page > 1 else "",
+        next=replace(asked, page=asked.page + 1).href if asked.page < pages else "",
+        missing=missing,
+    )
+
+
+def ordered(runs: Iterable[Run], sort: str) -> list[Run]:
+    """Runs in an order of the list; of equal ones the newest is first."""
+    key = COLUMNS[sort.removeprefix("-")].key
+    newest = sorted(runs, key=lambda run: (run.started_at.ToNanoseconds(), run.name), reverse=True)
+    keyed = [(key(run), run) for run in newest]
+    known = [(value, run) for value, run in keyed if value is not None and value == value]
+    known.sort(key=lambda each: each[0], reverse=sort.startswith("-"))
+    return [run for _, run in known] + [run for value, run in keyed if value is None or value != value]
+
+
+def run_row(run: Run, now: datetime, before: Run | None = None) -> RunRow:
+    """A run, and the changes since the run before it."""
+    training, changed = training_of(run), changes(run, before) if before is not None else []
+    known = bool(training.job)
+    return RunRow(
+        name=run.name,
+        title=title_of(run),
+        state=state_of(run),
+        stage=next((stage.name for stage in run.stages if stage.state == STATE_RUNNING), ""),
+        done=sum(stage.state not in (STATE_PENDING, STATE_RUNNING) for stage in run.stages),
+        stages=len(run.stages),
+        reason=run.reason,
+        started_at=moment_of(run, "started_at"),
+        seconds=seconds_of(run, now),
+        step=training.step if known else None,
+        steps=training.steps if known else None,
+        loss=training.loss if training.HasField("loss") else None,
+        bits_per_byte=training.bits_per_byte if training.HasField("bits_per_byte") else None,
+        parameters=training.parameters if training.HasField("parameters") else None,
+        before=before.name if before is not None else "",
+        changes=changed[:SHOWN_CHANGES],
+        more_changes=max(0, len(changed) - SHOWN_CHANGES),
+    )
+
+
+def title_of(run: Run) -> str:
+    """The title of a run, or its name."""
+    return run.spec.title or run.name
+
+
+def state_of(run: Run) -> str:
+    """The state of a run in a word."""
+    return word(State.DESCRIPTOR, State.Name(run.state))
+
+
+def _head(name: str, asked: Question) -> Head:
+    column = COLUMNS[name]
+    here = asked.sort.removeprefix("-") == name
+    order = ("descending" if asked.sort.startswith("-") else "ascending") if here else ""
+    sort = ("" if asked.sort.startswith("-") else "-") if here else column.first
+    return Head(name, column.title, replace(asked, sort=f"{sort}{name}", page=1).href, order)
+
+
+def _before(runs: Iterable[Run]) -> dict[str, Run]:
+    """The run before each one that has the same title, by name."""
+    newest, found = dict[str, Run](), dict[str, Run]()
+    for run in sorted(runs, key=lambda run: (run.started_at.ToNanoseconds(), run.name)):
+        if (before := newest.get(run.spec.title)) is not None:
+            found[run.name] = before
+        newest[run.spec.title] = run
+    return found
+
+
+def _job_of(run: Run) -> str:
+    """The newest training of a run that has begun; "" without one."""
+    return next((stage.resource for stage in reversed(run.stages) if stage.resource.startswith("jobs/")), "")

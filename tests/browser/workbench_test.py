@@ -1,0 +1,74 @@
+"""A list of a thousand runs and four runs side by side in a real browser: accessible, on a phone and by keyboard."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.chromium import chromium
+from tests.browser.login import log_in
+from tests.browser.pages_test import Tab, assert_fits
+from tests.browser.reader import NARROW, WIDE
+from tests.web.hosted import Hosted, hosted
+from tutti.pipeline.pages.workbench import ROWS
+
+RUNS = 1000
+FOUR = "/compare?" + "&".join(f"run=planted-{at}" for at in range(1, 5))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosted(tmp_path_factory.mktemp("platform")) as found:
+        found.plant_sweep(RUNS - 4)
+        for at in range(4):
+            found.plant_run(f"with a curve {at}")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=[(NARROW, "dark"), (WIDE, "light")], ids=["narrow-dark", "wide-light"])
+def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Iterator[Tab]:
+    """Logged in by a link."""
+    found = Tab(browser, *request.param)
+    log_in(found.page, f"{served.url}/login/{served.link()}?next=/runs")
+    found.page.wait_for_url(f"{served.url}/runs")
+    yield found
+    found.context.close()
+
+
+@pytest.mark.parametrize("path", ["/runs?sort=bits_per_byte", FOUR])
+def test_a_page_is_quiet_accessible_and_fits(tab: Tab, served: Hosted, path: str) -> None:
+    tab.page.goto(f"{served.url}{path}")
+    assert_fits(tab, served)
+
+
+def test_runs_are_sorted_selected_and_compared_by_keyboard(tab: Tab, served: Hosted) -> None:
+    page = tab.page
+    page.goto(f"{served.url}/runs")
+    expect(page.locator(".paging")).to_contain_text(f"{ROWS} of {RUNS:,} runs")
+    page.get_by_role("link", name="Bits per byte").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("th[aria-sort=ascending]")).to_contain_text("Bits per byte")
+    for row in (0, 1):
+        page.get_by_role("checkbox").nth(row).focus()
+        page.keyboard.press("Space")
+    names = [str(page.get_by_role("checkbox").nth(row).get_attribute("value")) for row in (0, 1)]
+    page.get_by_role("button", name="Compare").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compare 2 runs")
+    assert [value for _, value in parse_qsl(urlsplit(page.url).query)] == names
+    assert tab.heard == []
+
+
+def test_a_search_without_a_match_leads_back_to_all_runs(tab: Tab, served: Hosted) -> None:
+    tab.page.goto(f"{served.url}/runs")
+    tab.page.get_by_role("searchbox").fill("nothing like it")
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_role("link", name="Show all runs").click()
+    expect(tab.page.get_by_role("checkbox")).to_have_count(ROWS)
