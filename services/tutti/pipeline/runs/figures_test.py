@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tutti.chassis.errors import Unavailable
-from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
 from tutti.contracts.scheduler.v1 import Job
 from tutti.model.chunks import Layout
@@ -36,3 +36,15 @@ def test_a_run_keeps_its_figures_and_one_that_reuses_everything_has_the_same(tmp
     assert kept(world, repeated.name).figures == kept(world, name).figures
     world.train.down = Unavailable("not now")
     assert world.run(name).figures.training == told
+
+
+def test_a_run_whose_training_failed_keeps_how_far_it_was(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    name = world.create().name
+    world.finish("ingest", "filter", "dedup", "tokenization")
+    job = next(each for each in world.train.made.values() if isinstance(each, Job))
+    job.step, job.loss = 7, 42.0
+    world.fail_train("the loss is not finite")
+    found = kept(world, name)
+    assert (found.state, found.figures.training.step, found.figures.training.loss) == (STATE_FAILED, 7, 42.0)
+    assert found.figures.HasField("tokens")
