@@ -73,6 +73,16 @@ def test_pages_become_committed_checkpoints(first: dict) -> None:  # type: ignor
     assert first["train"]["bits_per_byte"] > 0
 
 
+def test_a_run_keeps_the_figures_of_its_summary(first: dict) -> None:  # type: ignore[type-arg]
+    kept, job = first["run"]["figures"], first["train"]
+    assert (kept["documents"], kept["tokens"]) == (first["dedup"]["documents"], first["dataset"]["tokens"])
+    trained = kept["training"]
+    assert (trained["job"], trained["loss"]) == (job["name"], job["newest_loss"])
+    for name in ("step", "bits_per_byte", "parameters", "model_digest"):
+        assert trained[name] == job[name]
+    assert trained["checkpoint"] == first["checkpoints"][-1]["name"]
+
+
 def test_a_run_ends_with_a_report_of_its_own(first: dict, data_dir: Path) -> None:  # type: ignore[type-arg]
     written = Path(first["report"])
     assert written.parent == data_dir / "reports"

@@ -6,6 +6,8 @@ import pytest
 
 from tests.web.commands_test import tutti
 from tests.web.hosted import STEPS, Hosted, Visitor, hosted
+from tutti.chassis.identity.auth import Role
+from tutti.web.pages import Entry, Site, menu_of
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,14 @@ def test_a_list_has_the_figures_of_runs_and_of_those_that_train(visitor: Visitor
     assert [each["name"] for each in searched["runs"]] == ["runs/planted-2", "runs/planted-1"]
     assert searched["runs"][0]["before"] == "runs/planted-1"
     assert visitor.get("/runs?q=nothing").status == 200
+
+
+def test_the_first_entry_of_the_menu_is_that_of_runs_whatever_services_there_are(visitor: Visitor) -> None:
+    everybody = frozenset({Role.ENGINEER})
+    chat = Site("chat", "tutti.chat", [], menu=[Entry("Chat", "/chat", everybody)])
+    runs = Site("pipeline", "tutti.pipeline", [], menu=[Entry("Runs", "/runs", everybody, first=True)])
+    assert [each.title for each in menu_of([chat, runs])] == ["Runs", "Chat"]
+    assert visitor.get("/").headers["location"] == "/runs"
 
 
 def test_a_list_that_cannot_be_is_refused_with_what_it_expects(visitor: Visitor) -> None:
