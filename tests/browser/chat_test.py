@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,11 +24,67 @@ from tests.chat.platforms import CHAT_BUILDS
 from tests.chat.talks_test import World
 from tests.talks import demonstrations
 from tests.web.hosted import hosted
+from tutti.chassis.identity.principal import DEFAULT_TENANT, Method, Principal
+from tutti.chat.conversations import ASSISTANT, RUNNING, USER, Message
+from tutti.chat.live import Live
+from tutti.chat.saying import Piece
+from tutti.chat.turns import Turns
 from tutti.contracts.common.v1 import Training
 from tutti.contracts.scheduler.v1 import Job, JobSpec
+from tutti.web.pages import Follow
 
 ENDED = "article.answer[aria-busy=false]"
 STOPPED = re.compile(r"It was stopped\.|ended with an error")
+PARAGRAPH = "It is *plain* text with `code`, **strong words** and a mark \u200b that hides. " * 2
+TABLE = "| animal | legs |\n|---|---:|\n| cat | 4 |\n| bird \\| hen | **2** |\nno row\n"
+SECTION = "\n".join(
+    [
+        *("# Animals", "", PARAGRAPH, "", "- cats\n  - old\n  - young, which\n    run\n- `dogs`\n\n  who bark", ""),
+        *(
+            "3. three\n4. four",
+            "",
+            TABLE,
+            "> quoted\n> - twice",
+            "",
+            "```\nx = [1,\n     2]\n\ny = x\n```",
+            "",
+            "---",
+            "",
+        ),
+    ]
+)
+MOST_TOUCHED = 30
+GROWN = """async ({texts, module}) => {
+  const { Growing } = await import(new URL("growing.js", module));
+  const { element, markdown } = await import(new URL("markdown.js", module));
+  const wrong = [];
+  for (const pieces of texts) {
+    const shown = element("div");
+    const growing = new Growing(shown);
+    let text = "";
+    for (const piece of pieces) {
+      growing.push(piece);
+      text += piece;
+      const whole = element("div", {}, markdown(text));
+      if (!shown.isEqualNode(whole)) {
+        wrong.push([text, shown.innerHTML, whole.innerHTML]);
+        break;
+      }
+    }
+  }
+  return wrong;
+}"""
+"""Texts that grow piece by piece and differ from the whole text at some piece."""
+TOUCHED = """() => {
+  globalThis.touched = [];
+  const size = (node) => 1 + [...node.childNodes].reduce((sum, each) => sum + size(each), 0);
+  const all = (nodes) => [...nodes].reduce((sum, each) => sum + size(each), 0);
+  const count = (each) => (each.type === "childList" ? all(each.addedNodes) + all(each.removedNodes) : 1);
+  const seen = (records) => globalThis.touched.push(records.reduce((sum, each) => sum + count(each), 0));
+  const watched = { subtree: true, childList: true, characterData: true, attributes: true };
+  new MutationObserver(seen).observe(document.documentElement, watched);
+}"""
+"""Counts the nodes of the whole page that each chunk adds, removes or changes, with all that is in them."""
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +142,15 @@ class Reader:
 
     def close(self) -> None:
         self.tab.context.close()
+
+
+def turns_of(world: World) -> Turns:
+    """The turns of the service that runs."""
+    routes = world.served.running("chat").service.pages.routes
+    [followed] = [each.answer for each in routes if isinstance(each, Follow)]
+    found = followed.__self__._turns
+    assert isinstance(found, Turns)
+    return found
 
 
 @pytest.fixture
@@ -244,6 +311,76 @@ def test_an_answer_that_loses_its_replicas_ends_with_an_error(reading: Callable[
         expect(ada.page.locator(".failed")).to_contain_text("ended with an error and is not whole: no replica")
     assert ada.stored["messages"][-1]["state"] == "failed"
     assert [each for each in ada.tab.heard if "503" not in each] == [], "a count of tokens needs a model that serves"
+
+
+def pieces(source: random.Random, text: str, most: int) -> list[str]:
+    """A text cut at random places, into pieces of at most so many characters."""
+    found, at = list[str](), 0
+    while at < len(text):
+        end = at + source.randint(1, most)
+        found.append(text[at:end])
+        at = end
+    return found
+
+
+def test_a_text_that_grows_is_shown_at_each_piece_as_the_whole_text_would_be(reading: Callable[..., Reader]) -> None:
+    source, ada = random.Random(5), reading()
+    lines = [
+        *SECTION.split("\n"),
+        *TABLE.split("\n"),
+        "",
+        "  ",
+        "```",
+        "-",
+        "| x |",
+        "|--|",
+        "*a **b",
+        "`",
+        "x\r",
+        "1.",
+        ">",
+    ]
+    texts = [SECTION, *("\n".join(source.choices(lines, k=12)) for _ in range(60))]
+    module = ada.page.locator("script[type=module][src*=chat]").evaluate("each => each.src")
+    cut = [pieces(source, text, 6) for text in texts]
+    assert ada.page.evaluate(GROWN, {"texts": cut, "module": module}) == []
+    ada.quiet()
+
+
+def test_a_chunk_touches_few_nodes_however_long_the_answer_is(reading: Callable[..., Reader], world: World) -> None:
+    """The answer is shown by the service as one that is being made; its text is not that of a model.
+
+    Each chunk ends with a word, so each changes the page.
+    """
+    turns = turns_of(world)
+    who = Principal(world.people["ada"], frozenset(), DEFAULT_TENANT, Method.SESSION)
+    ident = str(uuid.uuid4())
+    live = Live(who, f"answers/{ident}")
+    said = Message(str(uuid.uuid4()), "", USER, "tell me")
+    answer = Message(str(uuid.uuid4()), said.id, ASSISTANT, "", RUNNING, answer=live.answer, model="toy")
+    turns._live[live.answer] = live
+    rows, units = turns._rows, turns._units
+    units.run(lambda unit: rows.begin(unit, who, ident, "long"))
+    units.run(lambda unit: rows.add(unit, who, ident, 0, [said, answer], {"model": "toy"}))
+    ada = reading()
+    ada.page.goto(f"{world.served.url}/chat/{ident}")
+    begun, rest = SECTION * 10, re.findall(r"(?:\W*\w{1,5}){1,2}", SECTION * 2)
+    live.show(Piece(0, begun))
+    expect(ada.page.locator("article.answer table")).to_have_count(10)
+    ada.page.evaluate(TOUCHED)
+    for number, piece in enumerate(rest):
+        live.show(Piece(number + 1, piece))
+        ada.page.wait_for_function("count => touched.length >= count", arg=number + 1)
+    touched = ada.page.evaluate("touched")
+    assert len(touched) >= len(rest)
+    assert max(touched) <= MOST_TOUCHED
+    assert ada.tab.violations() == []
+    before = ada.page.locator("article.answer .words").inner_text()
+    units.run(lambda unit: rows.finish(unit, live.answer, begun + "".join(rest), "stop"))
+    live.show(Piece(None, "", "stop"))
+    expect(ada.page.locator(ENDED)).to_have_count(1)
+    assert ada.page.locator("article.answer .words").inner_text() == before
+    ada.quiet()
 
 
 def test_the_oldest_turns_leave_visibly(reading: Callable[..., Reader]) -> None:

@@ -1,5 +1,5 @@
-// Markdown of a model's answer as DOM nodes: paragraphs, headings, lists, quotes, code, emphasis. Nothing in it is ever
-// parsed as HTML, links are text, and characters that cannot be seen or that turn text around are shown by their number.
+// Markdown of a model's answer as DOM nodes: paragraphs, headings, lists, tables, quotes, code, emphasis. Nothing in it is
+// ever parsed as HTML, links are text, and characters that cannot be seen or that turn text around are shown by their number.
 // The time is linear in the length of the text.
 
 const DEEPEST = 5;
@@ -20,6 +20,7 @@ const HEADING = /^ {0,3}#{1,6} +/;
 const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/;
 const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)]) +/;
 const QUOTE = /^ {0,3}> ?/;
+const COLUMNS = /^ {0,3}\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$/;
 const MARKS = /\\[\\`*_#>+.!-]|`+|\*{1,3}|_{1,3}/g;
 
 export function element(name, attributes = {}, ...children) {
@@ -46,11 +47,17 @@ export function plain(parent, written) {
 
 export function markdown(text) {
   const made = document.createDocumentFragment();
-  blocks(made, text.replaceAll("\r\n", "\n").split("\n"), 0);
+  blocks(made, linesOf(text));
   return made;
 }
 
-function blocks(parent, lines, depth) {
+export function linesOf(text) {
+  return text.replaceAll("\r\n", "\n").split("\n");
+}
+
+// Appends one node for each block; returns the numbers of the lines with which they begin.
+export function blocks(parent, lines, depth = 0) {
+  const begun = [];
   let at = 0;
   const take = (while_) => {
     const begin = at;
@@ -62,7 +69,10 @@ function blocks(parent, lines, depth) {
     const fence = FENCE.exec(line);
     if (!line.trim()) {
       at += 1;
-    } else if (fence) {
+      continue;
+    }
+    begun.push(at);
+    if (fence) {
       at += 1;
       const code = take((each) => !closes(each, fence[1]));
       at += 1;
@@ -80,11 +90,17 @@ function blocks(parent, lines, depth) {
       parent.append(quote);
     } else if (ITEM.test(line) && depth < DEEPEST) {
       at = list(parent, lines, at, depth);
+    } else if (isTable(lines, at)) {
+      const head = lines[at];
+      at += 2;
+      const rows = take((each) => each.includes("|") && each.trim() && !begins(each, depth));
+      parent.append(table(head, rows, depth));
     } else {
-      const paragraph = take((each, index) => index === 0 || (each.trim() && !begins(each, depth)));
+      const paragraph = take((each, index) => index === 0 || (each.trim() && !begins(each, depth) && !isTable(lines, at)));
       parent.append(inline(element("p", own(depth)), paragraph.join("\n")));
     }
   }
+  return begun;
 }
 
 // The direction of a block follows from its text; what is inside a list or a quote has that of the whole.
@@ -99,6 +115,26 @@ function begins(line, depth) {
 function closes(line, fence) {
   const trimmed = line.trim();
   return trimmed.length >= fence.length && trimmed.length < LONGEST_RULE && trimmed === fence[0].repeat(trimmed.length);
+}
+
+// True if a table begins there: a row, and a line of as many columns.
+function isTable(lines, at) {
+  const [head, columns = ""] = [lines[at], lines[at + 1]];
+  if (!head.includes("|") || columns.length > LONGEST_RULE || !COLUMNS.test(columns)) return false;
+  return cells(head).length === cells(columns).length;
+}
+
+function cells(row) {
+  const inner = row.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((each) => each.trim().replaceAll("\\|", "|"));
+}
+
+// Wide tables scroll in a box of their own, which the keyboard reaches.
+function table(head, rows, depth) {
+  const row = (name, written) => element("tr", {}, ...cells(written).map((each) => inline(element(each ? name : "td"), each)));
+  const body = element("tbody", {}, ...rows.map((each) => row("td", each)));
+  const made = element("table", own(depth), element("thead", {}, row("th", head)), body);
+  return element("div", { class: "scroll", role: "group", "aria-label": "Table", tabindex: "0" }, made);
 }
 
 // Appends the list that begins there; returns the line after it.

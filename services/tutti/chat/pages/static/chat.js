@@ -25,7 +25,7 @@ let now = fresh(); // the conversation that is shown; at revision 0 the server d
 let chosen = new Map(); // of each parent, the message behind it that is shown
 let editing = null; // the message that the composer edits
 let unsent = 0;
-let following = null; // { answer, controller } of the answer that is read
+let following = null; // { answer, controller, text, next, article, view } of the answer that is read
 let unsure = ""; // the text of a turn that was sent without an answer of the server
 
 function fresh() {
@@ -249,13 +249,15 @@ async function follow(message) {
   }
 }
 
-// Adds a text to the answer that grows; without one, all of it, where the element is new.
-function show(text) {
+// Adds a text to the answer that grows; all of it, where its element is new.
+function show(text = "") {
   const message = running();
   const article = message && $("turns").querySelector(`[data-message="${message.id}"]`);
   if (!article || !following) return;
   const atEnd = isAtEnd();
-  growing(article, text ?? following.text);
+  const isNew = following.article !== article;
+  if (isNew) Object.assign(following, { article, view: growing(article) });
+  following.view.push(isNew ? following.text : text);
   if (atEnd) scrollTo(0, document.documentElement.scrollHeight);
 }
 

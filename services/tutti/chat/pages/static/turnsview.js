@@ -1,5 +1,6 @@
 // The messages of a conversation as elements. Texts of people are shown as they are, those of models as Markdown.
 
+import { Growing } from "./growing.js";
 import { element, markdown, plain } from "./markdown.js";
 import { refused, siblings } from "./tree.js";
 
@@ -22,9 +23,9 @@ export function turns(conversation, shown, unsent, acts) {
   return made;
 }
 
-// The text of an answer that grows: a chunk adds a text node, and a mark for each hidden character.
-export function growing(article, text) {
-  plain(article.querySelector(".raw"), text);
+// The text of an answer that grows, in an article that has none yet.
+export function growing(article) {
+  return new Growing(article.querySelector(".words"));
 }
 
 function gone(count) {
@@ -45,13 +46,9 @@ function answer(message, beside, acts) {
   const isRunning = message.state === "running";
   const attributes = { class: "answer", "aria-label": message.model, "data-message": message.id, "aria-busy": `${isRunning}` };
   const made = element("article", attributes);
-  if (isRunning) {
-    made.append(element("p", { class: "raw", dir: "auto" }));
-    return made;
-  }
-  const words = element("div", { class: "words" });
-  words.append(markdown(message.text));
+  const words = element("div", { class: "words" }, markdown(message.text));
   made.append(words);
+  if (isRunning) return made;
   if (message.state === "failed") {
     made.append(element("p", { class: "failed" }, `The answer ended with an error and is not whole: ${message.reason}`));
   } else if (ENDS[message.finished]) {
