@@ -45,8 +45,9 @@ INSIDE = {
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
         *["service", "pages : rpc : replica", "turns : learning", "serving : completions : live : tokenizing"],
-        *["answers : beginnings", "replaying : tables : sharing", "leases", "making : conversations : generations"],
-        *["recording", "journal : releases", "records : keys", "answering : models : bodies", "saying"],
+        *["answers : beginnings", "alternatives", "replaying : tables : sharing", "leases"],
+        *["making : conversations : generations", "recording", "journal : releases", "records : keys"],
+        *["answering : models : bodies", "saying"],
         *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons"],
     ],

@@ -27,6 +27,7 @@ from tests.web.hosted import hosted
 from tutti.chassis.identity.principal import DEFAULT_TENANT, Method, Principal
 from tutti.chat.conversations import ASSISTANT, RUNNING, USER, Message
 from tutti.chat.live import Live
+from tutti.chat.pages.pages import ChatPages
 from tutti.chat.saying import Piece
 from tutti.chat.turns import Turns
 from tutti.contracts.common.v1 import Training
@@ -35,24 +36,35 @@ from tutti.web.pages import Follow
 
 ENDED = "article.answer[aria-busy=false]"
 STOPPED = re.compile(r"It was stopped\.|ended with an error")
-PARAGRAPH = "It is *plain* text with `code`, **strong words** and a mark \u200b that hides. " * 2
 TABLE = "| animal | legs |\n|---|---:|\n| cat | 4 |\n| bird \\| hen | **2** |\nno row\n"
-SECTION = "\n".join(
-    [
-        *("# Animals", "", PARAGRAPH, "", "- cats\n  - old\n  - young, which\n    run\n- `dogs`\n\n  who bark", ""),
-        *(
-            "3. three\n4. four",
-            "",
-            TABLE,
-            "> quoted\n> - twice",
-            "",
-            "```\nx = [1,\n     2]\n\ny = x\n```",
-            "",
-            "---",
-            "",
-        ),
-    ]
-)
+SECTION = f"""# Animals
+
+It is *plain* text with `code`, **strong words** and a mark \u200b that hides. It is *plain* text, with `more of it`.
+
+- cats
+  - old
+  - young, which
+    run
+- `dogs`
+
+  who bark
+
+3. three
+4. four
+
+{TABLE}
+> quoted
+> - twice
+
+```
+x = [1,
+     2]
+
+y = x
+```
+
+---
+"""
 MOST_TOUCHED = 30
 GROWN = """async ({texts, module}) => {
   const { Growing } = await import(new URL("growing.js", module));
@@ -147,10 +159,9 @@ class Reader:
 def turns_of(world: World) -> Turns:
     """The turns of the service that runs."""
     routes = world.served.running("chat").service.pages.routes
-    [followed] = [each.answer for each in routes if isinstance(each, Follow)]
-    found = followed.__self__._turns
-    assert isinstance(found, Turns)
-    return found
+    [pages] = [getattr(each.answer, "__self__", None) for each in routes if isinstance(each, Follow)]
+    assert isinstance(pages, ChatPages)
+    return pages._turns
 
 
 @pytest.fixture
@@ -325,21 +336,8 @@ def pieces(source: random.Random, text: str, most: int) -> list[str]:
 
 def test_a_text_that_grows_is_shown_at_each_piece_as_the_whole_text_would_be(reading: Callable[..., Reader]) -> None:
     source, ada = random.Random(5), reading()
-    lines = [
-        *SECTION.split("\n"),
-        *TABLE.split("\n"),
-        "",
-        "  ",
-        "```",
-        "-",
-        "| x |",
-        "|--|",
-        "*a **b",
-        "`",
-        "x\r",
-        "1.",
-        ">",
-    ]
+    more = ["", "  ", "```", "-", "| x |", "|--|", "*a **b", "`", "x\r", "1.", ">"]
+    lines = [*SECTION.split("\n"), *TABLE.split("\n"), *more]
     texts = [SECTION, *("\n".join(source.choices(lines, k=12)) for _ in range(60))]
     module = ada.page.locator("script[type=module][src*=chat]").evaluate("each => each.src")
     cut = [pieces(source, text, 6) for text in texts]

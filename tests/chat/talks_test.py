@@ -1,6 +1,7 @@
 """Conversations over HTTP, as the script of the chat page calls: private, streamed by number, stopped and deleted."""
 
 import json
+import math
 import threading
 import uuid
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from tests.chat.platforms import CHAT_BUILDS, planted
 from tests.chat.replicas import START_SECONDS, await_that
 from tests.web.commands_test import tutti
 from tests.web.hosted import Answer, Hosted, Visitor, hosted
-from tests.web.tokens_test import user
+from tests.web.tokens_test import issue, user
 from tutti.chassis.errors import Refused
 from tutti.contracts.access.v1 import EraseUserRequest, ListUsageRequest
 from tutti.contracts.chat.v1 import (
@@ -153,6 +154,9 @@ def test_the_conversations_of_others_do_not_exist(world: World, name: str) -> No
         other.post("stop", answer=answer),
         other.post("verify", answer=answer),
         other.get(f"why/{ident}"),
+        other.get(f"tokens/{ident}"),
+        other.get(f"tokens/{ident}/0"),
+        branched(other, talk),
     ]
     assert [each.status for each in calls] == [404] * len(calls)
     assert other.get("conversations?search=secret").json == {"conversations": []}
@@ -190,6 +194,89 @@ def test_an_answer_is_made_again_beside_the_first_and_a_message_is_edited_into_a
     branch = world.ada.answered(world.ada.post("say", **body, settings={"model": "toy", "max_tokens": 1}))
     assert [each["parent"] for each in branch["messages"] if each["role"] == "user"] == ["", ""]
     assert [each["text"] for each in branch["messages"][:2]] == [said["text"], answer["text"]]
+
+
+def ident_of(talk: Any) -> str:
+    """The id of the last answer of a conversation."""
+    return str(talk["messages"][-1]["answer"].removeprefix("answers/"))
+
+
+def branched(caller: Caller, talk: Any, **change: Any) -> Answer:
+    """Continue the last answer of a conversation with another token."""
+    body = {"conversation": talk["id"], "revision": talk["revision"], "answer": talk["messages"][-1]["answer"]}
+    return caller.post("branch", **{**body, "at": 0, "token": 97, **change})
+
+
+def test_the_tokens_of_an_answer_have_the_probabilities_of_the_api(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a b c"))
+    ident = ident_of(talk)
+    tokens = world.ada.get(f"tokens/{ident}").json["tokens"]
+    assert "".join(each["text"] for each in tokens) == talk["messages"][-1]["text"]
+    body = {"model": "toy", "messages": [{"role": "user", "content": "a b c"}], "max_tokens": 12}
+    with world.served.client() as operator:
+        token = issue(operator, world.people["ada"])[0]
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    seed = int(world.ada.get(f"why/{ident}").json["seed"])
+    sent = json.dumps({**body, "seed": seed, "logprobs": True, "top_logprobs": 8})
+    asked = Visitor(world.served.url).send("POST", "/v1/chat/completions", sent, headers)
+    scored = asked.json["choices"][0]["logprobs"]["content"]
+    assert scored
+    for at, score in enumerate(scored):
+        found = world.ada.get(f"tokens/{ident}/{at}").json
+        assert found["chosen"] == tokens[at]["id"]
+        expected = [math.exp(each["logprob"]) for each in score["top_logprobs"]]
+        assert [each["probability"] for each in found["likeliest"]][: len(expected)] == expected
+        chosen = {each["id"]: each["probability"] for each in found["likeliest"]}[found["chosen"]]
+        assert chosen == math.exp(score["logprob"])
+
+
+def test_an_answer_that_is_continued_with_another_token_has_the_same_bytes_before_it(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a b c"))
+    first, tokens = talk["messages"][-1], world.ada.get(f"tokens/{ident_of(talk)}").json["tokens"]
+    for at in (0, 3, len(tokens) - 1):
+        likeliest = world.ada.get(f"tokens/{ident_of(talk)}/{at}").json["likeliest"]
+        other = next(each for each in likeliest if each["id"] != tokens[at]["id"] and each["text"].isascii())
+        for token in (other, tokens[at]):
+            found = world.ada.answered(branched(world.ada, talk, at=at, token=token["id"]))
+            branch = found["messages"][-1]
+            begin = "".join(each["text"] for each in tokens[:at]) + token["text"]
+            assert branch["text"].startswith(begin)
+            assert branch["parent"] == first["parent"]
+            assert (branch["text"] == first["text"]) == (token is tokens[at]), "equal tokens have equal continuations"
+            assert world.ada.post("verify", answer=branch["answer"]).json["equal"]
+            assert world.ada.get(f"why/{ident_of(found)}").json["given"] == at + 1
+            again = world.ada.get(f"tokens/{ident_of(found)}").json["tokens"]
+            assert [each["id"] for each in again[: at + 1]] == [*(each["id"] for each in tokens[:at]), token["id"]]
+            talk = {**talk, "revision": found["revision"]}
+
+
+BAD_BRANCHES: list[tuple[str, dict[str, Any]]] = [
+    *[("at", {"at": each}) for each in (-1, 12, "0", None)],
+    *[("token", {"token": each}) for each in (-1, 1 << 70, None, 0.5)],
+    *[("answer", {"answer": each}) for each in ("answers/other", "", 7)],
+    ("more", {"more": 1}),
+]
+
+
+def test_a_bad_branch_is_refused_by_its_field(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a", max_tokens=2))
+    for field, change in BAD_BRANCHES:
+        found = branched(world.ada, talk, **change)
+        assert (found.status, found.json["error"]["reason"]) == (400, "INVALID_FIELD")
+        assert found.json["error"]["message"].startswith(field)
+    assert world.ada.get(f"conversations/{talk['id']}").json == talk
+
+
+def test_a_branch_of_a_state_that_was_not_seen_is_refused(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a", max_tokens=2))
+    assert branched(world.ada, talk, revision=1).json["error"]["reason"] == "CONVERSATION_CHANGED"
+
+
+def test_a_turn_that_was_refused_has_no_tokens(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("nightfall"))
+    assert world.ada.get(f"tokens/{ident_of(talk)}").json == {"tokens": []}
+    assert world.ada.get(f"tokens/{ident_of(talk)}/0").status == 400
+    assert branched(world.ada, talk).status == 400
 
 
 def test_a_stopped_answer_keeps_what_it_had_and_says_so(world: World) -> None:

@@ -3,6 +3,7 @@
 Promises: after a stop string, or where the filter withholds the rest, the completion is cancelled at its replica.
 """
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 
 from tutti.chassis.errors import InvalidField
@@ -34,7 +35,7 @@ def joined(served: Served, request: ChatRequest, *, id: str, seed: int, salt: st
         )
     tokenizer, renderer = served.tokenizer, served.renderer
     tokens, forced = room if request.tokens is None else request.tokens, prompt[1:] if scored else ()
-    most = max(1, tokens + len(forced))
+    most = max(1, tokens + len(forced), len(request.given))
     limits = Limits(most, renderer.end, tokenizer.vocabulary, renderer.never, tokenizer.ends)
     return Join(
         id,
@@ -44,6 +45,7 @@ def joined(served: Served, request: ChatRequest, *, id: str, seed: int, salt: st
         limits,
         request.shaping,
         salt=salt,
+        given=request.given,
         alternatives=min(request.alternatives or 0, tokenizer.vocabulary),
         forced=forced,
     )
@@ -78,9 +80,14 @@ async def pieces(served: Served, request: ChatRequest, router: Router, record: R
     if piece := refused(served, request, record):
         yield piece
         return
-    saying = Saying(served, request, record)
-    if request.tokens == 0 and not record.request.forced:
-        yield saying.end(FINISHED[Stop.TOKENS])
+    saying, join = Saying(served, request, record), record.request
+    for at, token in enumerate(join.given):
+        for piece in saying.push(Chosen(join.id, at, token, math.nan)):
+            yield piece
+        if saying.ended:
+            return
+    if stop := _stop(request, join):
+        yield saying.end(FINISHED[stop])
         return
     record.answer = router.answer(record.request, model=served.model)
     events = record.answer.events()
@@ -95,6 +102,14 @@ async def pieces(served: Served, request: ChatRequest, router: Router, record: R
                 yield saying.end(FINISHED[event.stop])
     finally:
         await events.aclose()
+
+
+def _stop(request: ChatRequest, join: Join) -> Stop | None:
+    """The end of a completion for which no token is left to be chosen."""
+    if join.given and join.limits.is_end(join.given[-1]):
+        return Stop.END
+    is_full = len(join.given) >= join.limits.tokens or (request.tokens == 0 and not join.forced)
+    return Stop.TOKENS if is_full else None
 
 
 def refused(served: Served, request: ChatRequest, record: Record) -> Piece | None:

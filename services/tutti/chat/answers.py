@@ -11,6 +11,7 @@ from tutti.chassis.errors import Refused, Unavailable
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.unit import Unit, Units
+from tutti.chat.alternatives import Place, Token, check_place, continued, place_of, tokens_of
 from tutti.chat.filter.release import NONE
 from tutti.chat.generations import KEPT, Generation
 from tutti.chat.journal import Begun, Entry, Finished, Said
@@ -19,6 +20,7 @@ from tutti.chat.models import Model
 from tutti.chat.reasons import KEY_USED
 from tutti.chat.records import CANCELLED, AnswerRecord, Verdict, digest_of_ids, verify
 from tutti.chat.replaying import Replay, replayed
+from tutti.chat.requests import ChatRequest
 from tutti.chat.tables import Tables
 from tutti.contracts.chat.v1 import Answer, Decision, Move
 
@@ -89,6 +91,41 @@ class Answers:
 
         Raises NotFound, Refused where its request is gone, Unavailable where no replica of its model serves.
         """
+        answer, generation = self._kept(name, principal)
+        served = self._served(answer)
+        record = record_in(answer)
+        again = verify(
+            *(served.served, generation.request, served.router, record), id=self._name(), said=len(generation.ids)
+        )
+        verdict = eventloop.run(again, seconds)
+        if digest_of_ids(generation.ids) != record.ids_digest:
+            verdict = Verdict((*verdict.differs, JOURNAL), verdict.bytes, verdict.signature)
+        return verdict
+
+    def tokens(self, name: str, principal: Principal) -> list[Token]:
+        """The tokens of an answer that are wholly shown. Raises what `verify` raises."""
+        answer, generation = self._kept(name, principal)
+        return tokens_of(self._served(answer).served, generation, answer.finished)
+
+    def place(self, name: str, principal: Principal, at: int, seconds: float) -> Place:
+        """Compute a place of an answer within a time. Raises InvalidField, what `verify` raises."""
+        answer, generation = self._kept(name, principal)
+        check_place(self._served(answer).served, generation, answer.finished, at)
+        model = self._serving(answer)
+        found = place_of(model.served, generation, model.router, at, id=self._name(), salt=principal.tenant)
+        return eventloop.run(found, seconds)
+
+    def continued(self, name: str, principal: Principal, at: int, token: int) -> tuple[Model, ChatRequest]:
+        """The request for an answer that is another one before place `at`, and has `token` there, and its model.
+
+        It has the seed of the other one. Raises InvalidField, what `verify` raises.
+        """
+        answer, generation = self._kept(name, principal)
+        request = continued(self._served(answer).served, generation, answer.finished, at, token)
+        return self._serving(answer), replace(request, seed=answer.seed, given_seed=answer.seed)
+
+    def _kept(self, name: str, principal: Principal) -> tuple[Answer, Generation]:
+        """An answer, and its request and tokens. Raises NotFound, Refused."""
         answer, generation = self._units.run(
             lambda unit: (
                 self._tables.answers.get_for(unit, name, principal),
@@ -100,25 +137,11 @@ class Answers:
             raise Refused(
                 "REQUEST_GONE", f"the request of {name} was deleted, after {days} days or with its conversation"
             )
-        served = self._served(answer)
-        record = record_in(answer)
-        again = verify(
-            *(served.served, generation.request, served.router, record), id=self._name(), said=len(generation.ids)
-        )
-        verdict = eventloop.run(again, seconds)
-        if digest_of_ids(generation.ids) != record.ids_digest:
-            verdict = Verdict((*verdict.differs, JOURNAL), verdict.bytes, verdict.signature)
-        return verdict
+        return answer, generation
 
     def _served(self, answer: Answer) -> Model:
         """A deployment with the model and the filter of an answer. Raises Unavailable, Refused."""
-        models = [each for each in self._models() if each.served.model == answer.model]
-        if not models:
-            raise Unavailable(
-                f"no deployment serves {answer.model}, the model of this answer: `tutti serve {answer.checkpoint}` "
-                "serves it again",
-                reason="NO_REPLICA",
-            )
+        models = self._of(answer)
         if not answer.filter:
             return replace(models[0], served=replace(models[0].served, filter=NONE))
         filtered = [each for each in models if each.served.filter.digest == answer.filter]
@@ -129,6 +152,21 @@ class Answers:
                 "--filter again",
             )
         return filtered[0]
+
+    def _serving(self, answer: Answer) -> Model:
+        """A deployment with the model of an answer and its filter as it is now; the one that answered if it serves."""
+        return min(self._of(answer), key=lambda each: each.deployment != answer.deployment)
+
+    def _of(self, answer: Answer) -> list[Model]:
+        """The deployments with the model of an answer, at least one. Raises Unavailable."""
+        models = [each for each in self._models() if each.served.model == answer.model]
+        if not models:
+            raise Unavailable(
+                f"no deployment serves {answer.model}, the model of this answer: `tutti serve {answer.checkpoint}` "
+                "serves it again",
+                reason="NO_REPLICA",
+            )
+        return models
 
 
 def message_of(begun: Begun, record: AnswerRecord) -> Answer:

@@ -79,9 +79,11 @@ def digest_of_request(request: ChatRequest) -> str:
     """The digest of all that decides an answer in a request."""
     shaping = request.shaping
     continued = {"prompts": [_held(each) for each in request.prompts], "echo": request.echo} if request.prompts else {}
+    given = {"given": list(request.given)} if request.given else {}
     return content_digest(
         {
             **continued,
+            **given,
             "messages": [[str(each.role), each.content] for each in request.messages],
             "stops": list(request.stops),
             "temperature": request.temperature,
@@ -146,7 +148,7 @@ async def verify(
     cut = kept.finished == CANCELLED
     if cut:
         limits, finished = replace(join.limits, tokens=max(1, said)), CANCELLED
-        join = replace(join, limits=limits, forced=join.forced[:said])
+        join = replace(join, limits=limits, forced=join.forced[:said], given=join.given[:said])
     record = Record(join)
     if not cut or said:
         async with aclosing(pieces(served, request, router, record)) as found:

@@ -16,7 +16,7 @@ from tutti.corpus.conversations.conversations import Message
 from tutti.inference.engine import Shaping
 from tutti.inference.sampling import Sampling
 
-SEEDS = 2**53
+SEEDS, GIVEN = 2**53, "given"
 MOST_ANSWERS = MOST_PROMPTS
 """Prompts times choices of a request, at most."""
 
@@ -27,7 +27,8 @@ class ChatRequest:
 
     `tokens` is None for the room that is left in the context; `seed` is None if the client gave none. A seed outside
     0 … 2^53 is hashed; `given_seed` is the one that the client sent. `alternatives` are the likeliest tokens that are
-    shown with each; None shows no log-probabilities. With `echo`, the prompt is part of the text.
+    shown with each; None shows no log-probabilities. With `echo`, the prompt is part of the text. The answer begins
+    with the token ids `given`, which no field of the API sets.
     """
 
     model: str
@@ -45,6 +46,7 @@ class ChatRequest:
     choices: int = 1
     alternatives: int | None = None
     echo: bool = False
+    given: tuple[int, ...] = ()
 
     def sampling(self, seed: int) -> Sampling:
         """The sampling with this seed, for a request without one."""
@@ -126,7 +128,8 @@ def _request(
 def as_body(request: ChatRequest) -> dict[str, object]:
     """A body that `read_body` reads as this request."""
     shaping = request.shaping
-    common = {
+    common: dict[str, object] = {
+        **({GIVEN: list(request.given)} if request.given else {}),
         "model": request.model,
         "stream": request.stream,
         "stream_options": {"include_usage": request.include_usage},
@@ -148,9 +151,11 @@ def as_body(request: ChatRequest) -> dict[str, object]:
     return {**common, "messages": messages, "logprobs": logprobs, "top_logprobs": request.alternatives}
 
 
-def read_body(body: Mapping[str, object]) -> ChatRequest:
-    """The request in a body of either API. Raises InvalidField."""
-    return read_completion(body) if "prompt" in body else read(body)
+def read_body(body: Mapping[str, Any]) -> ChatRequest:
+    """The request in a body of either API, as `as_body` returns it. Raises InvalidField."""
+    given, body = body.get(GIVEN, ()), {key: value for key, value in body.items() if key != GIVEN}
+    request = read_completion(body) if "prompt" in body else read(body)
+    return replace(request, given=tuple(given))
 
 
 def hashed(seed: str) -> int:

@@ -166,7 +166,7 @@ class Saying:
         """Keep a score until its token is wholly shown: with the character that its last byte is part of."""
         if self._request.alternatives is None:
             return
-        kept = tuple(each for each in scored.alternatives if not self._is_refused(each[0]))
+        kept = tuple(each for each in scored.alternatives if not is_withheld(self._served, each[0]))
         end = self._visible.decoded + int(self._visible.is_partial)
         self._waiting.append((Scored(scored.token, scored.at, scored.logprob, kept), end))
 
@@ -177,10 +177,11 @@ class Saying:
             found.append(self._waiting.pop(0)[0])
         return tuple(found)
 
-    def _is_refused(self, token: int) -> bool:
-        """True for a token that the filter would refuse to show by itself."""
-        side, text = self._served.filter.answer, self._served.tokenizer.spelled[token].decode(errors="replace")
-        return not side.is_empty and bool(judged(side, text).decisions)
+
+def is_withheld(served: Served, token: int) -> bool:
+    """Return whether the filter would refuse to show a token by itself."""
+    side, text = served.filter.answer, served.tokenizer.spelled[token].decode(errors="replace")
+    return not side.is_empty and bool(judged(side, text).decisions)
 
 
 def asked(request: ChatRequest) -> str:

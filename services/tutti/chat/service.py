@@ -72,7 +72,7 @@ def build(host: Host) -> Service:
         refusal=deployments.refusal,
     )
     apis = [*completions.routes(), *Tokenizing(deployments.models).routes(ROLES)]
-    turns = Turns(host.units, tables, deployments.models, beginnings, name=name)
+    turns = Turns(host.units, tables, deployments.models, beginnings, answers, name=name)
     pages = ChatPages(host, tables, turns, answers, deployments.models)
     api = ChatApi(host, tables, deployments.reconciler, answers)
 

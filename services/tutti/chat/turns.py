@@ -15,7 +15,8 @@ from tutti.chassis.errors import InvalidField, NotFound, Refused, Unavailable, d
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.unit import Unit, Units
-from tutti.chat.beginnings import Beginnings
+from tutti.chat.answers import Answers
+from tutti.chat.beginnings import Beginnings, Group
 from tutti.chat.conversations import (
     ANSWERING,
     ASSISTANT,
@@ -67,6 +68,20 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """An answer that is `answer` before its token number `at`, has the id `token` there, and goes on from it.
+
+    `revision` is that of the conversation that the page has seen.
+    """
+
+    conversation: str
+    answer: str
+    revision: int
+    at: int
+    token: int
+
+
+@dataclass(frozen=True)
 class Shown:
     """A conversation with all of its messages."""
 
@@ -83,10 +98,12 @@ class Turns:
         tables: Tables,
         models: Callable[[], Sequence[Model]],
         beginnings: Beginnings,
+        answers: Answers,
         *,
         name: Callable[[], str],
     ) -> None:
-        self._units, self._tables, self._models, self._beginnings = units, tables, models, beginnings
+        self._units, self._tables, self._models = units, tables, models
+        self._beginnings, self._answers = beginnings, answers
         self._rows, self._name = tables.conversations, name
         self._live: dict[str, Live] = {}
         self._lock = threading.Lock()
@@ -115,11 +132,8 @@ class Turns:
         options = {key: turn.settings.get(key) for key in ("temperature", "top_p", "max_tokens")}
         request = read({**body, **options, "model": model.name})
         group = self._beginnings.grouped(who, model, request)
-        [name], said = group.names, path[-1]
-        answer = Message(
-            *(self._name(), said.id, ASSISTANT, "", RUNNING), answer=name, model=model.name, unsent=fits.unsent
-        )
-        live = self._enter(who, name)
+        said = path[-1]
+        answer = self._answer(group, said.id, fits.unsent)
 
         def write(unit: Unit) -> None:
             if turn.revision == 0:
@@ -127,6 +141,41 @@ class Turns:
             added = [answer] if turn.text is None else [said, answer]
             settings = {key: turn.settings[key] for key in SETTINGS if turn.settings.get(key) is not None}
             self._rows.add(unit, who, turn.conversation, turn.revision, added, settings)
+
+        return self._begin(who, turn.conversation, group, write)
+
+    def branch(self, who: Principal, branch: Branch) -> Shown:
+        """Begin an answer beside another one, which it continues from a token on with another one.
+
+        Raises InvalidField, NotFound, Refused, TooMany, Unavailable.
+        """
+        found = self.shown(who, branch.conversation)
+        before = next((each for each in found.messages if branch.answer and each.answer == branch.answer), None)
+        if before is None:
+            raise InvalidField("answer", seen=branch.answer, expected="an answer of the conversation")
+        _check_ended(found, branch.revision)
+        model, request = self._answers.continued(branch.answer, who, branch.at, branch.token)
+        group = self._beginnings.grouped(who, model, request)
+        answer = self._answer(group, before.parent, before.unsent)
+
+        def write(unit: Unit) -> None:
+            settings = found.conversation.settings
+            self._rows.add(unit, who, branch.conversation, branch.revision, [answer], settings)
+
+        return self._begin(who, branch.conversation, group, write)
+
+    def _answer(self, group: Group, parent: str, unsent: int) -> Message:
+        """The message of an answer that begins."""
+        [name], model = group.names, group.model.name
+        return Message(*(self._name(), parent, ASSISTANT, "", RUNNING), answer=name, model=model, unsent=unsent)
+
+    def _begin(self, who: Principal, conversation: str, group: Group, store: Callable[[Unit], None]) -> Shown:
+        """Reserve an answer, `store` its messages with its beginning, and begin it."""
+        [name] = group.names
+        live = self._enter(who, name)
+
+        def write(unit: Unit) -> None:
+            store(unit)
             self._tables.generations.begin(unit, [each.begun for each in group.choices])
 
         try:
@@ -140,7 +189,7 @@ class Turns:
             self._leave(live)
             raise
         live.begin(lambda show: self._beginnings.make(group, lease, show))
-        return self.shown(who, turn.conversation)
+        return self.shown(who, conversation)
 
     def stop(self, who: Principal, answer: str) -> None:
         """End an answer with the text that it has; one that has ended stays as it is. Raises NotFound."""
@@ -189,9 +238,7 @@ class Turns:
             return said
         found = self._shown(unit, who, turn.conversation)
         if not unfinished:
-            check_revision(found.conversation, turn.revision)
-            if any(each.state == RUNNING for each in found.messages):
-                raise Refused(ANSWERING, "an answer of this conversation has not ended: wait for it, or stop it")
+            _check_ended(found, turn.revision)
         path = [*path_to(found.messages, turn.parent), *said]
         if not path or path[-1].role != USER:
             raise InvalidField("parent", seen=turn.parent, expected="a message of the user, which is answered again")
@@ -252,6 +299,24 @@ class Turns:
 async def _nothing() -> AsyncGenerator[tuple[int, str], None]:
     return
     yield
+
+
+def _check_ended(found: Shown, revision: int) -> None:
+    """Raises Refused for a conversation that was changed, or in which an answer is made."""
+    check_revision(found.conversation, revision)
+    if any(each.state == RUNNING for each in found.messages):
+        raise Refused(ANSWERING, "an answer of this conversation has not ended: wait for it, or stop it")
+
+
+def branch_of(body: Mapping[str, Any]) -> Branch:
+    """The branch in the body of a call. Raises InvalidField."""
+    for key in ("conversation", "answer"):
+        if not isinstance(body.get(key), str):
+            raise InvalidField(key, seen=body.get(key), expected="a name")
+    for key in ("revision", "at", "token"):
+        if type(body.get(key)) is not int:
+            raise InvalidField(key, seen=body.get(key), expected="a whole number")
+    return Branch(**body)
 
 
 def turn_of(body: Mapping[str, Any]) -> Turn:

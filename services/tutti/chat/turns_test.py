@@ -14,6 +14,7 @@ from tutti.backbone.embedded.database import EmbeddedDatabase
 from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.rpc.channel import RpcChannel
 from tutti.chassis.store.unit import Unit, Units
+from tutti.chat.answers import Answers
 from tutti.chat.beginnings import Beginnings
 from tutti.chat.conversations import FAILED
 from tutti.chat.conversations_test import ADA, turn
@@ -49,6 +50,7 @@ class Restarted:
             self.tables,
             lambda: self.models,
             Beginnings(Journal(lambda entries: None), leases, name=lambda: f"{next(ids)}", seed=lambda: 7),
+            Answers(self.units, self.tables, lambda: self.models, lambda: f"{next(ids)}"),
             name=lambda: f"{next(ids)}",
         )
 

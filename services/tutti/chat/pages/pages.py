@@ -5,6 +5,7 @@ Promises: a visitor gets conversations of his or her own and no others; a call c
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import asdict
 
 from tutti.chassis.errors import InvalidField, NotFound, Unavailable
 from tutti.chassis.identity.auth import Role
@@ -17,9 +18,9 @@ from tutti.chat.generations import Generation
 from tutti.chat.kinds import is_utf8
 from tutti.chat.learning import Pasts
 from tutti.chat.models import Model
-from tutti.chat.pages.views import ChatView, past_view, release_view, shown
+from tutti.chat.pages.views import ChatView, past_view, place_view, release_view, shown
 from tutti.chat.tables import Tables
-from tutti.chat.turns import Turns, turn_of
+from tutti.chat.turns import Turns, branch_of, turn_of
 from tutti.contracts.chat.v1 import Answer, Deployment
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import Release
@@ -29,10 +30,12 @@ from tutti.web.pages import Api, Call, Entry, Follow, Get, Page, Post, Visit
 
 ROLES = frozenset({Role.OPERATOR, Role.ENGINEER})
 TURN = frozenset({"conversation", "revision", "parent", "text", "settings"})
+BRANCH = frozenset({"conversation", "revision", "answer", "at", "token"})
 TURN_BYTES = 512 << 10
 """A text of 64 KiB can be six times as long in JSON."""
 VERIFY_SECONDS = 8.0
 """An answer that takes longer is verified by `tutti answers verify`."""
+PLACE_SECONDS = 8.0
 
 
 class ChatPages:
@@ -59,6 +62,9 @@ class ChatPages:
             Call("/chat/api/conversations", self.list, ROLES),
             Call("/chat/api/conversations/{conversation}", self.get, ROLES),
             Call("/chat/api/why/{answer}", self.why, ROLES),
+            Call("/chat/api/tokens/{answer}", self.tokens, ROLES),
+            Call("/chat/api/tokens/{answer}/{at}", self.place, ROLES),
+            Call("/chat/api/branch", self.branch, ROLES, method="POST"),
             Call("/chat/api/say", self.say, ROLES, method="POST", max_bytes=TURN_BYTES),
             Call("/chat/api/count", self.count, ROLES, method="POST", max_bytes=TURN_BYTES),
             Call("/chat/api/stop", self.stop, ROLES, method="POST"),
@@ -110,6 +116,26 @@ class ChatPages:
     def say(self, visit: Visit) -> object:
         return shown(self._turns.say(visit.principal, turn_of(_object(visit.body, TURN))))
 
+    def branch(self, visit: Visit) -> object:
+        """Continue an answer from a token on with another one."""
+        return shown(self._turns.branch(visit.principal, branch_of(_object(visit.body, BRANCH))))
+
+    def tokens(self, visit: Visit) -> object:
+        """The tokens of an answer that are shown."""
+        found = self._answers.tokens(f"answers/{visit.path['answer']}", visit.principal)
+        return {"tokens": [asdict(each) for each in found]}
+
+    def place(self, visit: Visit) -> object:
+        """The likeliest tokens in a place of an answer."""
+        at = visit.path["at"]
+        if not at.isascii() or not at.isdecimal() or len(at) > 9:
+            raise InvalidField("at", seen=at, expected="the number of a token")
+        try:
+            found = self._answers.place(f"answers/{visit.path['answer']}", visit.principal, int(at), PLACE_SECONDS)
+        except TimeoutError:
+            raise Unavailable(f"the replicas had no answer within {PLACE_SECONDS:g} s: try again") from None
+        return place_view(found)
+
     def count(self, visit: Visit) -> object:
         """The tokens of a turn that is not sent yet, and how many of the oldest messages would not fit."""
         fits, length = self._turns.count(visit.principal, turn_of(_object(visit.body, TURN)))
@@ -147,6 +173,7 @@ class ChatPages:
             "seed": str(answer.seed),
             "temperature": generation.request.temperature if generation else None,
             "top_p": generation.request.top_p if generation else None,
+            "given": len(generation.request.given) if generation else 0,
             "finished": answer.finished,
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.completion_tokens,

@@ -1,7 +1,9 @@
 """The views of the chat page, as JSON. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import exp
 
+from tutti.chat.alternatives import Place
 from tutti.chat.learning import Past
 from tutti.chat.turns import Shown
 from tutti.contracts.evaluation.v1 import Release, Standing
@@ -17,6 +19,17 @@ class ChatView:
 def shown(found: Shown) -> dict[str, object]:
     """A conversation with its messages."""
     return {**found.conversation.to_json(), "messages": [each.to_json() for each in found.messages]}
+
+
+def place_view(place: Place) -> dict[str, object]:
+    """The likeliest tokens in a place of an answer, the likeliest first, with its own token among them."""
+    is_there = any(each.token.id == place.chosen.token.id for each in place.likeliest)
+    likeliest = [*place.likeliest, *([] if is_there else [place.chosen])]
+    return {
+        "chosen": place.chosen.token.id,
+        "likeliest": [{**asdict(each.token), "probability": exp(each.logprob)} for each in likeliest],
+        "withheld": place.withheld,
+    }
 
 
 def past_view(past: Past) -> dict[str, object]:

@@ -313,12 +313,35 @@ function choose(message) {
   count();
 }
 
+// Opens the drawer of an answer; its view of the tokens.
 async function why(message) {
-  const found = await tried(() => calls.get(`why/${encodeURIComponent(message.answer.replace("answers/", ""))}`));
-  if (!found) return;
-  $("why-body").replaceChildren(drawer(found, message, () => calls.post("verify", { answer: message.answer })));
+  const ident = encodeURIComponent(message.answer.replace("answers/", ""));
+  const found = await tried(() => calls.get(`why/${ident}`));
+  if (!found) return null;
+  const { made, view } = drawer(found, message, {
+    verify: () => calls.post("verify", { answer: message.answer }),
+    tokens: () => calls.get(`tokens/${ident}`),
+    place: (at) => calls.get(`tokens/${ident}/${at}`),
+    branch: (at, token) => branch(message, at, token),
+  });
+  $("why-body").replaceChildren(made);
   $("why").hidden = false;
   $("why").focus();
+  return view;
+}
+
+async function branch({ answer, parent }, at, token) {
+  const body = { conversation: now.id, revision: now.revision, answer, at, token };
+  try {
+    const conversation = await calls.post("branch", body);
+    chosen.delete(parent);
+    closeWhy();
+    take(conversation);
+    await list();
+  } catch (failure) {
+    if (failure.status === 409) take(await load(now.id)); // another tab was first
+    throw failure;
+  }
 }
 
 function submit() {
@@ -413,9 +436,9 @@ addEventListener("keydown", (event) => {
   if (key === "n") {
     event.preventDefault();
     tried(begin);
-  } else if (key === "y") {
+  } else if (key === "y" || key === "t") {
     const last = shown().findLast((each) => each.role === "assistant" && each.state !== "running");
-    if (last) why(last);
+    if (last) why(last).then((view) => key === "t" && view?.show());
   }
 });
 addEventListener("popstate", () => {

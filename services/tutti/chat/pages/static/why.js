@@ -1,6 +1,7 @@
 // The drawer "Why this answer": its record, and the comparison with an answer that is computed again.
 
 import { element } from "./markdown.js";
+import { TokenView } from "./tokens.js";
 
 const ENDS = {
   stop: "by itself, or at a stop string",
@@ -9,8 +10,10 @@ const ENDS = {
   cancelled: "stopped, or failed, before its own end",
 };
 
-export function drawer(found, message, verify) {
+// `calls` has `verify()`, and those of a TokenView. Returns the view of the tokens, and the elements.
+export function drawer(found, message, calls) {
   const made = document.createDocumentFragment();
+  const view = new TokenView(calls);
   const verdict = element("p", { role: "status" });
   const again = element("button", { type: "button", class: "verify" }, "Compute it again");
   again.onclick = async () => {
@@ -18,7 +21,7 @@ export function drawer(found, message, verify) {
     verdict.className = "";
     verdict.textContent = "It is computed again …";
     try {
-      const { equal, differs, bytes } = await verify();
+      const { equal, differs, bytes } = await calls.verify();
       verdict.className = equal ? "same" : "differs";
       verdict.textContent = equal ? `Identical, ${bytes} of ${found.bytes} bytes` : `It differs in: ${differs.join(", ")}`;
     } catch (failure) {
@@ -27,9 +30,10 @@ export function drawer(found, message, verify) {
     }
     again.disabled = false;
   };
-  made.append(verdict, again);
+  made.append(verdict, again, section("Tokens", ...view.parts));
   made.append(section(found.release ? "Released" : "An experiment", ...standing(found.release)));
   const done = [found.moved ? moves(found) : "It was made by one replica."];
+  if (found.given) done.push(`It continues another answer: its first ${found.given} tokens were given.`);
   if (message.unsent) done.push(`The model did not see the ${message.unsent} oldest messages: they did not fit.`);
   made.append(section("What was done to it", ...done.map((each) => element("p", {}, each))));
   const record = {
@@ -48,7 +52,7 @@ export function drawer(found, message, verify) {
   made.append(section("Record", list));
   const command = element("code", {}, `tutti trace ${found.answer}`);
   made.append(section("What made it", element("p", {}, command, " leads to its checkpoint, and on to documents and people.")));
-  return made;
+  return { made, view };
 }
 
 function moves(found) {

@@ -1,0 +1,83 @@
+"""The drawer "Why this answer" of the chat page in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.chat_test import ENDED, Reader
+from tests.browser.chromium import chromium
+from tests.browser.reader import CUT_OFF, NARROW
+from tests.chat.platforms import CHAT_BUILDS
+from tests.chat.talks_test import World
+from tests.web.hosted import hosted
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with hosted(tmp_path_factory.mktemp("platform"), builds=CHAT_BUILDS) as served:
+        yield World(served)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def reading(browser: Browser, world: World) -> Iterator[Callable[..., Reader]]:
+    made: list[Reader] = []
+
+    def make(**look: Any) -> Reader:
+        made.append(Reader(browser, world, **look))
+        made[-1].limit("8")
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_an_answer_is_continued_with_another_token_by_keyboard_alone(reading: Callable[..., Reader]) -> None:
+    ada = reading(width=NARROW)
+    ada.say("a b c", ended=1)
+    ada.page.keyboard.press("Shift+Tab")
+    ada.page.keyboard.press("t")
+    tokens = ada.page.get_by_role("toolbar", name="Tokens of the answer").get_by_role("button")
+    expect(tokens.first).to_be_focused()
+    count = tokens.count()
+    assert tokens.evaluate_all("all => all.filter(each => each.tabIndex === 0).length") == 1, "one stop of the Tab key"
+    ada.page.keyboard.press("End")
+    expect(tokens.last).to_be_focused()
+    ada.page.keyboard.press("Home")
+    ada.page.keyboard.press("ArrowRight")
+    expect(tokens.nth(1)).to_be_focused()
+    expect(tokens.nth(1)).to_have_accessible_name(re.compile(f"^Token 2 of {count}: "))
+    ada.page.keyboard.press("Enter")
+    likeliest = ada.page.locator(".likeliest li")
+    expect(likeliest.first).to_be_visible()
+    expect(tokens.nth(1)).to_have_attribute("aria-pressed", "true")
+    assert ada.tab.violations() == []
+    assert ada.page.evaluate("document.documentElement.scrollWidth") == NARROW
+    assert [each for each in ada.page.evaluate(CUT_OFF) if 'class="unseen"' not in each] == []
+    before = ada.stored["messages"][-1]
+    expect(likeliest.get_by_text("written")).to_have_count(1)
+    ada.page.keyboard.press("Tab")
+    expect(ada.page.locator(".likeliest button").first).to_be_focused()
+    expect(ada.page.locator(".likeliest button").first).to_have_accessible_name(re.compile("^Continue with .+, prob"))
+    ada.page.keyboard.press("Enter")
+    expect(ada.page.locator("article.answer .tools")).to_contain_text("2 of 2")
+    expect(ada.page.locator(ENDED)).to_have_count(1)
+    expect(ada.page.locator("#why")).to_be_hidden()
+    branch = ada.stored["messages"][-1]
+    assert branch["parent"] == before["parent"]
+    first = ada.world.ada.get(f"tokens/{before['answer'].removeprefix('answers/')}").json["tokens"][0]
+    assert branch["text"].startswith(first["text"])
+    ada.page.get_by_role("button", name="Why").press("Enter")
+    expect(ada.page.locator("#why")).to_contain_text("its first 2 tokens were given")
+    ada.quiet()
