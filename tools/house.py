@@ -49,7 +49,7 @@ INSIDE = {
         *["making : conversations : generations", "recording", "journal : releases", "records : keys"],
         *["answering : models : bodies", "saying"],
         *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],
-        *["children : links : standing", "progress", "tokens", "names : reasons"],
+        *["children : links : standing", "progress", "tokens", "names : reasons : asking"],
     ],
     "trainer": [
         *["simulated : agent", "rank", "programs", "policies", "batches", "io", "lifeline"],

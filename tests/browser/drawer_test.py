@@ -43,6 +43,15 @@ def reading(browser: Browser, world: World) -> Iterator[Callable[..., Reader]]:
         each.close()
 
 
+def test_the_page_shows_while_other_services_hang_and_names_them(reading: Callable[..., Reader], world: World) -> None:
+    with world.served.hung("scheduler", "committer", "evaluation", "lineage"):
+        ada = reading()
+        expect(ada.page.locator("#empty-past")).to_contain_text("scheduler did not answer")
+        expect(ada.page.locator("#send")).to_be_enabled()
+        ada.say("a b c", ended=1)
+    assert [each for each in ada.tab.heard if "503" not in each] == []
+
+
 def test_an_answer_is_continued_with_another_token_by_keyboard_alone(reading: Callable[..., Reader]) -> None:
     ada = reading(width=NARROW)
     ada.say("a b c", ended=1)

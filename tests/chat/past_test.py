@@ -11,7 +11,9 @@ from tests.chat.platforms import CHAT_BUILDS
 from tests.chat.talks_test import NAME, World
 from tests.web.hosted import Hosted, hosted
 from tutti.backbone.connect import open_blobs
-from tutti.contracts.chat.v1 import CreateDeploymentRequest, DeploymentSpec
+from tutti.chassis.identity.principal import DEFAULT_TENANT
+from tutti.contracts.chat.v1 import DEPLOYMENT_STATE_STOPPED, CreateDeploymentRequest, Deployment, DeploymentSpec
+from tutti.contracts.chat.v1 import Answer as RecordedAnswer
 from tutti.contracts.common.v1 import GetRequest, Training
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 from tutti.corpus.conversations.conversations import Conversation, to_lines
@@ -53,6 +55,27 @@ def test_a_model_whose_training_is_not_recorded_has_no_past(world: World) -> Non
 
 def test_a_model_that_does_not_serve_is_refused(world: World) -> None:
     assert world.ada.get("past/other").status == 404
+
+
+def test_a_scheduler_that_hangs_is_named(world: World) -> None:
+    with world.served.hung("scheduler"):
+        found = world.ada.get("past/toy")
+    assert found.status == 503
+    assert "scheduler did not answer" in found.json["error"]["message"]
+
+
+def test_a_release_that_cannot_be_read_is_named_with_who_is_missing(world: World) -> None:
+    name, release = "deployments/ended", "releases/of-ended"
+    world.served.plant("chat", Deployment(name=name, state=DEPLOYMENT_STATE_STOPPED, release=release))
+    person = world.people["ada"]
+    world.served.plant(
+        "chat", RecordedAnswer(name="answers/ended", user=person, tenant=DEFAULT_TENANT, deployment=name)
+    )
+    with world.served.hung("evaluation"):
+        found = world.ada.get("why/ended").json["release"]
+    assert (found["name"], found["standing"]) == (release, "")
+    assert "evaluation did not answer" in found["missing"]
+    assert "does not exist" in world.ada.get("why/ended").json["release"]["missing"]
 
 
 def test_the_past_has_every_training_and_prompts_of_the_demonstrations(world: World) -> None:

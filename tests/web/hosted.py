@@ -7,6 +7,7 @@ a result is left out, so that a page has something to show within a second.
 import contextlib
 import http.client
 import json
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
@@ -123,6 +124,18 @@ class Hosted:
             yield
         finally:
             put(kept)
+
+    @contextlib.contextmanager
+    def hung(self, *services: str) -> Iterator[None]:
+        """Services are asked at an address that takes connections and never answers meanwhile."""
+        addresses = self.host._loaded.values.services
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            addresses.update(dict.fromkeys(services, f"127.0.0.1:{silent.getsockname()[1]}"))
+            try:
+                yield
+            finally:
+                for each in services:
+                    del addresses[each]
 
     def report(self, job: str, found: Experience) -> None:
         """Store rollouts and tell of them, as an agent does."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobError
 from tutti.chassis.errors import NotFound
+from tutti.chat.asking import Asking
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
@@ -18,7 +19,7 @@ from tutti.corpus.tokens.dataset import DatasetBody
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind, Manifest
 
-MOST_TRAININGS = 16
+MOST_TRAININGS, SECONDS = 16, 5.0
 READ_BYTES = 256 << 10
 """The most bytes of demonstrations in which prompts are looked for."""
 PROMPTS, PROMPT_CHARACTERS = 4, 60
@@ -52,12 +53,14 @@ class Pasts:
     def of(self, checkpoint: str, allows: Callable[[str, str], bool]) -> Past:
         """The past of a checkpoint; `allows` says whether a prompt with its answer may be offered.
 
-        Raises Unavailable.
+        Raises Unavailable, which names who is missing.
         """
+        asking = Asking(SECONDS)
         trainings, prompts = list[Trained](), tuple[str, ...]()
         while checkpoint and len(trainings) < MOST_TRAININGS:
             try:
-                job: Job = self._scheduler.GetJob(GetRequest(name=f"jobs/{checkpoint.split('/')[1]}"))
+                asked = GetRequest(name=f"jobs/{checkpoint.split('/')[1]}")
+                job: Job = asking.ask("scheduler", self._scheduler.GetJob, asked)
             except NotFound:
                 break
             data, lines = self._data(job)

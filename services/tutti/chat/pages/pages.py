@@ -12,6 +12,7 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chat.answers import Answers
+from tutti.chat.asking import Asking
 from tutti.chat.conversations import MOST_SEARCH
 from tutti.chat.filter.release import Filter, judged
 from tutti.chat.generations import Generation
@@ -35,7 +36,7 @@ TURN_BYTES = 512 << 10
 """A text of 64 KiB can be six times as long in JSON."""
 VERIFY_SECONDS = 8.0
 """An answer that takes longer is verified by `tutti answers verify`."""
-PLACE_SECONDS = 8.0
+PLACE_SECONDS, RELEASE_SECONDS = 8.0, 3.0
 
 
 class ChatPages:
@@ -84,6 +85,7 @@ class ChatPages:
         deployments = self._units.run(
             lambda unit: [self._tables.deployments.get(unit, each.deployment) for each in models]
         )
+        asking = Asking(RELEASE_SECONDS)
         return {
             "models": [
                 {
@@ -91,7 +93,7 @@ class ChatPages:
                     "checkpoint": model.checkpoint,
                     "length": model.served.length,
                     "system": model.served.renderer.takes_system,
-                    "release": self._release(deployment),
+                    "release": self._release(deployment, asking),
                 }
                 for model, deployment in zip(models, deployments, strict=True)
             ]
@@ -180,7 +182,7 @@ class ChatPages:
             "bytes": answer.text_bytes,
             "moved": answer.moved,
             "moves": [{"at": each.at, "reason": each.reason} for each in answer.moves],
-            "release": self._release(deployment),
+            "release": self._release(deployment, Asking(RELEASE_SECONDS)),
         }
 
     def verify(self, visit: Visit) -> object:
@@ -204,15 +206,16 @@ class ChatPages:
         finally:
             await pieces.aclose()
 
-    def _release(self, deployment: Deployment | None) -> object:
+    def _release(self, deployment: Deployment | None, asking: Asking) -> object:
         """The release of a deployment as JSON; None for an experiment."""
         if deployment is None or not deployment.release:
             return None
+        name = deployment.release  # which is known, whether or not the release can be read
         try:
-            found: Release | None = self._releases.GetRelease(GetRequest(name=deployment.release))
-        except (NotFound, Unavailable):
-            found = None  # its name is known all the same
-        return release_view(deployment.release, found)
+            found: Release = asking.ask("evaluation", self._releases.GetRelease, GetRequest(name=name))
+        except (NotFound, Unavailable) as error:
+            return release_view(name, None, str(error))
+        return release_view(name, found)
 
 
 def _allows(filtered: Filter, prompt: str, answer: str) -> bool:

@@ -38,14 +38,15 @@ def past_view(past: Past) -> dict[str, object]:
     return {"trainings": trainings, "whole": past.whole, "prompts": list(past.prompts)}
 
 
-def release_view(name: str, release: Release | None) -> dict[str, object]:
-    """A release with its evidence; its name alone where it could not be read."""
+def release_view(name: str, release: Release | None, missing: str = "") -> dict[str, object]:
+    """A release with its evidence; its name and the reason where it could not be read."""
     if release is None:
-        return {"name": name, "standing": "", "people": "", "findings": []}
+        return {"name": name, "standing": "", "missing": missing, "people": "", "findings": []}
     mixed = "people and simulated people" if release.mixed else "people"
     return {
         "name": name,
         "standing": Standing.Name(release.standing).removeprefix("STANDING_").lower(),
+        "missing": "",
         "people": "simulated people" if release.simulated else mixed,
         "findings": [
             {

@@ -62,7 +62,8 @@ function renderModel() {
   $("banner").hidden = Boolean(found?.release && found.release.standing === "active");
   let words = "No model serves: `tutti serve CHECKPOINT` lets one answer.";
   if (found) words = "This model is an experiment: it is not released.";
-  if (found?.release) words = `The release of this model is ${found.release.standing || "unknown"}.`;
+  if (found?.release?.missing) words = `Whether the release of this model is active is not known: ${found.release.missing}.`;
+  else if (found?.release) words = `The release of this model is ${found.release.standing}.`;
   $("banner").textContent = words;
   $("empty-model").textContent = found?.name ?? "No model";
   $("empty-standing").replaceChildren(...(found ? standing(found.release).map((each) => element("span", {}, each.textContent, " ")) : []));

@@ -62,7 +62,7 @@ function moves(found) {
 
 export function standing(release) {
   if (!release) return [element("p", {}, "No release names this checkpoint: nobody judged it against a rule.")];
-  const made = [element("p", {}, `${release.name}, ${release.standing || "whose standing could not be read"}`)];
+  const made = [element("p", {}, `${release.name}, ${release.standing || `whose standing could not be read: ${release.missing}`}`)];
   for (const each of release.findings) {
     const seen = each.seen === null ? "not measured" : each.seen.toFixed(3);
     const of = each.judgements ? `, ${each.judgements} judgements of ${release.people}` : "";
