@@ -46,7 +46,7 @@ INSIDE = {
     "chat": [
         *["service", "pages : rpc : replica", "turns : learning", "serving : completions : live : tokenizing"],
         *["answers : beginnings", "alternatives", "replaying : tables : sharing", "leases"],
-        *["making : conversations : generations", "recording", "journal : releases", "records : keys"],
+        *["making : conversations : generations", "recording", "journal : releases", "records : keys : reports"],
         *["answering : models : bodies", "saying"],
         *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons : asking"],

@@ -325,7 +325,7 @@ def test_an_answer_that_loses_its_replicas_ends_with_an_error(reading: Callable[
 
 
 def pieces(source: random.Random, text: str, most: int) -> list[str]:
-    """A text cut at random places, into pieces of at most so many characters."""
+    """A text cut at random places, into pieces of at most `most` characters."""
     found, at = list[str](), 0
     while at < len(text):
         end = at + source.randint(1, most)

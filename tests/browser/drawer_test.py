@@ -15,6 +15,7 @@ from tests.browser.reader import CUT_OFF, NARROW
 from tests.chat.platforms import CHAT_BUILDS
 from tests.chat.talks_test import World
 from tests.web.hosted import hosted
+from tutti.contracts.chat.v1 import ListReportsRequest
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,29 @@ def test_the_page_shows_while_other_services_hang_and_names_them(reading: Callab
         expect(ada.page.locator("#send")).to_be_enabled()
         ada.say("a b c", ended=1)
     assert [each for each in ada.tab.heard if "503" not in each] == []
+
+
+def test_a_wrong_refusal_is_reported_in_the_language_of_the_refusal(reading: Callable[..., Reader]) -> None:
+    ada = reading(width=NARROW)
+    ada.say("nightfall ist das Wort", ended=1)
+    button = ada.page.get_by_role("button", name="melden")
+    expect(button).to_have_attribute("lang", "de")
+    assert ada.tab.violations() == []
+    button.press("Enter")
+    expect(ada.page.get_by_role("textbox", name="Was ist daran falsch?")).to_be_focused()
+    ada.page.keyboard.type("x" * 600)
+    assert ada.tab.violations() == []
+    assert ada.page.evaluate("document.documentElement.scrollWidth") == NARROW
+    ada.page.get_by_role("button", name="Melden", exact=True).click()
+    expect(ada.page.locator("article.answer")).to_contain_text("Es wurde gemeldet.")
+    ada.page.reload()
+    ada.page.get_by_role("button", name="melden").click()
+    ada.page.locator("#dialog-ok").click()
+    expect(ada.page.locator("article.answer")).to_contain_text("Sie haben es schon gemeldet.")
+    with ada.world.served.client() as operator:
+        [report] = operator.chat.ListReports(ListReportsRequest()).reports
+    assert (report.words, report.decision.rule) == ("x" * 500, "codename")
+    ada.quiet()
 
 
 def test_an_answer_is_continued_with_another_token_by_keyboard_alone(reading: Callable[..., Reader]) -> None:

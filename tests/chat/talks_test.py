@@ -16,7 +16,9 @@ from tests.chat.replicas import START_SECONDS, await_that
 from tests.web.commands_test import tutti
 from tests.web.hosted import Answer, Hosted, Visitor, hosted
 from tests.web.tokens_test import issue, user
-from tutti.chassis.errors import Refused
+from tutti.chassis.errors import PermissionDenied, Refused
+from tutti.chassis.identity.auth import Role
+from tutti.client import connect
 from tutti.contracts.access.v1 import EraseUserRequest, ListUsageRequest
 from tutti.contracts.chat.v1 import (
     DEPLOYMENT_STATE_READY,
@@ -25,6 +27,7 @@ from tutti.contracts.chat.v1 import (
     DeploymentSpec,
     FilterRule,
     FilterSpec,
+    ListReportsRequest,
     VerifyAnswerRequest,
 )
 from tutti.contracts.common.v1 import GetRequest
@@ -308,6 +311,8 @@ def test_the_conversations_of_an_erased_user_are_deleted(world: World) -> None:
         talk = caller.answered(caller.say("a b"))
         request = VerifyAnswerRequest(name=talk["messages"][-1]["answer"])
         assert operator.chat.VerifyAnswer(request).equal
+        refused = caller.answered(caller.say("nightfall"))["messages"][-1]["answer"]
+        assert caller.post("report", answer=refused, words="mine").json == {"new": True}
         operator.access.EraseUser(EraseUserRequest(name=person))
 
         def is_gone() -> bool:
@@ -318,6 +323,7 @@ def test_the_conversations_of_an_erased_user_are_deleted(world: World) -> None:
             return False
 
         await_that(is_gone, "the request of the answer to be deleted", START_SECONDS)
+    assert person not in {each.user for each in reports_of(world)}
     assert caller.get(f"conversations/{talk['id']}").status == 401
 
 
@@ -349,6 +355,53 @@ def test_a_turn_that_was_refused_stays_visible_and_later_turns_are_answered(worl
         world.ada.say(None, refused | {"revision": later["revision"]}, refused["messages"][2]["id"])
     )
     assert again["messages"][-1]["finished"] == "content_filter"
+
+
+def reports_of(world: World) -> list[Any]:
+    with world.served.client() as operator:
+        return [*operator.chat.ListReports(ListReportsRequest(deployment=NAME)).reports]
+
+
+def test_a_wrong_refusal_is_reported_once_and_listed_for_operators(world: World) -> None:
+    before = reports_of(world)
+    talk = world.ada.answered(world.ada.say("nightfall, and nightfall"))
+    answer = talk["messages"][-1]["answer"]
+    with world.served.client() as operator:
+        recorded = operator.chat.GetAnswer(GetRequest(name=answer))
+    assert world.ada.post("report", answer=answer, words="  it is the title of a story ").json == {"new": True}
+    assert world.ada.post("report", answer=answer, words="again").json == {"new": False}
+    found = [each for each in reports_of(world) if each not in before]
+    assert [each.decision for each in found] == [*recorded.decisions]
+    assert [each.number for each in found] == [*range(len(found))]
+    assert {(each.words, each.user) for each in found} == {("it is the title of a story", world.people["ada"])}
+    listed = tutti(world.served, "answers", "reports", "--deployment", "toy")
+    assert [each["rule"] for each in listed[: len(found)]] == [each.rule for each in recorded.decisions]
+    with world.served.client() as operator:
+        assert operator.chat.GetDeployment(GetRequest(name=NAME)).reports == len(before) + len(found)
+    with connect(world.served.data_dir.path, role=Role.ENGINEER) as engineer, pytest.raises(PermissionDenied):
+        engineer.chat.ListReports(ListReportsRequest())
+
+
+def test_a_report_that_cannot_be_stored_is_refused(world: World) -> None:
+    before = reports_of(world)
+    refused = world.ada.answered(world.ada.say("nightfall"))["messages"][-1]["answer"]
+    whole = world.ada.answered(world.ada.say("a", max_tokens=1))["messages"][-1]["answer"]
+    assert world.ada.post("report", answer=refused, words="a" * 501).json["error"]["message"].startswith("words")
+    assert world.ada.post("report", answer=refused).status == 400
+    assert world.ada.post("report", answer=refused, words="\ud800").status == 400
+    assert world.ada.post("report", answer=whole, words="").json["error"]["reason"] == "NOT_REFUSED"
+    for name in OTHERS:
+        assert world.callers[name].post("report", answer=refused, words="").status == 404
+    assert reports_of(world) == before
+    assert world.ada.post("report", answer=refused, words="é" * 500).json == {"new": True}
+
+
+def test_the_words_of_a_refusal_and_their_language_go_together(world: World) -> None:
+    texts = {"en": "nightfall is the word", "de": "nightfall ist das Wort", "es": "es la nightfall y el"}
+    for language, text in texts.items():
+        message = world.ada.answered(world.ada.say(text))["messages"][-1]
+        assert (message["finished"], message["language"]) == ("content_filter", language)
+    assert world.ada.answered(world.ada.say("a", max_tokens=1))["messages"][-1]["language"] == ""
 
 
 @pytest.mark.parametrize(

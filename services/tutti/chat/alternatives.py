@@ -1,4 +1,4 @@
-"""The tokens of an answer that has ended, and what its model could have written in their places.
+"""The tokens of an answer that has ended, and those that its model could have written in their places.
 
 Promises: only tokens that are wholly shown are here, and no alternative that the filter would withhold; probabilities
 are those of the model at temperature 1, computed by a replica after the tokens that were journaled.
@@ -79,7 +79,7 @@ async def place_of(served: Served, generation: Generation, router: Router, at: i
 
 
 def check_place(served: Served, generation: Generation, finished: str, at: int) -> None:
-    """Raises InvalidField for what is no place of a token that is wholly shown."""
+    """Raises InvalidField unless a token that is wholly shown is in this place."""
     count = len(tokens_of(served, generation, finished))
     if not 0 <= at < count:
         shown = f"0 to {count - 1}, the tokens that are shown" if count else "none: no token is shown"

@@ -3,6 +3,7 @@
 from tutti.chassis.errors import AlreadyExists, Refused
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.kinds import named
+from tutti.chassis.rpc.required import limit_of
 from tutti.chassis.service import Host
 from tutti.chassis.store.bodies import content_digest
 from tutti.chassis.store.resources import check_name
@@ -23,18 +24,22 @@ from tutti.contracts.chat.v1 import (
     CreateDeploymentResponse,
     Deployment,
     DeploymentSpec,
+    ListReportsRequest,
+    ListReportsResponse,
     StopDeploymentRequest,
     VerifyAnswerRequest,
     VerifyAnswerResponse,
 )
 from tutti.contracts.evaluation.v1 import STANDING_ACTIVE
 
+REPORTS, MOST_REPORTS = 100, 1000
 ENDED = (DEPLOYMENT_STATE_STOPPED, DEPLOYMENT_STATE_FAILED)
 
 
 class ChatApi:
     def __init__(self, host: Host, tables: Tables, reconciler: Reconciler, answers: Answers) -> None:
         self._units, self._resource, self._reconciler = host.units, tables.deployments, reconciler
+        self._reports = tables.reports
         self._answers, self._evaluation, self._blobs = answers, host.channel("evaluation"), host.blobs
 
     def CreateDeployment(self, request: CreateDeploymentRequest, call: Call) -> CreateDeploymentResponse:
@@ -106,6 +111,24 @@ class ChatApi:
             return self._resource.put(unit, deployment)
 
         return self._units.run(stop)
+
+    def ListReports(self, request: ListReportsRequest, call: Call) -> ListReportsResponse:
+        limit = limit_of(request, default=REPORTS, most=MOST_REPORTS)
+        found = self._units.run(
+            lambda unit: self._reports.newest(unit, call.principal, deployment=request.deployment, limit=limit)
+        )
+        answer = ListReportsResponse()
+        for each in found:
+            made = answer.reports.add(
+                answer=each.answer,
+                number=each.number,
+                deployment=each.deployment,
+                decision=each.decision,
+                words=each.words,
+                user=each.user,
+            )
+            made.reported_at.FromDatetime(each.reported_at)
+        return answer
 
     def VerifyAnswer(self, request: VerifyAnswerRequest, call: Call) -> VerifyAnswerResponse:
         verdict = self._answers.verify(check_name("answers", request.name), call.principal, call.deadline_seconds)

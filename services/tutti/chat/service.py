@@ -81,7 +81,7 @@ def build(host: Host) -> Service:
         reads=["committer", "ingest", "tokenization", "trainer"],
         resources=[tables.deployments, tables.answers],
         consumes=[Consumed(User, tables.on_users)],
-        tables=[*tables.generations.tables, *tables.conversations.tables, tables.keys.table],
+        tables=[*tables.generations.tables, *tables.conversations.tables, tables.keys.table, tables.reports.table],
         serves=[
             standard.served(
                 DESCRIPTOR.services_by_name["ChatService"],

@@ -87,6 +87,7 @@ class Deployments:
 
     def __init__(self, host: Host, tables: Tables, leases: Leases) -> None:
         self._host, self._resource, self._leases = host, tables.deployments, leases
+        self._reports = tables.reports
         self._releases = Releases(host.channel, host.clock.monotonic)
         self._withdrawn: dict[str, tuple[Model | None, str]] = {}
         self._checkpoints, self._memory_bytes = Checkpoints(host), host.settings(ChatSettings).memory_bytes
@@ -106,10 +107,14 @@ class Deployments:
         return found[0] if found else ""
 
     def told(self, unit: Unit, deployment: Deployment) -> Deployment:
-        """A deployment as it is now: the row of one that was ready says so until this process has looked at it."""
+        """A deployment as it is now, with its reports.
+
+        The row of one that was ready says so until this process has looked at it.
+        """
         if deployment.state == DEPLOYMENT_STATE_READY and deployment.name not in self._ready:
             deployment.state, deployment.serving = DEPLOYMENT_STATE_STARTING, 0
             deployment.reason = deployment.reason or "the service was started, and starts the replicas again"
+        deployment.reports = self._reports.count(unit, deployment.name)
         return deployment
 
     def _open(self, unit: Unit) -> Iterable[str]:

@@ -14,6 +14,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chat.conversations import Conversations
 from tutti.chat.generations import Generations
 from tutti.chat.keys import Keys
+from tutti.chat.reports import Reports
 from tutti.contracts.access.v1 import User
 from tutti.contracts.chat.v1 import Answer, Deployment
 
@@ -44,11 +45,13 @@ class Tables:
         self.generations = Generations(metadata)
         self.conversations = Conversations(metadata)
         self.keys = Keys(metadata)
+        self.reports = Reports(metadata)
 
     def on_users(self, unit: Unit, events: Sequence[Event]) -> None:
-        """Consume users: delete the conversations, requests and tokens of those who were erased."""
+        """Consume users: delete the conversations, requests, tokens and reports of those who were erased."""
         for event in events:
             user: User = event.message
             if user.erased:
                 self.conversations.erase(unit, user.name)
                 self.generations.erase_all(unit, user.name)
+                self.reports.erase(unit, user.name)

@@ -69,7 +69,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Branch:
-    """An answer that is `answer` before its token number `at`, has the id `token` there, and goes on from it.
+    """An answer that is `answer` before its token number `at`, has the id `token` there, and continues from it.
 
     `revision` is that of the conversation that the page has seen.
     """

@@ -44,6 +44,12 @@ def language_of(text: str) -> str:
     return next(language for language, count in found.items() if count == best)
 
 
+def language_of_words(text: str) -> str:
+    """Return the language of the words of `words_for` with which a text ends; English without any."""
+    ends = {language: tuple(words.values()) for language, words in WORDS.items()}
+    return next((language for language, each in ends.items() if text.endswith(each)), "en")
+
+
 def words_for(withheld: Withheld, text: str) -> str:
     """Return what is said in place of a withheld text, in the language of the given text."""
     return WORDS[language_of(text)][withheld]

@@ -71,6 +71,7 @@ class ChatPages:
             Call("/chat/api/stop", self.stop, ROLES, method="POST"),
             Call("/chat/api/rename", self.rename, ROLES, method="POST"),
             Call("/chat/api/delete", self.delete, ROLES, method="POST"),
+            Call("/chat/api/report", self.report, ROLES, method="POST"),
             Call("/chat/api/verify", self.verify, ROLES, method="POST"),
             Follow("/chat/follow/{answer}", self.follow, ROLES),
         ]
@@ -192,6 +193,19 @@ class ChatPages:
         except TimeoutError:
             raise Unavailable(f"it takes more than {VERIFY_SECONDS:g} s: `tutti answers verify {name}`") from None
         return {"equal": verdict.equal, "differs": list(verdict.differs), "bytes": verdict.bytes}
+
+    def report(self, visit: Visit) -> object:
+        """Report that the filter refused an answer of the visitor wrongly."""
+        name, words = _fields(visit, "answer", "words")
+        who = visit.principal
+
+        def report(unit: Unit) -> bool:
+            answer = self._tables.answers.get_for(unit, name, who)
+            if (answer.user, answer.tenant) != (who.user, who.tenant):
+                raise NotFound(name)
+            return self._tables.reports.add(unit, who, answer, words.strip())
+
+        return {"new": self._units.run(report)}
 
     async def follow(self, visit: Visit) -> AsyncGenerator[str, None]:
         """The text of an answer from piece `after` on, and an event `ended`, after which the page reads it again."""

@@ -4,7 +4,10 @@ from dataclasses import asdict, dataclass
 from math import exp
 
 from tutti.chat.alternatives import Place
+from tutti.chat.conversations import Message
+from tutti.chat.filter.words import language_of_words
 from tutti.chat.learning import Past
+from tutti.chat.saying import FILTERED
 from tutti.chat.turns import Shown
 from tutti.contracts.evaluation.v1 import Release, Standing
 
@@ -18,7 +21,13 @@ class ChatView:
 
 def shown(found: Shown) -> dict[str, object]:
     """A conversation with its messages."""
-    return {**found.conversation.to_json(), "messages": [each.to_json() for each in found.messages]}
+    return {**found.conversation.to_json(), "messages": [_message(each) for each in found.messages]}
+
+
+def _message(message: Message) -> dict[str, object]:
+    """A message; one with words of the filter has their language."""
+    language = language_of_words(message.text) if message.finished == FILTERED else ""
+    return {**message.to_json(), "language": language}
 
 
 def place_view(place: Place) -> dict[str, object]:

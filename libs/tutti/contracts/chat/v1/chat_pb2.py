@@ -22,12 +22,13 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from tutti.contracts.chat.v1 import events_pb2 as tutti_dot_contracts_dot_chat_dot_v1_dot_events__pb2
 from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2
 from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_options_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tutti/contracts/chat/v1/chat.proto\x12\rtutti.chat.v1\x1a$tutti/contracts/chat/v1/events.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\xb9\x01\n\x17\x43reateDeploymentRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12#\n\rvalidate_only\x18\x02 \x01(\x08R\x0cvalidateOnly\x12\'\n\x04name\x18\x03 \x01(\tB\x13\xa2\xb5\x18\x0f\n\x0b\x64\x65ployments\x10\x01R\x04name\x12\x31\n\x04spec\x18\x04 \x01(\x0b\x32\x1d.tutti.chat.v1.DeploymentSpecR\x04spec\"U\n\x18\x43reateDeploymentResponse\x12\x39\n\ndeployment\x18\x01 \x01(\x0b\x32\x19.tutti.chat.v1.DeploymentR\ndeployment\"]\n\x15StopDeploymentRequest\x12%\n\x04name\x18\x01 \x01(\tB\x11\xa2\xb5\x18\r\n\x0b\x64\x65ploymentsR\x04name\x12\x1d\n\nrequest_id\x18\x02 \x01(\tR\trequestId\"\x98\x01\n\x17ListDeploymentsResponse\x12;\n\x0b\x64\x65ployments\x18\x01 \x03(\x0b\x32\x19.tutti.chat.v1.DeploymentR\x0b\x64\x65ployments\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\x88\x01\n\x13ListAnswersResponse\x12/\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x15.tutti.chat.v1.AnswerR\x07\x61nswers\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"8\n\x13VerifyAnswerRequest\x12!\n\x04name\x18\x01 \x01(\tB\r\xa2\xb5\x18\t\n\x07\x61nswersR\x04name\"z\n\x14VerifyAnswerResponse\x12\x14\n\x05\x65qual\x18\x01 \x01(\x08R\x05\x65qual\x12\x18\n\x07\x64iffers\x18\x02 \x03(\tR\x07\x64iffers\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12\x1c\n\tsignature\x18\x04 \x01(\tR\tsignature2\xac\x05\n\x0b\x43hatService\x12o\n\x10\x43reateDeployment\x12&.tutti.chat.v1.CreateDeploymentRequest\x1a\'.tutti.chat.v1.CreateDeploymentResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12T\n\rGetDeployment\x12\x1b.tutti.common.v1.GetRequest\x1a\x19.tutti.chat.v1.Deployment\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\x0fListDeployments\x12\x1c.tutti.common.v1.ListRequest\x1a&.tutti.chat.v1.ListDeploymentsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12]\n\x0eStopDeployment\x12$.tutti.chat.v1.StopDeploymentRequest\x1a\x19.tutti.chat.v1.Deployment\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12L\n\tGetAnswer\x12\x1b.tutti.common.v1.GetRequest\x1a\x15.tutti.chat.v1.Answer\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\\\n\x0bListAnswers\x12\x1c.tutti.common.v1.ListRequest\x1a\".tutti.chat.v1.ListAnswersResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\x0cVerifyAnswer\x12\".tutti.chat.v1.VerifyAnswerRequest\x1a#.tutti.chat.v1.VerifyAnswerResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x42\x31Z/github.com/tutti/tutti/gen/tutti/chat/v1;chatv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tutti/contracts/chat/v1/chat.proto\x12\rtutti.chat.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$tutti/contracts/chat/v1/events.proto\x1a&tutti/contracts/common/v1/common.proto\x1a(tutti/contracts/options/v1/options.proto\"\xb9\x01\n\x17\x43reateDeploymentRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12#\n\rvalidate_only\x18\x02 \x01(\x08R\x0cvalidateOnly\x12\'\n\x04name\x18\x03 \x01(\tB\x13\xa2\xb5\x18\x0f\n\x0b\x64\x65ployments\x10\x01R\x04name\x12\x31\n\x04spec\x18\x04 \x01(\x0b\x32\x1d.tutti.chat.v1.DeploymentSpecR\x04spec\"U\n\x18\x43reateDeploymentResponse\x12\x39\n\ndeployment\x18\x01 \x01(\x0b\x32\x19.tutti.chat.v1.DeploymentR\ndeployment\"]\n\x15StopDeploymentRequest\x12%\n\x04name\x18\x01 \x01(\tB\x11\xa2\xb5\x18\r\n\x0b\x64\x65ploymentsR\x04name\x12\x1d\n\nrequest_id\x18\x02 \x01(\tR\trequestId\"\x98\x01\n\x17ListDeploymentsResponse\x12;\n\x0b\x64\x65ployments\x18\x01 \x03(\x0b\x32\x19.tutti.chat.v1.DeploymentR\x0b\x64\x65ployments\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\x88\x01\n\x13ListAnswersResponse\x12/\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x15.tutti.chat.v1.AnswerR\x07\x61nswers\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"]\n\x12ListReportsRequest\x12\x31\n\ndeployment\x18\x01 \x01(\tB\x11\xa2\xb5\x18\r\n\x0b\x64\x65ploymentsR\ndeployment\x12\x14\n\x05limit\x18\x02 \x01(\rR\x05limit\"\xf4\x01\n\x06Report\x12\x16\n\x06\x61nswer\x18\x01 \x01(\tR\x06\x61nswer\x12\x16\n\x06number\x18\x02 \x01(\rR\x06number\x12\x1e\n\ndeployment\x18\x03 \x01(\tR\ndeployment\x12\x33\n\x08\x64\x65\x63ision\x18\x04 \x01(\x0b\x32\x17.tutti.chat.v1.DecisionR\x08\x64\x65\x63ision\x12\x14\n\x05words\x18\x05 \x01(\tR\x05words\x12\x12\n\x04user\x18\x06 \x01(\tR\x04user\x12;\n\x0breported_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nreportedAt\"F\n\x13ListReportsResponse\x12/\n\x07reports\x18\x01 \x03(\x0b\x32\x15.tutti.chat.v1.ReportR\x07reports\"8\n\x13VerifyAnswerRequest\x12!\n\x04name\x18\x01 \x01(\tB\r\xa2\xb5\x18\t\n\x07\x61nswersR\x04name\"z\n\x14VerifyAnswerResponse\x12\x14\n\x05\x65qual\x18\x01 \x01(\x08R\x05\x65qual\x12\x18\n\x07\x64iffers\x18\x02 \x03(\tR\x07\x64iffers\x12\x14\n\x05\x62ytes\x18\x03 \x01(\x04R\x05\x62ytes\x12\x1c\n\tsignature\x18\x04 \x01(\tR\tsignature2\x8d\x06\n\x0b\x43hatService\x12o\n\x10\x43reateDeployment\x12&.tutti.chat.v1.CreateDeploymentRequest\x1a\'.tutti.chat.v1.CreateDeploymentResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12T\n\rGetDeployment\x12\x1b.tutti.common.v1.GetRequest\x1a\x19.tutti.chat.v1.Deployment\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x64\n\x0fListDeployments\x12\x1c.tutti.common.v1.ListRequest\x1a&.tutti.chat.v1.ListDeploymentsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12]\n\x0eStopDeployment\x12$.tutti.chat.v1.StopDeploymentRequest\x1a\x19.tutti.chat.v1.Deployment\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12L\n\tGetAnswer\x12\x1b.tutti.common.v1.GetRequest\x1a\x15.tutti.chat.v1.Answer\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\\\n\x0bListAnswers\x12\x1c.tutti.common.v1.ListRequest\x1a\".tutti.chat.v1.ListAnswersResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12\x65\n\x0cVerifyAnswer\x12\".tutti.chat.v1.VerifyAnswerRequest\x1a#.tutti.chat.v1.VerifyAnswerResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x12_\n\x0bListReports\x12!.tutti.chat.v1.ListReportsRequest\x1a\".tutti.chat.v1.ListReportsResponse\"\t\x92\xb5\x18\x05\n\x01\x01\x10\x01\x42\x31Z/github.com/tutti/tutti/gen/tutti/chat/v1;chatv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,6 +40,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEDEPLOYMENTREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\017\n\013deployments\020\001'
   _globals['_STOPDEPLOYMENTREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_STOPDEPLOYMENTREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\r\n\013deployments'
+  _globals['_LISTREPORTSREQUEST'].fields_by_name['deployment']._loaded_options = None
+  _globals['_LISTREPORTSREQUEST'].fields_by_name['deployment']._serialized_options = b'\242\265\030\r\n\013deployments'
   _globals['_VERIFYANSWERREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_VERIFYANSWERREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\t\n\007answers'
   _globals['_CHATSERVICE'].methods_by_name['CreateDeployment']._loaded_options = None
@@ -55,20 +58,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATSERVICE'].methods_by_name['ListAnswers']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_CHATSERVICE'].methods_by_name['VerifyAnswer']._loaded_options = None
   _globals['_CHATSERVICE'].methods_by_name['VerifyAnswer']._serialized_options = b'\222\265\030\010\n\002\001\002\020\001\030\001'
-  _globals['_CREATEDEPLOYMENTREQUEST']._serialized_start=174
-  _globals['_CREATEDEPLOYMENTREQUEST']._serialized_end=359
-  _globals['_CREATEDEPLOYMENTRESPONSE']._serialized_start=361
-  _globals['_CREATEDEPLOYMENTRESPONSE']._serialized_end=446
-  _globals['_STOPDEPLOYMENTREQUEST']._serialized_start=448
-  _globals['_STOPDEPLOYMENTREQUEST']._serialized_end=541
-  _globals['_LISTDEPLOYMENTSRESPONSE']._serialized_start=544
-  _globals['_LISTDEPLOYMENTSRESPONSE']._serialized_end=696
-  _globals['_LISTANSWERSRESPONSE']._serialized_start=699
-  _globals['_LISTANSWERSRESPONSE']._serialized_end=835
-  _globals['_VERIFYANSWERREQUEST']._serialized_start=837
-  _globals['_VERIFYANSWERREQUEST']._serialized_end=893
-  _globals['_VERIFYANSWERRESPONSE']._serialized_start=895
-  _globals['_VERIFYANSWERRESPONSE']._serialized_end=1017
-  _globals['_CHATSERVICE']._serialized_start=1020
-  _globals['_CHATSERVICE']._serialized_end=1704
+  _globals['_CHATSERVICE'].methods_by_name['ListReports']._loaded_options = None
+  _globals['_CHATSERVICE'].methods_by_name['ListReports']._serialized_options = b'\222\265\030\005\n\001\001\020\001'
+  _globals['_CREATEDEPLOYMENTREQUEST']._serialized_start=207
+  _globals['_CREATEDEPLOYMENTREQUEST']._serialized_end=392
+  _globals['_CREATEDEPLOYMENTRESPONSE']._serialized_start=394
+  _globals['_CREATEDEPLOYMENTRESPONSE']._serialized_end=479
+  _globals['_STOPDEPLOYMENTREQUEST']._serialized_start=481
+  _globals['_STOPDEPLOYMENTREQUEST']._serialized_end=574
+  _globals['_LISTDEPLOYMENTSRESPONSE']._serialized_start=577
+  _globals['_LISTDEPLOYMENTSRESPONSE']._serialized_end=729
+  _globals['_LISTANSWERSRESPONSE']._serialized_start=732
+  _globals['_LISTANSWERSRESPONSE']._serialized_end=868
+  _globals['_LISTREPORTSREQUEST']._serialized_start=870
+  _globals['_LISTREPORTSREQUEST']._serialized_end=963
+  _globals['_REPORT']._serialized_start=966
+  _globals['_REPORT']._serialized_end=1210
+  _globals['_LISTREPORTSRESPONSE']._serialized_start=1212
+  _globals['_LISTREPORTSRESPONSE']._serialized_end=1282
+  _globals['_VERIFYANSWERREQUEST']._serialized_start=1284
+  _globals['_VERIFYANSWERREQUEST']._serialized_end=1340
+  _globals['_VERIFYANSWERRESPONSE']._serialized_start=1342
+  _globals['_VERIFYANSWERRESPONSE']._serialized_end=1464
+  _globals['_CHATSERVICE']._serialized_start=1467
+  _globals['_CHATSERVICE']._serialized_end=2248
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ API of the chat. Programs ask for answers over HTTP: GET /v1/models, POST /v1/ch
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from tutti.contracts.chat.v1 import events_pb2 as _events_pb2
 import builtins as _builtins
@@ -172,6 +173,106 @@ class ListAnswersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListAnswersResponse: _TypeAlias = ListAnswersResponse  # noqa: Y015
+
+@_typing.final
+class ListReportsRequest(_message.Message):
+    """ListReportsRequest selects reports of wrong refusals."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEPLOYMENT_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    deployment: _builtins.str
+    """deployment whose filter refused; empty means all."""
+    limit: _builtins.int
+    """limit of reports, at most 1,000; 0 means 100."""
+    def __init__(
+        self,
+        *,
+        deployment: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deployment", b"deployment", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReportsRequest: _TypeAlias = ListReportsRequest  # noqa: Y015
+
+@_typing.final
+class Report(_message.Message):
+    """Report says that a user holds a decision of a filter for wrong."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    DEPLOYMENT_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    REPORTED_AT_FIELD_NUMBER: _builtins.int
+    answer: _builtins.str
+    """answer that was refused, or a part of it."""
+    number: _builtins.int
+    """number of the decision in the record of the answer."""
+    deployment: _builtins.str
+    """deployment whose filter decided."""
+    words: _builtins.str
+    """words of the user, of at most 500 characters."""
+    user: _builtins.str
+    """user that reported it, by its opaque name."""
+    @_builtins.property
+    def decision(self) -> _events_pb2.Decision:
+        """decision that is reported."""
+
+    @_builtins.property
+    def reported_at(self) -> _timestamp_pb2.Timestamp:
+        """reported_at is when it was reported."""
+
+    def __init__(
+        self,
+        *,
+        answer: _builtins.str = ...,
+        number: _builtins.int = ...,
+        deployment: _builtins.str = ...,
+        decision: _events_pb2.Decision | None = ...,
+        words: _builtins.str = ...,
+        user: _builtins.str = ...,
+        reported_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "reported_at", b"reported_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "decision", b"decision", "deployment", b"deployment", "number", b"number", "reported_at", b"reported_at", "user", b"user", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Report: _TypeAlias = Report  # noqa: Y015
+
+@_typing.final
+class ListReportsResponse(_message.Message):
+    """ListReportsResponse contains reports."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPORTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___Report]:
+        """reports, the newest first."""
+
+    def __init__(
+        self,
+        *,
+        reports: _abc.Iterable[Global___Report] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reports", b"reports"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReportsResponse: _TypeAlias = ListReportsResponse  # noqa: Y015
 
 @_typing.final
 class VerifyAnswerRequest(_message.Message):

@@ -72,6 +72,11 @@ class ChatServiceStub:
                 request_serializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.VerifyAnswerRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.VerifyAnswerResponse.FromString,
                 _registered_method=True)
+        self.ListReports = channel.unary_unary(
+                '/tutti.chat.v1.ChatService/ListReports',
+                request_serializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.ListReportsRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.ListReportsResponse.FromString,
+                _registered_method=True)
 
 
 class ChatServiceServicer:
@@ -130,6 +135,13 @@ class ChatServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListReports(self, request, context):
+        """ListReports returns the newest reports of wrong refusals, each with the words of its user.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ChatServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -167,6 +179,11 @@ def add_ChatServiceServicer_to_server(servicer, server):
                     servicer.VerifyAnswer,
                     request_deserializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.VerifyAnswerRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.VerifyAnswerResponse.SerializeToString,
+            ),
+            'ListReports': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReports,
+                    request_deserializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.ListReportsRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.ListReportsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -359,6 +376,33 @@ class ChatService:
             '/tutti.chat.v1.ChatService/VerifyAnswer',
             tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.VerifyAnswerRequest.SerializeToString,
             tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.VerifyAnswerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReports(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.chat.v1.ChatService/ListReports',
+            tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.ListReportsRequest.SerializeToString,
+            tutti_dot_contracts_dot_chat_dot_v1_dot_chat__pb2.ListReportsResponse.FromString,
             options,
             channel_credentials,
             insecure,

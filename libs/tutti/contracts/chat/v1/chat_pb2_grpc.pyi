@@ -54,6 +54,8 @@ class ChatServiceStub:
     """VerifyAnswer computes an answer again from its request and compares it with its record, for the user that asked for
     it alone. A deployment of the same model must serve.
     """
+    ListReports: _grpc.UnaryUnaryMultiCallable[_chat_pb2.ListReportsRequest, _chat_pb2.ListReportsResponse]
+    """ListReports returns the newest reports of wrong refusals, each with the words of its user."""
 
 @_typing.type_check_only
 class ChatServiceAsyncStub(ChatServiceStub):
@@ -79,6 +81,8 @@ class ChatServiceAsyncStub(ChatServiceStub):
     """VerifyAnswer computes an answer again from its request and compares it with its record, for the user that asked for
     it alone. A deployment of the same model must serve.
     """
+    ListReports: _aio.UnaryUnaryMultiCallable[_chat_pb2.ListReportsRequest, _chat_pb2.ListReportsResponse]  # type: ignore[assignment]
+    """ListReports returns the newest reports of wrong refusals, each with the words of its user."""
 
 class ChatServiceServicer(metaclass=_abc_1.ABCMeta):
     """ChatService keeps deployments and the records of answers."""
@@ -143,5 +147,13 @@ class ChatServiceServicer(metaclass=_abc_1.ABCMeta):
         """VerifyAnswer computes an answer again from its request and compares it with its record, for the user that asked for
         it alone. A deployment of the same model must serve.
         """
+
+    @_abc_1.abstractmethod
+    def ListReports(
+        self,
+        request: _chat_pb2.ListReportsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_chat_pb2.ListReportsResponse, _abc.Awaitable[_chat_pb2.ListReportsResponse]]:
+        """ListReports returns the newest reports of wrong refusals, each with the words of its user."""
 
 def add_ChatServiceServicer_to_server(servicer: ChatServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

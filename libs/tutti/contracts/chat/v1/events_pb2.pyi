@@ -222,6 +222,7 @@ class Deployment(_message.Message):
     STALE_SINCE_FIELD_NUMBER: _builtins.int
     CONTEXT_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    REPORTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource; clients send its last part as `model`."""
     revision: _builtins.int
@@ -246,6 +247,8 @@ class Deployment(_message.Message):
     """context: tokens of prompt and answer at most, once the model was found."""
     memory_bytes: _builtins.int
     """memory_bytes that all of its replicas need at least, once the model was found."""
+    reports: _builtins.int
+    """reports: decisions of its filter that users reported as wrong, until now; events do not have it."""
     @_builtins.property
     def spec(self) -> Global___DeploymentSpec:
         """spec that it was last started with."""
@@ -281,10 +284,11 @@ class Deployment(_message.Message):
         stale_since: _timestamp_pb2.Timestamp | None = ...,
         context: _builtins.int = ...,
         memory_bytes: _builtins.int = ...,
+        reports: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "ended_at", b"ended_at", "exact", b"exact", "memory_bytes", b"memory_bytes", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "restarts", b"restarts", "revision", b"revision", "serving", b"serving", "signature", b"signature", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "ended_at", b"ended_at", "exact", b"exact", "memory_bytes", b"memory_bytes", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "reports", b"reports", "restarts", b"restarts", "revision", b"revision", "serving", b"serving", "signature", b"signature", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

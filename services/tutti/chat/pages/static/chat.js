@@ -6,6 +6,7 @@
 import { CallFailed, Calls } from "./calls.js";
 import { ask, askWord } from "./dialogs.js";
 import { element, plain } from "./markdown.js";
+import { reportRefusal } from "./reporting.js";
 import { path, written } from "./tree.js";
 import { growing, turns } from "./turnsview.js";
 import { Past } from "./past.js";
@@ -24,6 +25,7 @@ let models = [];
 let now = fresh(); // the conversation that is shown; at revision 0 the server does not know it
 let chosen = new Map(); // of each parent, the message behind it that is shown
 let editing = null; // the message that the composer edits
+const reported = new Map(); // of messages whose refusal was reported, the words that say so
 let unsent = 0;
 let following = null; // { answer, controller, text, next, article, view } of the answer that is read
 let unsure = ""; // the text of a turn that was sent without an answer of the server
@@ -46,7 +48,7 @@ function render() {
   $("title").replaceChildren(plain(document.createDocumentFragment(), now.title));
   $("acts").hidden = now.revision === 0;
   const atEnd = isAtEnd();
-  const acts = { copy, again, why, edit, choose };
+  const acts = { copy, again, why, edit, choose, report, reported };
   $("turns").replaceChildren(...turns(now, shown(), unsent, acts));
   $("empty").hidden = now.messages.length > 0;
   $("editing").hidden = !editing;
@@ -294,6 +296,16 @@ async function counted() {
 async function copy(message) {
   await navigator.clipboard.writeText(message.text);
   $("status").textContent = "It was copied.";
+}
+
+function report(message) {
+  tried(async () => {
+    const words = await reportRefusal(message, (name, body) => calls.post(name, body));
+    if (words === null) return;
+    reported.set(message.id, words);
+    $("status").textContent = words;
+    render();
+  });
 }
 
 function again(message) {

@@ -16,8 +16,17 @@ export function ask(title, words, confirm) {
   return open(title, element("p", {}, words), confirm, () => true, $("dialog-cancel"));
 }
 
-function open(title, body, confirm, read, focused) {
+// Resolves with a text of several lines, which may be empty, or null.
+export function askText(title, about, label, most, confirm, words) {
+  const field = element("textarea", { rows: "4", maxlength: `${most}`, dir: "auto" });
+  const body = element("div", {}, element("p", {}, about), element("label", {}, label, field));
+  return open(title, body, confirm, () => field.value, field, words);
+}
+
+function open(title, body, confirm, read, focused, { cancel = "Cancel", lang = "en" } = {}) {
   const dialog = $("dialog");
+  dialog.lang = lang;
+  $("dialog-cancel").textContent = cancel;
   $("dialog-title").textContent = title;
   $("dialog-body").replaceChildren(body);
   $("dialog-ok").textContent = confirm;

@@ -2,12 +2,13 @@
 
 import { Growing } from "./growing.js";
 import { element, markdown, plain } from "./markdown.js";
+import { WORDS } from "./reporting.js";
 import { refused, siblings } from "./tree.js";
 
 const LEFT_OUT = "The filter refused this turn: the model will not see it in later ones.";
 const ENDS = { length: "It was cut: it may not be longer.", cancelled: "It was stopped.", content_filter: LEFT_OUT };
 
-// `acts` has a function for each button: copy, again, why, edit, choose.
+// `acts` has a function for each button: copy, again, why, edit, choose, report; and `reported`, a map of words by message.
 export function turns(conversation, shown, unsent, acts) {
   const made = [];
   const leftOut = refused(shown);
@@ -54,11 +55,18 @@ function answer(message, beside, acts) {
   } else if (ENDS[message.finished]) {
     made.append(element("p", { class: "soft" }, ENDS[message.finished]));
   }
+  if (message.finished === "content_filter") made.append(reporting(message, acts));
   const tools = element("div", { class: "tools" }, ...versions(message, beside, acts));
   tools.append(button("Copy", () => acts.copy(message)), button("Again", () => acts.again(message)));
   tools.append(button("Why", () => acts.why(message), { "data-key": "Y" }));
   made.append(tools);
   return made;
+}
+
+function reporting(message, acts) {
+  const { language: lang, id } = message;
+  if (acts.reported.has(id)) return element("p", { class: "soft", lang }, acts.reported.get(id));
+  return element("p", {}, button(WORDS[lang].report, () => acts.report(message), { lang }));
 }
 
 function versions(message, beside, acts) {
