@@ -44,8 +44,9 @@ INSIDE = {
     "annotation": ["service", "rpc : pages", "campaigns", "publishing", "judging", "settings : tables"],
     "pipeline": ["service", "rpc : pages", "runs", "plans", "stages", "recipes : settings"],
     "chat": [
-        *["service", "pages : rpc : replica", "turns : learning", "serving : completions : live : tokenizing"],
-        *["answers : beginnings", "alternatives", "replaying : tables : sharing", "leases"],
+        *["service", "pages : rpc : replica", "turns : learning : overlap"],
+        *["serving : completions : live : tokenizing", "answers : beginnings", "alternatives"],
+        *["replaying : tables : sharing", "leases"],
         *["making : conversations : generations", "recording", "journal : releases", "records : keys : reports"],
         *["answering : models : bodies", "saying"],
         *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],

@@ -50,6 +50,10 @@ def test_the_page_shows_while_other_services_hang_and_names_them(reading: Callab
         expect(ada.page.locator("#empty-past")).to_contain_text("scheduler did not answer")
         expect(ada.page.locator("#send")).to_be_enabled()
         ada.say("a b c", ended=1)
+        ada.page.get_by_role("button", name="Why").press("Enter")
+        expect(ada.page.locator("#why")).to_contain_text("lineage did not answer")
+        ada.page.get_by_role("button", name="Compute it again").press("Enter")
+        expect(ada.page.locator("#why [role=status]")).to_contain_text("Identical")
     assert [each for each in ada.tab.heard if "503" not in each] == []
 
 
@@ -61,7 +65,7 @@ def test_a_wrong_refusal_is_reported_in_the_language_of_the_refusal(reading: Cal
     assert ada.tab.violations() == []
     button.press("Enter")
     expect(ada.page.get_by_role("textbox", name="Was ist daran falsch?")).to_be_focused()
-    ada.page.keyboard.type("x" * 600)
+    ada.page.keyboard.insert_text("x" * 600)
     assert ada.tab.violations() == []
     assert ada.page.evaluate("document.documentElement.scrollWidth") == NARROW
     ada.page.get_by_role("button", name="Melden", exact=True).click()

@@ -1,31 +1,44 @@
-"""The past of a model on the empty chat page: its trainings and prompts of them, from the record of a platform."""
+"""The past of a model on the chat page: its trainings, prompts of them, and the words of an answer in their data."""
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import talks
 from tests.chat.platforms import CHAT_BUILDS
-from tests.chat.talks_test import NAME, World
+from tests.chat.replicas import MODEL
+from tests.chat.talks_test import NAME, OTHERS, World, ident_of
 from tests.web.hosted import Hosted, hosted
 from tutti.backbone.connect import open_blobs
 from tutti.chassis.identity.principal import DEFAULT_TENANT
+from tutti.chassis.work.work import publish, put_file
+from tutti.checkpoints.keys import manifest_of
 from tutti.contracts.chat.v1 import DEPLOYMENT_STATE_STOPPED, CreateDeploymentRequest, Deployment, DeploymentSpec
 from tutti.contracts.chat.v1 import Answer as RecordedAnswer
+from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
 from tutti.contracts.common.v1 import GetRequest, Training
 from tutti.contracts.scheduler.v1 import Job, JobSpec
+from tutti.contracts.tokenization.v1 import Dataset, Index
 from tutti.corpus.conversations.conversations import Conversation, to_lines
+from tutti.corpus.spans.building import build as build_index
+from tutti.corpus.spans.manifest import IndexBody
+from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
+from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
+from tutti.lineage.service import build as build_lineage
 from tutti.records.canonical import bytes_digest
 from tutti.records.manifest import Kind, Manifest
 
 COUNT = 60
+DOCUMENT = "ab" * 32
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with hosted(tmp_path_factory.mktemp("platform"), builds=CHAT_BUILDS) as served:
+    with hosted(tmp_path_factory.mktemp("platform"), builds={**CHAT_BUILDS, "lineage": build_lineage}) as served:
         yield World(served)
 
 
@@ -115,3 +128,84 @@ def test_what_the_filter_refuses_is_not_offered(world: World) -> None:
     after = past(world)["prompts"]
     assert before[0] not in after
     assert len(after) == 4
+
+
+def pretrained(served: Hosted, folder: Path, text: str) -> str:
+    """Store a checkpoint that was trained on one document, with an index of it; its name."""
+    tokenizer = talks.TOKENIZER
+    tokens = np.array([tokenizer.eos, *tokenizer.encode(text), tokenizer.eos])
+    run = TokenRun(
+        tokens, len(tokens), np.array([0]), [DOCUMENT], len(tokens) - 1, tokenizer.vocabulary, tokenizer.eos, 0
+    )
+    shard, info = encode_token_shard(run)
+    (folder / "shard").write_bytes(shard)
+    with contextlib.closing(open_blobs(served.data_dir.blobs_url)) as blobs:
+        entry = ShardEntry.of(info, blob=put_file(blobs, "tokenization/token-shards", folder / "shard"))
+        train, empty = Split((entry,), 1, 1, len(tokens) - 1, len(text.encode())), Split((), 0, 0, 0, 0)
+        body = DatasetBody(tokenizer.version, tokenizer.vocabulary, tokenizer.eos, len(tokens) - 1, train, empty)
+        made = publish(blobs, "tokenization", body.manifest(parents=(), producer="test"), data_bytes=0)
+        name = f"datasets/{made.content_digest.removeprefix('blake3:')}"
+        built = build_index([folder / "shard"], folder / "index")
+        index = IndexBody(put_file(blobs, "tokenization/indexes", folder / "index"), built)
+        indexed = publish(blobs, "tokenization/indexes", index.manifest(dataset=name, producer="test"), data_bytes=0)
+        base = talks.base(blobs, MODEL, job="base", dataset=made.content_digest)
+    of = tokenizer.version.replace("blake3:", "tokenizers/")
+    dataset = Dataset(name=name, manifest_key=made.manifest_key, content_digest=made.content_digest, tokenizer=of)
+    dataset.index = "indexes/base"
+    served.plant("tokenization", dataset)
+    served.plant("tokenization", Index(name="indexes/base", result=indexed))
+    served.plant(
+        "committer",
+        Checkpoint(
+            name=base.name,
+            job="jobs/base",
+            state=CHECKPOINT_STATE_COMMITTED,
+            manifest_key=manifest_of(base.name),
+            state_digest=base.state_digest,
+        ),
+    )
+    return base.name
+
+
+def overlap(world: World, talk: Any) -> Any:
+    found = world.ada.get(f"overlap/{ident_of(talk)}")
+    assert found.status == 200, found.text
+    return found.json
+
+
+def test_the_words_of_an_answer_are_found_where_the_model_read_them(world: World, tmp_path: Path) -> None:
+    talk = world.ada.answered(world.ada.say("a b c", max_tokens=40))
+    text = talk["messages"][-1]["text"]
+    assert len(text) > 20, "the model says something"
+    found = overlap(world, talk)
+    assert (found["checkpoint"], found["spans"]) == ("", []), "nothing can be searched"
+    assert "no index of verbatim spans" in found["unsearched"][0]["reason"]
+
+    base = pretrained(world.served, tmp_path, f"once upon a time, {text} and so it ended")
+    spec = JobSpec(steps=40, initial=base, typed_training=Training(program="sft"))
+    world.served.plant("scheduler", Job(name="jobs/chat", spec=spec))
+    found = overlap(world, talk)
+    assert found["checkpoint"] == base
+    assert [each["checkpoint"] for each in found["unsearched"]] == [
+        world.ada.get(f"why/{ident_of(talk)}").json["checkpoint"]
+    ]
+    assert all(each["text"] in text and each["count"] >= 1 for each in found["spans"])
+    assert max(len(each["text"]) for each in found["spans"]) > len(text) / 2
+    assert {held["name"] for each in found["spans"] for held in each["documents"]} == {f"documents/{DOCUMENT}"}
+    other = world.ada.answered(world.ada.say("nightfall"))
+    assert overlap(world, other)["spans"] == []
+
+
+def test_the_overlap_is_for_the_user_of_the_answer(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a", max_tokens=2))
+    for name in OTHERS:
+        assert world.callers[name].get(f"overlap/{ident_of(talk)}").status == 404
+    assert world.ada.get("overlap/other").status == 404
+
+
+def test_a_lineage_that_hangs_is_named(world: World) -> None:
+    talk = world.ada.answered(world.ada.say("a", max_tokens=2))
+    with world.served.hung("lineage"):
+        found = overlap(world, talk)
+    assert found["checkpoint"] == ""
+    assert "lineage did not answer" in found["missing"]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tutti.chassis.errors import DeadlineExceeded, Unavailable
+from tutti.chassis.errors import DeadlineExceeded, Unavailable, Unimplemented
 
 T = TypeVar("T")
 SHORTEST_SECONDS = 0.05
@@ -27,3 +27,5 @@ class Asking:
             return method(request, timeout=left)
         except (DeadlineExceeded, Unavailable) as error:
             raise Unavailable(f"the service {service} did not answer within {self._seconds:g} s") from error
+        except Unimplemented as error:
+            raise Unavailable(f"the service {service} does not run") from error

@@ -150,6 +150,12 @@ class Conversations:
         found = unit.tx.execute(select(table.c.conversation).where(table.c.answer == answer)).scalar()
         return str(found or "")
 
+    def text_of(self, unit: Unit, who: Principal, answer: str) -> str:
+        """The text of an answer in a conversation. Raises NotFound."""
+        table, ident = self._messages, self.conversation_of(unit, answer) if answer else ""
+        self.get(unit, who, ident)
+        return str(unit.tx.execute(select(table.c.text).where(table.c.answer == answer)).scalar_one())
+
     def begin(self, unit: Unit, who: Principal, ident: str, title: str) -> None:
         """A new conversation, without messages and at revision 0. Raises Refused if it was begun before."""
         table = self._conversations

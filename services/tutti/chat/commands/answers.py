@@ -51,7 +51,7 @@ def extend(group: click.Group) -> None:
 
     @group.command("reports", short_help="List refusals of filters that users reported as wrong.")
     @click.option("--deployment", default="", metavar="NAME", help="Only those of this deployment.")
-    @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 1000), help="Number of the newest reports.")
+    @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 1000), help="Reports at most.")
     @output_option
     @connection_options
     def reports(deployment: str, limit: int, output: str, **where: Any) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from tutti.chassis.errors import InvalidField, NotFound, Unavailable
 from tutti.chassis.identity.auth import Role
+from tutti.chassis.rpc.methods import find_method
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.chat.answers import Answers
@@ -19,13 +20,15 @@ from tutti.chat.generations import Generation
 from tutti.chat.kinds import is_utf8
 from tutti.chat.learning import Pasts
 from tutti.chat.models import Model
-from tutti.chat.pages.views import ChatView, past_view, place_view, release_view, shown
+from tutti.chat.overlap import Overlaps
+from tutti.chat.pages.views import ChatView, overlap_view, past_view, place_view, release_view, shown
 from tutti.chat.tables import Tables
 from tutti.chat.turns import Turns, branch_of, turn_of
 from tutti.contracts.chat.v1 import Answer, Deployment
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import Release
 from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
+from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.web.pages import Api, Call, Entry, Follow, Get, Page, Post, Visit
 
@@ -36,6 +39,7 @@ TURN_BYTES = 512 << 10
 """A text of 64 KiB can be six times as long in JSON."""
 VERIFY_SECONDS = 8.0
 """An answer that takes longer is verified by `tutti answers verify`."""
+SHOW_DOCUMENT = find_method("/tutti.lineage.v1.LineageService/ShowDocument")
 PLACE_SECONDS, RELEASE_SECONDS = 8.0, 3.0
 
 
@@ -47,7 +51,9 @@ class ChatPages:
     ) -> None:
         self._units, self._tables, self._turns, self._answers = host.units, tables, turns, answers
         self._models, self._releases = models, ReleaseServiceStub(host.channel("evaluation"))
-        self._pasts = Pasts(SchedulerServiceStub(host.channel("scheduler")), host.blobs)
+        scheduler = SchedulerServiceStub(host.channel("scheduler"))
+        self._pasts = Pasts(scheduler, host.blobs)
+        self._overlaps = Overlaps(LineageServiceStub(host.channel("lineage")), scheduler)
 
     @property
     def menu(self) -> list[Entry]:
@@ -63,6 +69,7 @@ class ChatPages:
             Call("/chat/api/conversations", self.list, ROLES),
             Call("/chat/api/conversations/{conversation}", self.get, ROLES),
             Call("/chat/api/why/{answer}", self.why, ROLES),
+            Call("/chat/api/overlap/{answer}", self.overlap, ROLES),
             Call("/chat/api/tokens/{answer}", self.tokens, ROLES),
             Call("/chat/api/tokens/{answer}/{at}", self.place, ROLES),
             Call("/chat/api/branch", self.branch, ROLES, method="POST"),
@@ -122,6 +129,18 @@ class ChatPages:
     def branch(self, visit: Visit) -> object:
         """Continue an answer from a token on with another one."""
         return shown(self._turns.branch(visit.principal, branch_of(_object(visit.body, BRANCH))))
+
+    def overlap(self, visit: Visit) -> object:
+        """The spans of an answer in the training data, with documents for those who may read documents."""
+        name, who = f"answers/{visit.path['answer']}", visit.principal
+
+        def look(unit: Unit) -> tuple[str, str]:
+            text = self._tables.conversations.text_of(unit, who, name)
+            return self._tables.answers.get_for(unit, name, who).checkpoint, text
+
+        checkpoint, text = self._units.run(look)
+        readable = SHOW_DOCUMENT is not None and who.may(SHOW_DOCUMENT.roles)
+        return overlap_view(self._overlaps.of(checkpoint, text), text, readable=readable)
 
     def tokens(self, visit: Visit) -> object:
         """The tokens of an answer that are shown."""

@@ -7,6 +7,7 @@ from tutti.chat.alternatives import Place
 from tutti.chat.conversations import Message
 from tutti.chat.filter.words import language_of_words
 from tutti.chat.learning import Past
+from tutti.chat.overlap import Overlap
 from tutti.chat.saying import FILTERED
 from tutti.chat.turns import Shown
 from tutti.contracts.evaluation.v1 import Release, Standing
@@ -38,6 +39,32 @@ def place_view(place: Place) -> dict[str, object]:
         "chosen": place.chosen.token.id,
         "likeliest": [{**asdict(each.token), "probability": exp(each.logprob)} for each in likeliest],
         "withheld": place.withheld,
+    }
+
+
+def overlap_view(overlap: Overlap, text: str, *, readable: bool) -> dict[str, object]:
+    """Where the words of an answer occur; documents are named to readers who may read them."""
+    encoded = text.encode()
+    return {
+        "checkpoint": overlap.checkpoint,
+        "datasets": list(overlap.datasets),
+        "unindexed": list(overlap.unindexed),
+        "unsearched": [{"checkpoint": name, "reason": reason} for name, reason in overlap.unsearched],
+        "truncated": overlap.truncated,
+        "missing": overlap.missing,
+        "spans": [
+            {
+                "text": encoded[each.begin : each.end].decode(errors="replace"),
+                "tokens": each.tokens,
+                "count": each.count,
+                "documents": [
+                    {"name": held.document, "source": held.source, "steps": held.step_count} for held in each.documents
+                ]
+                if readable
+                else [],
+            }
+            for each in overlap.spans
+        ],
     }
 
 

@@ -333,6 +333,7 @@ async function why(message) {
   if (!found) return null;
   const { made, view } = drawer(found, message, {
     verify: () => calls.post("verify", { answer: message.answer }),
+    overlap: () => calls.get(`overlap/${ident}`),
     tokens: () => calls.get(`tokens/${ident}`),
     place: (at) => calls.get(`tokens/${ident}/${at}`),
     branch: (at, token) => branch(message, at, token),

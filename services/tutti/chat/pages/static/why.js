@@ -1,6 +1,7 @@
 // The drawer "Why this answer": its record, and the comparison with an answer that is computed again.
 
 import { element } from "./markdown.js";
+import { overlap } from "./overlap.js";
 import { TokenView } from "./tokens.js";
 
 const ENDS = {
@@ -10,7 +11,7 @@ const ENDS = {
   cancelled: "stopped, or failed, before its own end",
 };
 
-// `calls` has `verify()`, and those of a TokenView. Returns the view of the tokens, and the elements.
+// `calls` has `verify()` and `overlap()`, and those of a TokenView. Returns the view of the tokens, and the elements.
 export function drawer(found, message, calls) {
   const made = document.createDocumentFragment();
   const view = new TokenView(calls);
@@ -32,6 +33,7 @@ export function drawer(found, message, calls) {
   };
   made.append(verdict, again, section("Tokens", ...view.parts));
   made.append(section(found.release ? "Released" : "An experiment", ...standing(found.release)));
+  made.append(section("Overlap with the training data", overlap(calls.overlap)));
   const done = [found.moved ? moves(found) : "It was made by one replica."];
   if (found.given) done.push(`It continues another answer: its first ${found.given} tokens were given.`);
   if (message.unsent) done.push(`The model did not see the ${message.unsent} oldest messages: they did not fit.`);
