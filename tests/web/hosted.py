@@ -7,14 +7,16 @@ a result is left out, so that a page has something to show within a second.
 import contextlib
 import http.client
 import json
-import socket
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import select, update
 
@@ -66,6 +68,20 @@ STEPS, EVERY = 40, 10
 WAITS = "waiting for 2 more free slots: it needs 4, one a rank"
 HOSTILE = "<script>alert(1)</script>"
 SWEPT = ("ingest", "filter", "dedup", "tokenization", "train")
+
+
+class Silent(grpc.GenericRpcHandler):
+    """Takes every call, and answers none until it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any]":
+        def wait(request: bytes, context: grpc.ServicerContext) -> bytes:
+            self.released.wait()
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(wait)
 
 
 @dataclass
@@ -127,15 +143,18 @@ class Hosted:
 
     @contextlib.contextmanager
     def hung(self, *services: str) -> Iterator[None]:
-        """Services are asked at an address that takes connections and never answers meanwhile."""
-        addresses = self.host._loaded.values.services
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            addresses.update(dict.fromkeys(services, f"127.0.0.1:{silent.getsockname()[1]}"))
-            try:
-                yield
-            finally:
-                for each in services:
-                    del addresses[each]
+        """Services are asked at a server that takes calls and does not answer them meanwhile."""
+        addresses, silent = self.host._loaded.values.services, Silent()
+        server = grpc.server(ThreadPoolExecutor(8), handlers=[silent])
+        addresses.update(dict.fromkeys(services, f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"))
+        server.start()
+        try:
+            yield
+        finally:
+            for each in services:
+                del addresses[each]
+            silent.released.set()
+            server.stop(None).wait()
 
     def report(self, job: str, found: Experience) -> None:
         """Store rollouts and tell of them, as an agent does."""
