@@ -43,7 +43,7 @@ def place_view(place: Place) -> dict[str, object]:
 
 
 def overlap_view(overlap: Overlap, text: str, *, readable: bool) -> dict[str, object]:
-    """Where the words of an answer occur; documents are named to readers who may read them."""
+    """The overlap of an answer with the training data; documents are named to readers who may read them."""
     encoded = text.encode()
     return {
         "checkpoint": overlap.checkpoint,
