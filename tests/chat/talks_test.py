@@ -210,11 +210,20 @@ def branched(caller: Caller, talk: Any, **change: Any) -> Answer:
     return caller.post("branch", **{**body, "at": 0, "token": 97, **change})
 
 
+def with_tokens(world: World) -> tuple[Any, list[Any]]:
+    """A conversation whose answer has a few tokens, and these."""
+    for _ in range(9):
+        talk = world.ada.answered(world.ada.say("a b c"))
+        tokens = world.ada.get(f"tokens/{ident_of(talk)}").json["tokens"]
+        if len(tokens) > 2:
+            return talk, tokens
+    raise AssertionError("each answer ended at once")
+
+
 def test_the_tokens_of_an_answer_have_the_probabilities_of_the_api(world: World) -> None:
-    talk = world.ada.answered(world.ada.say("a b c"))
-    ident = ident_of(talk)
-    tokens = world.ada.get(f"tokens/{ident}").json["tokens"]
-    assert "".join(each["text"] for each in tokens) == talk["messages"][-1]["text"]
+    talk, tokens = with_tokens(world)
+    ident, text = ident_of(talk), "".join(each["text"] for each in tokens)
+    assert talk["messages"][-1]["text"] in (text, f"{text}\ufffd"), "a character at the end can be incomplete"
     body = {"model": "toy", "messages": [{"role": "user", "content": "a b c"}], "max_tokens": 12}
     with world.served.client() as operator:
         token = issue(operator, world.people["ada"])[0]
@@ -227,29 +236,29 @@ def test_the_tokens_of_an_answer_have_the_probabilities_of_the_api(world: World)
     for at, score in enumerate(scored):
         found = world.ada.get(f"tokens/{ident}/{at}").json
         assert found["chosen"] == tokens[at]["id"]
-        expected = [math.exp(each["logprob"]) for each in score["top_logprobs"]]
-        assert [each["probability"] for each in found["likeliest"]][: len(expected)] == expected
+        expected = {math.exp(each["logprob"]) for each in score["top_logprobs"]}
+        assert expected <= {each["probability"] for each in found["likeliest"]}
         chosen = {each["id"]: each["probability"] for each in found["likeliest"]}[found["chosen"]]
         assert chosen == math.exp(score["logprob"])
 
 
 def test_an_answer_that_is_continued_with_another_token_has_the_same_bytes_before_it(world: World) -> None:
-    talk = world.ada.answered(world.ada.say("a b c"))
-    first, tokens = talk["messages"][-1], world.ada.get(f"tokens/{ident_of(talk)}").json["tokens"]
-    for at in (0, 3, len(tokens) - 1):
+    talk, tokens = with_tokens(world)
+    first = talk["messages"][-1]
+    for at in (0, len(tokens) // 2, len(tokens) - 1):
         likeliest = world.ada.get(f"tokens/{ident_of(talk)}/{at}").json["likeliest"]
-        other = next(each for each in likeliest if each["id"] != tokens[at]["id"] and each["text"].isascii())
+        other = next(each for each in likeliest if each["id"] != tokens[at]["id"])
         for token in (other, tokens[at]):
             found = world.ada.answered(branched(world.ada, talk, at=at, token=token["id"]))
             branch = found["messages"][-1]
-            begin = "".join(each["text"] for each in tokens[:at]) + token["text"]
-            assert branch["text"].startswith(begin)
+            assert branch["text"].startswith("".join(each["text"] for each in tokens[:at]))
             assert branch["parent"] == first["parent"]
-            assert (branch["text"] == first["text"]) == (token is tokens[at]), "equal tokens have equal continuations"
+            assert token is other or branch["text"] == first["text"], "equal tokens have equal continuations"
             assert world.ada.post("verify", answer=branch["answer"]).json["equal"]
             assert world.ada.get(f"why/{ident_of(found)}").json["given"] == at + 1
-            again = world.ada.get(f"tokens/{ident_of(found)}").json["tokens"]
-            assert [each["id"] for each in again[: at + 1]] == [*(each["id"] for each in tokens[:at]), token["id"]]
+            again = [each["id"] for each in world.ada.get(f"tokens/{ident_of(found)}").json["tokens"]]
+            given = [*(each["id"] for each in tokens[:at]), token["id"]]
+            assert again[: at + 1] == given[: len(again)]
             talk = {**talk, "revision": found["revision"]}
 
 
