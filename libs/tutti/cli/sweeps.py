@@ -200,11 +200,9 @@ def _row(platform: Platform, name: str, choice: Choice) -> Plain:
     run = platform.client.pipeline.GetRun(GetRequest(name=name))
     found: dict[str, Any] = {"run": name, "state": plain(run)["state"], "reason": run.reason}
     found |= {"set": dict(choice.values), "step": 0, "loss": None, "bits_per_byte": None}
-    if run.HasField("training") and run.training.job:
-        job = platform.client.scheduler.GetJob(GetRequest(name=run.training.job))
-        found |= {"step": job.step, "job": job.name}
-        found["loss"] = run.training.loss if run.training.HasField("loss") else None
-        found["bits_per_byte"] = job.bits_per_byte if job.HasField("bits_per_byte") else None
+    if run.HasField("training"):
+        found |= {"step": run.training.step, "job": run.training.job}
+        found |= {each: plain(run.training)[each] for each in FIGURES}
     return found
 
 
