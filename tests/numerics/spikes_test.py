@@ -7,7 +7,7 @@ import pytest
 
 from tutti.model.results import Outcome, SkipCause
 from tutti.model.spec import OptimizerSpec, StepSpec
-from tutti.model.spikes import FEWEST, OBSERVE, OFF, SKIP
+from tutti.model.spikes import FEWEST, OBSERVE, OFF, REWIND, SKIP
 
 from .gang import MODEL, Recipe, RowBatch, Trained, train
 
@@ -53,6 +53,10 @@ def test_a_skipped_step_changes_neither_parameters_nor_moments() -> None:
         assert states[step].tensors == states[FIRST - 1].tensors
         assert states[step].scalars.updates == FIRST - 1
     assert states[LAST + 1].tensors != states[FIRST - 1].tensors
+
+
+def test_a_training_that_goes_back_is_until_then_one_that_skips() -> None:
+    assert trained(REWIND).digests == trained(SKIP).digests
 
 
 def test_an_attempt_that_resumes_within_a_spike_with_other_ranks_decides_the_same() -> None:

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from tutti.model.spec import Recorded, SpecError
 
-OFF, OBSERVE, SKIP = "off", "observe", "skip"
-POLICIES = (OFF, OBSERVE, SKIP)
+OFF, OBSERVE, SKIP, REWIND = "off", "observe", "skip", "rewind"
+POLICIES = (OFF, OBSERVE, SKIP, REWIND)
 WINDOW, FEWEST = 64, 24
 """The number of steps that others are compared with: at most and at least."""
 LONGEST = 32

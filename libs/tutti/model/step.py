@@ -29,7 +29,7 @@ from tutti.model.plan import Plan
 from tutti.model.results import AuditFailed, Outcome, Scalars, SetupMismatch, SkipCause, StepResult, Timings
 from tutti.model.schedule import learning_rate
 from tutti.model.spec import ModelSpec, OptimizerSpec, SpecError, StepSpec
-from tutti.model.spikes import OFF, SKIP, Watch
+from tutti.model.spikes import OFF, REWIND, SKIP, Watch
 from tutti.model.transformer import Transformer
 from tutti.model.tree import PartialSums, tree_sum
 from tutti.model.update import adamw, runs_of
@@ -203,7 +203,7 @@ class RankStep:
         watch, spike = self._scalars.watch, None
         if skip is None and self._spikes != OFF:
             watch, spike = (watch or Watch()).after(step, verdict.loss, verdict.gradient_norm)
-            if self._spikes == SKIP and (watch.in_spike or (spike is not None and spike.last == step)):
+            if self._spikes in (SKIP, REWIND) and (watch.in_spike or (spike is not None and spike.last == step)):
                 skip = SkipCause.SPIKE
         outcome = Outcome.COMMITTED if skip is None else Outcome.SKIPPED
         audited = clock.lap()

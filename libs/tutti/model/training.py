@@ -189,7 +189,8 @@ class Training(Recorded):
         OFF,
         "what to do about spikes, which are steps whose loss or gradient norm is far above that of the steps before. "
         "off: nothing; observe: record them; skip: record them, and leave the model and the optimizer as they are in "
-        "these steps",
+        "these steps; rewind: the same until the spike ends, then go back to the newest checkpoint before it, and "
+        "leave out its data",
         since="0.3",
         choices=POLICIES,
     )

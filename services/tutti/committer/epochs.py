@@ -7,9 +7,10 @@ that the line has already decided, starts a new line, so that nothing decided is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.chassis.errors import AlreadyExists, Refused, StaleEpoch, declare
+from tutti.model.training import Training
 
 TRANSITION_REQUIRED, ANOTHER_TRAINING, ANOTHER_DATASET = "TRANSITION_REQUIRED", "ANOTHER_TRAINING", "ANOTHER_DATASET"
 BASE_UNUSABLE = "BASE_UNUSABLE"
@@ -66,13 +67,23 @@ def is_repeated(job: str, epoch: int, request_digest: str, found: OpenEpoch | No
 
 
 def require_same_job(job: str, found: OpenEpoch | None, *, training_digest: str, dataset_digest: str) -> None:
-    """A job has one training and one dataset, from its first epoch on. Raises Refused."""
+    """A job has one training and one dataset, from its first epoch on, unless it goes back. Raises Refused."""
     for reason, name, seen, expected in (
         (ANOTHER_TRAINING, "training", training_digest, found.training_digest if found else training_digest),
         (ANOTHER_DATASET, "dataset", dataset_digest, found.dataset_digest if found else dataset_digest),
     ):
         if seen != expected:
             raise Refused(reason, f"{job} has {name} {expected}, the new epoch {seen}; start another job for it")
+
+
+def goes_back(training: Training, earlier: Training, trusted_step: int | None) -> bool:
+    """True if a job goes back, to the trusted step, before steps whose data it leaves out from then on.
+
+    Apart from them its training is the same.
+    """
+    more = training.skipped[len(earlier.skipped) :]
+    same = training == replace(earlier, skipped=(*earlier.skipped, *more))
+    return same and bool(more) and trusted_step is not None and all(each.first > trusted_step for each in more)
 
 
 def transition_used(resume: ResumePoint, *, shape_digest: str, transition: str) -> str:

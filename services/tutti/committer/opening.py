@@ -95,12 +95,14 @@ class Opening:
                 assert found is not None
                 self._forget(job, request.epoch)
                 return OpenEpochResponse.FromString(found.response)
-            epochs.require_same_job(
-                job,
-                found.rules if found else None,
-                training_digest=training.digest(),
-                dataset_digest=request.dataset_digest,
-            )
+            trusted_step = request.trusted_step if request.HasField("trusted_step") else None
+            if found is None or not epochs.goes_back(training, Training.from_json(found.training), trusted_step):
+                epochs.require_same_job(
+                    job,
+                    found.rules if found else None,
+                    training_digest=training.digest(),
+                    dataset_digest=request.dataset_digest,
+                )
             if found is not None:
                 self.adopt(job)
                 self.commits.finish(job)

@@ -1,15 +1,19 @@
 """The committer's pure rules: order of decisions, lines, retention."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.errors import AlreadyExists, Refused, StaleEpoch
+from tutti.checkpoints.example_test import training
 from tutti.committer.decision import Progress, ShardState, next_step
 from tutti.committer.epochs import (
     OpenEpoch,
     ResumePoint,
     branch,
+    goes_back,
     history,
     is_repeated,
     require_same_job,
@@ -79,6 +83,17 @@ def test_another_training_or_dataset_is_refused() -> None:
         with pytest.raises(Refused) as refused:
             require_same_job("jobs/j", OPEN, training_digest=training, dataset_digest=dataset)
         assert refused.value.reason == reason
+
+
+def test_a_job_that_goes_back_leaves_out_only_what_it_reads_again() -> None:
+    job = training(steps=50)
+    back = job.without(31, 34)
+    assert goes_back(back, job, 30)
+    assert goes_back(back.without(9, 9).without(9, 12), back, 8)
+    assert not any(goes_back(back, job, trusted) for trusted in (None, 31))
+    assert not goes_back(back.without(9, 9), job, 30)
+    assert not any(goes_back(other, back, 0) for other in (back, job, job.without(31, 33), job.without(30, 34)))
+    assert not goes_back(replace(back, audit_every=7), job, 30)
 
 
 def test_another_shape_needs_a_transition_by_name() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tutti.chassis.errors import InvalidField, StaleEpoch
+from tutti.chassis.errors import InvalidField, Refused, StaleEpoch
 from tutti.chassis.events.event import Event
 from tutti.checkpoints import example_test as example
 from tutti.checkpoints.keys import ShardName
@@ -50,6 +50,24 @@ def test_without_a_checkpoint_before_the_trusted_step_the_job_begins_anew(world:
     answer = rewound(world, 2, 4)
     assert (answer.checkpoint, answer.step, answer.line) == ("", 0, 1)
     assert world.checkpoint(5).suspect
+
+
+def test_a_job_that_goes_back_trains_without_the_data_that_it_leaves_out(world: Rehearsal) -> None:
+    world.open_epoch(1, 2)
+    world.commit(5, 10, 15)
+    first, world.training = world.training, world.training.without(12, 14)
+    with pytest.raises(Refused, match="training") as refused:
+        rewound(world, 2, 12)
+    assert refused.value.reason == "ANOTHER_TRAINING"
+    answer = rewound(world, 2, 11)
+    assert (answer.step, answer.line) == (10, 1)
+    assert (world.checkpoint(15).suspect, world.line(1).cause) == (WHY, WHY)
+    world.commit(15, epoch=2, line=1)
+    assert world.manifest(15, line=1).training == world.training
+    assert world.open_epoch(3, 2).step == 15
+    world.training = first
+    with pytest.raises(Refused, match="training"):
+        world.open_epoch(4, 2)
 
 
 def test_a_new_line_begins_even_where_nothing_is_in_doubt(world: Rehearsal) -> None:

@@ -169,6 +169,9 @@ class AgentCalls:
             if request.HasField("audit"):
                 self._epochs.fail_audit(unit, job, request.audit, cause)
                 return
+            if request.HasField("spike"):
+                self._epochs.go_back(unit, job, request.spike)
+                return
             stop = request.stop if request.HasField("stop") else None
             for row in rows:
                 lost = LostRank(

@@ -21,7 +21,6 @@ from tutti.contracts.scheduler.v1 import (
     ContinuedJob,
     ExtendJobRequest,
     Job,
-    JobSpec,
     RewindJobRequest,
 )
 from tutti.model.schedule import steady_until
@@ -30,7 +29,7 @@ from tutti.model.training import Training
 from tutti.scheduler import gangs, jobs
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.tables import Tables
-from tutti.scheduler.trainings import completed
+from tutti.scheduler.trainings import respecified
 
 NO_SUCH_STEP, NOT_EXTENDABLE = "NO_SUCH_STEP", "NOT_EXTENDABLE"
 MAX_CAUSE = 300
@@ -131,7 +130,8 @@ class Continuations:
         self, request: Request, job: Job, training: Training, checkpoint: Checkpoint, continuation: Continuation
     ) -> ContinuedJob:
         continuation.job, continuation.checkpoint, continuation.step = job.name, checkpoint.name, checkpoint.step
-        spec = respecified(job.spec, training, checkpoint)
+        spec = respecified(job.spec, training)
+        spec.data_parallel = checkpoint.shape.data_parallel
         gangs.check_size(request.name, spec)
 
         def create(unit: Unit) -> Job:
@@ -184,16 +184,6 @@ def skipping(training: Training, skip: SkippedSteps, checkpoint: Checkpoint) -> 
         return training.without(skip.first, skip.last)
     except SpecError as error:
         raise InvalidField("skip", seen=f"{skip.first} to {skip.last}", expected=str(error)) from error
-
-
-def respecified(spec: JobSpec, training: Training, checkpoint: Checkpoint) -> JobSpec:
-    """The spec of a job with another training, on as many ranks as the checkpoint was written by."""
-    made = JobSpec()
-    made.CopyFrom(spec)
-    made.ClearField("typed_training")
-    made.training, made.training_digest, made.steps = training.to_json(), training.digest(), training.steps
-    made.data_parallel = checkpoint.shape.data_parallel
-    return completed(made)
 
 
 def _is_covered(job: Job, checkpoint: Checkpoint) -> bool:

@@ -195,6 +195,27 @@ class Epochs:
             unit.fact(job.name, SpikeEnded(job=job.name, epoch=job.epoch, spike=spike))
         return after
 
+    def go_back(self, unit: Unit, job: Job, spike: Spike) -> Job:
+        """Go back before a spike, which every rank of the attempt reports: the first report is recorded.
+
+        The next attempt leaves out its data. Raises InvalidField for a spike that the training cannot have.
+        """
+        if job.HasField("trusted_step"):
+            return job
+        job, begun = self.spike(unit, job, spike), job.continues
+        after = jobs.gone_back(job, spike.first, spike.last)
+        if spike.first <= begun.step:
+            words = (
+                f"a spike began in step {spike.first}, before the checkpoint of step {begun.step} of {begun.job} that "
+                f"this job starts from; go back further with `tutti jobs rewind {begun.job.removeprefix('jobs/')} "
+                f"--to {spike.first - 1} --skip {spike.first}..{spike.last}`"
+            )
+            return self.end(unit, jobs.failed(self._with_progress(unit, job), words, unit.now))
+        what = f"goes back before step {spike.first}, and leaves out the data of {_steps(spike)}"
+        if job.state in jobs.PLACED:
+            return self.stop(unit, after, what)
+        return self._tables.jobs.put(unit, jobs.also(after, what))
+
     def fail(self, unit: Unit, job: Job, what: str) -> Job:
         """The attempt failed: stop its ranks; the next one follows, or the job gives up."""
         attempt = self._tables.attempt(unit, job)
@@ -318,12 +339,15 @@ def _stopped(job: Job, step: int, stop: PolicyStop) -> PolicyStopped:
 
 def spike_words(spike: Spike) -> str:
     """The text of a spike."""
-    steps = f"step {spike.first}" if spike.first == spike.last else f"steps {spike.first} to {spike.last}"
     done = f"{spike.skipped} skipped" if spike.skipped else "none skipped"
     return (
-        f"a spike in {steps} ({done}): loss up to {spike.loss:.3g} times the median before, gradient norm up to "
+        f"a spike in {_steps(spike)} ({done}): loss up to {spike.loss:.3g} times the median before, gradient norm up to "
         f"{spike.gradient_norm:.3g} times"
     )
+
+
+def _steps(spike: Spike) -> str:
+    return f"step {spike.first}" if spike.first == spike.last else f"steps {spike.first} to {spike.last}"
 
 
 def _verdict(audit: AuditFailure, judged: Judged, seats: dict[int, gangs.Seat]) -> str:

@@ -124,6 +124,15 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
+def respecified(spec: JobSpec, training: Training) -> JobSpec:
+    """The spec of a job with another training."""
+    made = JobSpec()
+    made.CopyFrom(spec)
+    made.ClearField("typed_training")
+    made.training, made.training_digest, made.steps = training.to_json(), training.digest(), training.steps
+    return completed(made)
+
+
 def part_of(kind: type[Recorded], name: str) -> type[Recorded] | None:
     """Return the record that a field of a record holds, once or several times; None for a plain value."""
     hint = get_type_hints(kind)[name]

@@ -7,7 +7,7 @@ stands out.
 from collections.abc import Sequence
 from enum import StrEnum
 
-from tutti.contracts.scheduler.v1 import PolicyStop, StopRule
+from tutti.contracts.scheduler.v1 import PolicyStop, Spike, StopRule
 
 
 class Reason(StrEnum):
@@ -27,6 +27,7 @@ class Reason(StrEnum):
     PARITY_LOST = "PARITY_LOST"
     REWARD_FAILED = "REWARD_FAILED"
     POLICY_STOPPED = "POLICY_STOPPED"
+    SPIKE = "SPIKE"
     RANK_ERROR = "RANK_ERROR"
 
 
@@ -35,9 +36,12 @@ FINAL = (Reason.POLICY_STOPPED, Reason.DIVERGED)
 
 
 class RankFailure(Exception):
-    """This attempt cannot go on; `ranks` are missing or at fault, `stop` is the stop rule that was reached, if any."""
+    """This attempt cannot go on; `ranks` are missing or at fault, `stop` is the stop rule that was reached, if any,
+    `spike` the one that the training goes back before.
+    """
 
     stop: PolicyStop | None = None
+    spike: Spike | None = None
 
     def __init__(self, reason: Reason, message: str, *, ranks: Sequence[int] = ()) -> None:
         super().__init__(message)
@@ -50,3 +54,11 @@ class StopRuleReached(RankFailure):
     def __init__(self, rule: "StopRule.ValueType", message: str, *, seen: float, limit: float) -> None:
         super().__init__(Reason.POLICY_STOPPED, message)
         self.stop = PolicyStop(rule=rule, seen=seen, limit=limit)
+
+
+class GoesBack(RankFailure):
+    """The training goes back before a spike, whose data the next attempt leaves out; every rank says so."""
+
+    def __init__(self, spike: Spike) -> None:
+        super().__init__(Reason.SPIKE, f"goes back before step {spike.first}, without the data of the spike")
+        self.spike = spike

@@ -254,7 +254,10 @@ class Attempt:
         if self.phase in (Phase.ENDING, Phase.GONE):
             return
         log.warning("%s, epoch %d: %s", *self.key, loss.cause)
-        measures.losses.labels(self.assignment.job).inc()
+        if loss.spike is None:
+            measures.losses.labels(self.assignment.job).inc()
+        elif 0 in self.assignment.ranks:  # as of other spikes, which rank 0 alone reports
+            measures.spikes.labels(self.assignment.job).inc()
         for rank in loss.ranks or tuple(self.assignment.ranks)[:1]:
             self._tell(rank, RANK_EVENT_LOST, loss=loss)
         self._kill()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.chassis.config import memory
-from tutti.contracts.scheduler.v1 import AuditFailure, PolicyStop
+from tutti.contracts.scheduler.v1 import AuditFailure, PolicyStop, Spike
 from tutti.contracts.trainer.v1 import Failed, FlightRecord
 from tutti.trainer.agent.ports import RankProcess
 from tutti.trainer.failures import FINAL, Reason
@@ -40,8 +40,8 @@ class LocalRank:
 @dataclass(frozen=True)
 class Loss:
     """Ranks that end the attempt, and why; `final` if every other attempt would end so too, `stop` if the policy
-    reached a stop rule, `audit` if that failed: it names the guilty, `ranks` is then who reports it; `consequence` if
-    ranks on other nodes are the cause.
+    reached a stop rule, `audit` if that failed: it names the guilty, `ranks` is then who reports it; `spike` if the
+    training goes back before it; `consequence` if ranks on other nodes are the cause.
     """
 
     ranks: tuple[int, ...]
@@ -49,6 +49,7 @@ class Loss:
     final: bool = False
     stop: PolicyStop | None = None
     audit: AuditFailure | None = None
+    spike: Spike | None = None
     consequence: bool = False
 
 
@@ -63,6 +64,8 @@ def first_loss(local_ranks: Sequence[LocalRank], *, now: float, settle: float) -
             cause = f"rank {local.rank}: {local.failed.message} ({local.failed.reason})"
             if local.failed.HasField("audit"):
                 return Loss((local.rank,), cause, audit=local.failed.audit)
+            if local.failed.HasField("spike"):
+                return Loss((local.rank,), cause, spike=local.failed.spike)
             stop = local.failed.stop if local.failed.HasField("stop") else None
             final, elsewhere = local.failed.reason in FINAL, bool(local.failed.ranks) and not own
             return Loss(own or (local.rank,), cause, final, stop, consequence=elsewhere)

@@ -3,6 +3,7 @@
 import pytest
 
 from tutti.backbone import ManualClock
+from tutti.contracts.scheduler.v1 import Spike
 from tutti.contracts.trainer.v1 import Failed
 from tutti.trainer.agent.localranks import LocalRank, first_loss
 from tutti.trainer.failures import Reason
@@ -30,3 +31,11 @@ def test_a_loss_whose_cause_is_on_another_node_is_marked(
     loss = first_loss([local], now=2.0, settle=0.5)
     assert loss is not None
     assert (loss.ranks, loss.consequence) == ((0,), consequence)
+
+
+def test_a_training_that_goes_back_is_no_fault_of_a_rank() -> None:
+    process, spike = SimulatedRank(Gangs(), ManualClock()), Spike(first=40, last=44)
+    failed = Failed(reason=Reason.SPIKE, message="goes back", spike=spike)
+    loss = first_loss([LocalRank(1, process, heard=0.0, buffers=(), failed=failed)], now=1.0, settle=0.5)
+    assert loss is not None
+    assert (loss.ranks, loss.spike, loss.final) == ((1,), spike, False)

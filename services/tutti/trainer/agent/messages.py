@@ -158,7 +158,7 @@ def rank_report(
         stop=loss.stop,
         audit=loss.audit,
         consequence=loss.consequence,
-        spike=spike,
+        spike=spike or loss.spike,
         step=step,
     )
 

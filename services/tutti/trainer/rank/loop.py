@@ -26,11 +26,11 @@ from tutti.corpus.tokens.skips import until
 from tutti.model.batch import LeafBatch
 from tutti.model.pace import Finding, Pace
 from tutti.model.results import Outcome, Scalars, SkipCause, StepResult
-from tutti.model.spikes import Spike
+from tutti.model.spikes import REWIND, Spike
 from tutti.model.step import RankStep
 from tutti.model.training import Training
 from tutti.records.canonical import bytes_digest
-from tutti.trainer.failures import RankFailure, Reason
+from tutti.trainer.failures import GoesBack, RankFailure, Reason
 from tutti.trainer.io.buffers import SharedBuffer
 from tutti.trainer.lifeline import WAITING_FOR_BUFFER, Lifeline
 from tutti.trainer.metrics import Metrics
@@ -39,6 +39,8 @@ from tutti.trainer.rank.paces import to_wire
 
 MOST_SKIPPED = 10
 """Steps in a row that change nothing; with so many a training has diverged."""
+MOST_LEFT_OUT = 10
+"""Spikes whose data a training leaves out; one that goes back again has diverged."""
 _SLOWER = "lower train.learning_rate, or raise train.warmup"
 REMEDIES: Mapping[str, str] = {
     SkipCause.NOT_FINITE: _SLOWER,
@@ -95,11 +97,14 @@ class Loop:
                 metrics = dataclasses.replace(metrics, named={**metrics.named, **decided})
             scalars = self._step.scalars()
             progress = _progress(result, scalars, metrics, seconds=crossed, read=read)
-            if result.spike is not None and self._step.rank == 0:
+            goes_back = result.spike is not None and training.spikes == REWIND
+            if result.spike is not None and not goes_back and self._step.rank == 0:
                 progress.spike.CopyFrom(_spike(result.spike, self._ledger))
             if (finding := self._paced(result)) is not None:
                 progress.pace.CopyFrom(to_wire(finding))
             lifeline.send(RankMessage(progress=progress))
+            if result.spike is not None and goes_back:
+                raise going_back(training, _spike(result.spike, self._ledger))
             if self._program.checkpoint_due(training, step):
                 self._snapshot(result, metrics)
         lifeline.phase = "finished"
@@ -192,6 +197,14 @@ def _progress(
 def has_diverged(skipped: Sequence[SkippedStep]) -> bool:
     """True if MOST_SKIPPED of the newest steps, which were skipped in a row, are no part of a spike."""
     return sum(each.cause != SkipCause.SPIKE for each in skipped) >= MOST_SKIPPED
+
+
+def going_back(training: Training, spike: WireSpike) -> RankFailure:
+    """The end of an attempt on all ranks, which found the same spike: the next one leaves out its data, if there is one."""
+    if (left_out := len(training.skipped)) < MOST_LEFT_OUT:
+        return GoesBack(spike)
+    words = f"steps {spike.first} to {spike.last} are a spike, and the data of {left_out} others are left out already"
+    return RankFailure(Reason.DIVERGED, f"{words}: {REMEDIES[SkipCause.SPIKE]}")
 
 
 def _spike(spike: Spike, ledger: Ledger) -> WireSpike:

@@ -2,9 +2,19 @@
 
 import pytest
 
+from tutti.checkpoints.example_test import training
+from tutti.contracts.scheduler.v1 import Spike
 from tutti.corpus.tokens.ledger import SkippedStep
 from tutti.model.results import SkipCause
-from tutti.trainer.rank.loop import MOST_SKIPPED, REMEDIES, has_diverged, skips_in_words
+from tutti.trainer.failures import FINAL, Reason
+from tutti.trainer.rank.loop import (
+    MOST_LEFT_OUT,
+    MOST_SKIPPED,
+    REMEDIES,
+    going_back,
+    has_diverged,
+    skips_in_words,
+)
 
 
 @pytest.mark.parametrize("cause", SkipCause)
@@ -23,3 +33,16 @@ def test_the_steps_of_a_spike_are_no_divergence() -> None:
     assert not has_diverged(spike)
     assert not has_diverged([*spike, *others[:-1]])
     assert has_diverged([*spike, *others])
+
+
+def test_a_training_that_goes_back_again_and_again_has_diverged() -> None:
+    spike, spiky = Spike(first=40, last=44, loss=3.0), training(steps=400)
+    for _ in range(MOST_LEFT_OUT):
+        end = going_back(spiky, spike)
+        assert (end.reason, end.spike) == (Reason.SPIKE, spike)
+        assert end.reason not in FINAL
+        spiky = spiky.without(spike.first, spike.last)
+    last = going_back(spiky, spike)
+    assert last.reason in FINAL
+    assert last.spike is None
+    assert all(words in str(last) for words in ("steps 40 to 44", REMEDIES[SkipCause.SPIKE]))

@@ -21,7 +21,7 @@ from torch.distributed import distributed_c10d
 
 from tutti.chassis.config import memory
 from tutti.checkpoints.staged import open_staged
-from tutti.contracts.scheduler.v1 import AuditFailure, Disagreement, PolicyStop
+from tutti.contracts.scheduler.v1 import AuditFailure, Disagreement, PolicyStop, Spike
 from tutti.contracts.trainer.v1 import Failed, Listening, RankMessage, Ready, Start
 from tutti.model.chunks import Layout
 from tutti.model.device import DeviceMissing, select
@@ -181,9 +181,10 @@ def failed_of(error: BaseException, *, rank: int, step: int, phase: str) -> Fail
     ranks: tuple[int, ...] = (rank,)
     stop: PolicyStop | None = None
     audit: AuditFailure | None = None
+    spike: Spike | None = None
     match error:
         case RankFailure():
-            reason, ranks, stop = error.reason, error.ranks, error.stop
+            reason, ranks, stop, spike = error.reason, error.ranks, error.stop, error.spike
         case AuditFailed():
             reason, ranks, audit = Reason.AUDIT_FAILED, error.finding.ranks, _audit(error)
         case SetupMismatch():
@@ -209,7 +210,15 @@ def failed_of(error: BaseException, *, rank: int, step: int, phase: str) -> Fail
         words = f"{type(error).__name__}: {words}"
     elif reason is Reason.OUT_OF_MEMORY:
         words = f"{words}; {memory.TOO_LITTLE}, or fewer rows in a microbatch"
-    return Failed(reason=reason, message=words[:4000], step=max(0, step - 1), ranks=ranks, stop=stop, audit=audit)
+    return Failed(
+        reason=reason,
+        message=words[:4000],
+        step=max(0, step - 1),
+        ranks=ranks,
+        stop=stop,
+        audit=audit,
+        spike=spike,
+    )
 
 
 def _audit(error: AuditFailed) -> AuditFailure:

@@ -63,8 +63,8 @@ class Training(_message.Message):
     program_parameters: _builtins.str
     """program_parameters as canonical JSON, if the program has any."""
     spikes: _builtins.str
-    """spikes: what to do about steps whose loss or gradient norm is far above that of the steps before: off, observe or
-    skip.
+    """spikes: what to do about steps whose loss or gradient norm is far above that of the steps before: off, observe,
+    skip or rewind.
     """
     @_builtins.property
     def model(self) -> Global___ModelSpec:

@@ -637,7 +637,9 @@ class ReportRankRequest(_message.Message):
 
     @_builtins.property
     def spike(self) -> _events_pb2.Spike:
-        """spike, with DISTURBED: the spike of the training that ended; unset for another cause."""
+        """spike, with DISTURBED: the spike of the training that ended. With LOST: the spike that the job goes back before; it
+        leaves out the data of these steps from then on. Unset for another cause.
+        """
 
     def __init__(
         self,

@@ -498,6 +498,7 @@ class Failed(_message.Message):
     RANKS_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
     AUDIT_FIELD_NUMBER: _builtins.int
+    SPIKE_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """reason: one of the documented names."""
     message: _builtins.str
@@ -516,6 +517,10 @@ class Failed(_message.Message):
     def audit(self) -> _events_pb2.AuditFailure:
         """audit that failed; unset for another reason."""
 
+    @_builtins.property
+    def spike(self) -> _events_pb2.Spike:
+        """spike that the training goes back before; unset for another reason."""
+
     def __init__(
         self,
         *,
@@ -525,10 +530,11 @@ class Failed(_message.Message):
         ranks: _abc.Iterable[_builtins.int] | None = ...,
         stop: _events_pb2.PolicyStop | None = ...,
         audit: _events_pb2.AuditFailure | None = ...,
+        spike: _events_pb2.Spike | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "spike", b"spike", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "message", b"message", "ranks", b"ranks", "reason", b"reason", "step", b"step", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "message", b"message", "ranks", b"ranks", "reason", b"reason", "spike", b"spike", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
