@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.chassis.errors import AlreadyExists, Refused, StaleEpoch
-from tutti.checkpoints.example_test import training
+from tutti.checkpoints import example_test as example
 from tutti.committer.decision import Progress, ShardState, next_step
 from tutti.committer.epochs import (
     OpenEpoch,
@@ -86,7 +86,7 @@ def test_another_training_or_dataset_is_refused() -> None:
 
 
 def test_a_job_that_goes_back_leaves_out_only_what_it_reads_again() -> None:
-    job = training(steps=50)
+    job = example.training(steps=50)
     back = job.without(31, 34)
     assert goes_back(back, job, 30)
     assert goes_back(back.without(9, 9).without(9, 12), back, 8)

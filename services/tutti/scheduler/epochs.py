@@ -341,8 +341,8 @@ def spike_words(spike: Spike) -> str:
     """The text of a spike."""
     done = f"{spike.skipped} skipped" if spike.skipped else "none skipped"
     return (
-        f"a spike in {_steps(spike)} ({done}): loss up to {spike.loss:.3g} times the median before, gradient norm up to "
-        f"{spike.gradient_norm:.3g} times"
+        f"a spike in {_steps(spike)} ({done}): loss up to {spike.loss:.3g} times the median before, gradient norm up "
+        f"to {spike.gradient_norm:.3g} times"
     )
 
 

@@ -18,6 +18,7 @@ from tutti.client import Client
 from tutti.client.plain import Plain, plain
 from tutti.client.resources import list_all
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED
+from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.lineage.v1 import (
     DIRECTION_DOWN,
     DIRECTION_UP,
@@ -60,7 +61,9 @@ def hinted(resource: str) -> Iterator[None]:
 @click.option(
     "--step", type=click.IntRange(1, 2**53 - 1), default=None, help="With a job: the documents that this step used."
 )
-@click.option("--line", type=click.IntRange(0, 2**31 - 1), default=0, help="Line of the step.")
+@click.option(
+    "--line", type=click.IntRange(0, 2**31 - 1), default=None, help="Line of the step  [default: the newest of the job]"
+)
 @click.option(
     "--in",
     "within",
@@ -82,7 +85,7 @@ def trace(
     text: str | None,
     direction: str,
     step: int | None,
-    line: int,
+    line: int | None,
     within: str,
     least: int | None,
     limit: int,
@@ -118,8 +121,9 @@ def trace(
     assert resource is not None
     with connected(**where) as client, hinted(resource):
         if step is not None:
-            request = TraceStepRequest(job=resolved(client, "jobs", resource), line=line, step=step)
-            answer = plain(client.lineage.TraceStep(request))
+            job = resolved(client, "jobs", resource)
+            newest = client.scheduler.GetJob(GetRequest(name=job)).line if line is None else line
+            answer = plain(client.lineage.TraceStep(TraceStepRequest(job=job, line=newest, step=step)))
         else:
             answer = walked(client, named(client, resource), direction, limit)
     if output == JSON:

@@ -200,7 +200,7 @@ def has_diverged(skipped: Sequence[SkippedStep]) -> bool:
 
 
 def going_back(training: Training, spike: WireSpike) -> RankFailure:
-    """The end of an attempt on all ranks, which found the same spike: the next one leaves out its data, if there is one."""
+    """The end of an attempt on all ranks, which found the same spike; the next attempt, if any, leaves out its data."""
     if (left_out := len(training.skipped)) < MOST_LEFT_OUT:
         return GoesBack(spike)
     words = f"steps {spike.first} to {spike.last} are a spike, and the data of {left_out} others are left out already"
