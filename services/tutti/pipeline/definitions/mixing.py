@@ -17,7 +17,7 @@ from tutti.pipeline.recipes.values import Result
 def weighted(mixture: MixturePart, own: Result, host: Host) -> list[Result]:
     """The run's own dataset, then the others by name, each with its weight. Raises InvalidField.
 
-    A recipe that was accepted names no two datasets with different tokenizers or contexts.
+    A recipe that was accepted names no two datasets with different contexts.
     """
     name = f"datasets/{own.content_digest.removeprefix('blake3:')}"
     if name in mixture.datasets:
@@ -28,6 +28,14 @@ def weighted(mixture: MixturePart, own: Result, host: Host) -> list[Result]:
         )
     others = sorted(mixture.datasets)
     found = [_row(host, each) for each in (name, *others)]
+    for each in found:
+        if each.tokenizer != found[0].tokenizer:
+            raise InvalidField(
+                "mixture.datasets",
+                seen=f"{each.name} with the tokenizer {each.tokenizer}",
+                expected=f"datasets with the tokenizer of this run's own, {found[0].tokenizer}; make it again with "
+                "that one: tokenizer.of",
+            )
     amounts = [mixture.own, *(mixture.datasets[each] for each in others)]
     if mixture.by == "epochs":
         weights = weights_of_epochs([each.sequences for each in found], amounts)

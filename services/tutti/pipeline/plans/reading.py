@@ -16,7 +16,7 @@ from tutti.corpus.tokens.sampler import MAX_WEIGHTS
 from tutti.pipeline.plans import graph, instances
 from tutti.pipeline.plans.registry import definitions
 from tutti.pipeline.recipes import imports, sugar
-from tutti.pipeline.recipes.instance import moved
+from tutti.pipeline.recipes.instance import Instance, moved
 from tutti.pipeline.recipes.recipe import Recipe, keys
 from tutti.pipeline.recipes.sugar import Written
 
@@ -94,7 +94,7 @@ def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]
     top = instances.with_defaults(sugar.instances(written))
     named, problems = instances.read(tree, {name: each for name, each in top.items() if each.asked})
     top = imports.with_tokenizers(top, named)
-    problems = [*sugar.problems(written, named=bool(tree.get("stages"))), *_of_mixture(written), *problems]
+    problems = [*sugar.problems(written, named=bool(tree.get("stages"))), *_of_mixture(written, top), *problems]
     for name, each in top.items():
         try:
             top[name] = replace(each, section=definitions()[each.kind].filled(each.section, each.keys))
@@ -105,11 +105,11 @@ def _examine(tree: Mapping[str, Any]) -> tuple[Recipe | None, list[InvalidField]
     return (None, problems) if problems else (recipe, [])
 
 
-def _of_mixture(written: Written) -> Iterator[InvalidField]:
+def _of_mixture(written: Written, top: Mapping[str, Instance]) -> Iterator[InvalidField]:
     mixture = written.mixture
     if mixture is None:
         return
-    if not written.tokenizer.of:
+    if not (written.tokenizer.of or imports.TOKENIZER in top[imports.TOKENIZATION].inputs):
         yield InvalidField(
             "tokenizer.of",
             seen="nothing",

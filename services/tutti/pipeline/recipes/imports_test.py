@@ -108,6 +108,23 @@ def test_one_dataset_serves_each_checkpoint_that_goes_back_to_the_same_import(wo
     assert next(each for each in other.stages if each.name == "tokenization").reuse_key == alone
 
 
+def test_a_mixture_over_the_tokenizer_of_an_import_needs_no_other_key(world: World) -> None:
+    finished(world, named(world, TEXT))
+    (first,) = world.tokenization.datasets.values()
+    world.page("b.html", "more")
+    mixed = f"{named(world, TEXT)}mixture: {{datasets: {{{first.name}: 2}}}}\n"
+    run, done = finished(world, mixed)
+    assert (run.state, done[-2:]) == (STATE_DONE, ["tokenization", "further"]), run.reason
+    assert [each.weight for each in trained(world).mixture] == [1, 2]
+    again, done = finished(world, mixed)
+    assert (again.state, done) == (STATE_DONE, [])
+    first.tokenizer = "tokenizers/another"
+    world.page("c.html", "still more")
+    failed, _ = finished(world, mixed)
+    assert failed.state == STATE_FAILED
+    assert all(words in failed.reason for words in ("mixture.datasets", "tokenizers/another", TOKENIZER))
+
+
 def test_texts_wait_for_the_stage_that_makes_the_checkpoint_with_their_tokenizer() -> None:
     tuned = "  tuned: {kind: sft, from: {initial: checkpoints/import-a/0/0, demonstrations: conversations/a}}\n"
     text = f"template: own\n{BASE}stages:\n{FURTHER.replace('IMPORTED', 'tuned')}{tuned}"

@@ -24,7 +24,7 @@ class MixturePart(Part):
         min_length=1,
         max_length=16,
         description="earlier datasets to train on too, each a run or datasets/…, with a weight; they must "
-        "have the tokenizer of tokenizer.of and the context data.context",
+        "have the tokenizer of tokenizer.of, or of the import that the recipe trains, and the context data.context",
     )
     own: Real = Field(
         default=1.0, gt=0, description="weight of the dataset of this run, on which the model is validated"

@@ -12,7 +12,7 @@ from tutti.contracts.common.v1 import STATE_DONE, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
-from tutti.pipeline.recipes.imports import TOKENIZER
+from tutti.pipeline.recipes.imports import TOKENIZATION, TOKENIZER
 from tutti.pipeline.recipes.instance import Instance
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.sections import MixturePart, TokenizationSection
@@ -103,12 +103,16 @@ class Earlier:
         return stage.changed({"of": found.name, "vocabulary": found.vocabulary, "pattern": ""})
 
     def _with_datasets(self, recipe: Recipe, mixture: MixturePart) -> Recipe:
-        """Refuses what could not be read together, before anything starts."""
+        """Refuses what could not be read together, before anything starts.
+
+        The tokenizer of an import that is still to come is compared when the run has its own dataset.
+        """
         found: dict[str, float] = {}
+        of = "" if TOKENIZER in recipe.top[TOKENIZATION].inputs else recipe.tokens.of
         for name, amount in mixture.datasets.items():
             dataset = self._dataset(name, key=DATASETS)
             for what, seen, expected, todo in (
-                ("the tokenizer", dataset.tokenizer, recipe.tokens.of, "tokenizer.of"),
+                ("the tokenizer", dataset.tokenizer, of or dataset.tokenizer, "tokenizer.of"),
                 ("the context", dataset.context, recipe.tokens.context, "data.context"),
             ):
                 if seen != expected:
