@@ -19,7 +19,7 @@ declare(
         TRANSITION_REQUIRED: "the resume point was written under another shape; record a transition first",
         ANOTHER_TRAINING: "the job was started with another training; start another job",
         ANOTHER_DATASET: "the job reads another dataset; start another job",
-        BASE_UNUSABLE: "the checkpoint of another job that the job starts from is suspect, damaged or gone",
+        BASE_UNUSABLE: "a checkpoint that the job starts from or reads is suspect, damaged or gone",
     }
 )
 

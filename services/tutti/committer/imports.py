@@ -36,6 +36,7 @@ from tutti.committer.settings import CommitterSettings
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
     CHECKPOINT_STATE_DECIDED,
+    CHECKPOINT_STATE_PRUNED,
     CHECKPOINT_STATE_QUARANTINED,
     Checkpoint,
     CreateImportRequest,
@@ -53,6 +54,8 @@ LOGIC_VERSION = "import-1"
 READER = "committer/resident"
 """The process that reads shards back: those of the pool write them."""
 SETTING = "committer.roots"
+AGAIN = (CHECKPOINT_STATE_QUARANTINED, CHECKPOINT_STATE_PRUNED)
+"""States of checkpoints that importing the folder again brings back."""
 
 
 class Imports:
@@ -63,7 +66,7 @@ class Imports:
     ) -> None:
         self._host, self._commits, self._records = host, commits, commits.records
         self._checkpoints, self._folders = checkpoints, commits.records.tables.folders
-        self._roots = Roots(settings.roots, SETTING)
+        self._settings, self._roots = settings, Roots(settings.roots, SETTING)
         self.work = Work(host, "imports", Import, self._run, LOGIC_VERSION)
 
     def create(self, request: CreateImportRequest, call: Call) -> CreateImportResponse:
@@ -107,7 +110,9 @@ class Imports:
         surveyed = context.pool(reading.survey, folder, root)
         job = import_of(surveyed.digest)
         found = self._host.units.run(lambda unit: self._checkpoints.find(unit, f"checkpoints/{job}/0/0"))
-        if found is None or found.state == CHECKPOINT_STATE_QUARANTINED:
+        if found is not None and found.state == CHECKPOINT_STATE_PRUNED:
+            self._require_swept(found.name)
+        if found is None or found.state in AGAIN:
             with tempfile.TemporaryDirectory(prefix="tutti-import-") as scratch:
                 body = self._stored(context, folder, root, surveyed, Path(scratch))
             context.check()
@@ -171,6 +176,13 @@ class Imports:
             verified_by=(READER,),
         )
 
+    def _require_swept(self, name: str) -> None:
+        """Raise WorkFailed while bytes of a pruned checkpoint are still to be deleted."""
+        decision = self._host.units.run(lambda unit: self._records.decision(unit, name))
+        if decision is not None and not decision.swept:
+            seconds = f"{self._settings.grace_seconds:.0f} s"
+            raise WorkFailed(f"{name} was pruned, and its bytes are deleted {seconds} later; import the folder then")
+
     def _read_back(self, context: TaskContext, key: str, shard: Shard, surveyed: Surveyed, path: Path) -> None:
         """Compare a stored shard with its digests, in another process than the one that wrote it. Raises WorkFailed."""
         self._host.blobs.fetch(key, path)
@@ -179,13 +191,13 @@ class Imports:
             raise WorkFailed(f"a stored shard cannot be read back: {quarantine.reason(problems)}; import it again")
 
     def _decide(self, unit: Unit, body: ImportBody) -> None:
-        """Write the decision; if there is one, take its checkpoint out of quarantine."""
+        """Write the decision; if there is one, its checkpoint was quarantined or pruned, and comes back."""
         if self._records.decision(unit, body.name) is not None:
             checkpoint = self._checkpoints.lock(unit, body.name)
-            if checkpoint.state == CHECKPOINT_STATE_QUARANTINED:
+            if checkpoint.state in AGAIN:
                 checkpoint.state, checkpoint.reason = CHECKPOINT_STATE_DECIDED, ""
                 self._checkpoints.put(unit, checkpoint)
-                self._records.mark_decision(unit, body.name, published=0)
+                self._records.mark_decision(unit, body.name, published=0, pruned_at=None, swept=0)
             return
         row = DecisionRow(
             name=body.name,

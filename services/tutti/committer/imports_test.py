@@ -19,6 +19,7 @@ from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.keys import IMPORTS, MANIFESTS, checkpoint_of
 from tutti.checkpoints.reader import stage
 from tutti.committer import reading
+from tutti.committer.conftest import CONFIGURATION
 from tutti.committer.rehearsal_test import CALL, Rehearsal
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -34,21 +35,11 @@ from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.corpus.tokens.tokenizer_test import of_bytes
 from tutti.inference.foreign.config import CONFIG
 from tutti.inference.foreign.folder import WEIGHTS, opened
-from tutti.inference.foreign.folder_test import QWEN_3, digest, write
-from tutti.inference.foreign.texts import TOKENIZER
+from tutti.inference.foreign.folder_test import digest
 from tutti.inference.parameters import parameters_of
 from tutti.model.chunks import Kind
 
-CONFIGURATION = QWEN_3 | {"vocab_size": 260, "eos_token_id": [256, 257]}
 STRANGER = Principal("users/u1", frozenset({Role.ENGINEER}), "tenants/other", Method.TOKEN)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = write(tmp_path / "model", CONFIGURATION)
-    (made / TOKENIZER).write_bytes(of_bytes("<|user|>").artefact)
-    (made / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
-    return made
 
 
 @pytest.fixture

@@ -35,8 +35,10 @@ from tutti.committer.commits import Commits
 from tutti.committer.epochs import Branch, ResumePoint
 from tutti.committer.records import EpochRow, Records, line_name
 from tutti.committer.suspects import Suspects, trusted
+from tutti.committer.uses import Uses, read_by
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
+    CHECKPOINT_STATE_PRUNED,
     Checkpoint,
     Line,
     OpenEpochRequest,
@@ -76,9 +78,10 @@ class Opening:
         checkpoints: Resource[Checkpoint],
         lines: Resource[Line],
         suspects: Suspects,
+        uses: Uses,
         adopt: Adopt,
     ) -> None:
-        self.host, self.records, self.commits, self.suspects = host, records, commits, suspects
+        self.host, self.records, self.commits, self.suspects, self.uses = host, records, commits, suspects, uses
         self.checkpoints, self.lines, self.adopt = checkpoints, lines, adopt
         self._read_back: dict[tuple[str, int], str] = {}
         """Results of read-backs for an epoch that is not open yet: a caller whose deadline passed asks again."""
@@ -206,6 +209,7 @@ class Opening:
             return None
         if checkpoint and not self._still(unit, checkpoint.name, is_base=checkpoint.name == request.base):
             return None
+        self._require_models(unit, request.job, training, resumes=bool(resume.checkpoint))
         taken = self.records.decided_steps(unit, job, seen.line.line)
         branch = epochs.branch(
             resume,
@@ -248,6 +252,20 @@ class Opening:
         self.records.put_placement(unit, job, request.epoch, request.placement)
         self.records.forget_sealed(unit, job, request.epoch)
         return answer
+
+    def _require_models(self, unit: Unit, job: str, training: Training, *, resumes: bool) -> None:
+        """Record which checkpoints of others a job reads, so that they are not pruned. Raises Refused for a pruned one.
+
+        One that resumes does not need the checkpoint that it began with.
+        """
+        for name in sorted(read_by(training)):
+            begun = resumes and training.initial is not None and name == training.initial.checkpoint
+            if begun or self.checkpoints.find(unit, name) is None:
+                continue
+            if self.checkpoints.lock(unit, name).state == CHECKPOINT_STATE_PRUNED:
+                words = f"{name}, which {job} reads, was pruned; import its folder or train it again"
+                raise Refused(epochs.BASE_UNUSABLE, words)
+        self.uses.record(unit, job, read_by(training))
 
     def _still(self, unit: Unit, name: str, *, is_base: bool) -> bool:
         """True if a checkpoint can still be resumed from. A base is pinned: retention of its job sees no line here."""

@@ -163,6 +163,12 @@ class Records:
     def jobs(self, unit: Unit) -> list[str]:
         return list(unit.tx.execute(select(self.tables.epochs.c.job).order_by(self.tables.epochs.c.job)).scalars())
 
+    def jobs_that_name(self, unit: Unit, checkpoint: str) -> list[str]:
+        """The jobs whose training names a checkpoint."""
+        epochs = self.tables.epochs
+        query = select(epochs.c.job).where(epochs.c.training.contains(f'"{checkpoint}"'))
+        return list(unit.tx.execute(query.order_by(epochs.c.job)).scalars())
+
     def unfinished_jobs(self, unit: Unit) -> list[str]:
         """Jobs that have not decided their last step, or not published or swept all that was decided."""
         epochs, decisions = self.tables.epochs, self.tables.decisions
@@ -290,7 +296,7 @@ class Records:
     def add_decision(self, unit: Unit, row: DecisionRow) -> None:
         unit.insert_new(self.tables.decisions, [sealed(self.tables.decisions, asdict(row))])
 
-    def mark_decision(self, unit: Unit, name: str, **marks: int) -> None:
+    def mark_decision(self, unit: Unit, name: str, **marks: int | None) -> None:
         """Set `published`, `pruned_at` or `swept`: what is not under the row's digest."""
         table = self.tables.decisions
         unit.tx.execute(update(table).where(table.c.name == name).values(**marks))

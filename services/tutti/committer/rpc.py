@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tutti.chassis.errors import InvalidField, Refused, declare
@@ -20,6 +21,7 @@ from tutti.committer.imports import Imports
 from tutti.committer.opening import Opening, read_checkpoint
 from tutti.committer.pruning import Pruning
 from tutti.committer.records import Records
+from tutti.committer.retention import CheckpointAge
 from tutti.committer.shards import Shards
 from tutti.contracts.committer.v1 import (
     CHECKPOINT_STATE_COMMITTED,
@@ -171,11 +173,26 @@ class CommitterApi:
         return self._host.units.run(pin)
 
     def PruneCheckpoints(self, request: PruneCheckpointsRequest, call: Call) -> PruneCheckpointsResponse:
+        if request.checkpoint:
+            return self._prune_import(request)
         required(request, "job")
         job = _check_job(request.job)
         if request.keep_last < 1:
             raise InvalidField("keep_last", seen=request.keep_last, expected="at least 1: the last good one stays")
         chosen = self._pruning.prune(job, keep_last=request.keep_last, dry_run=request.validate_only)
+        return self._pruned(request, job, chosen)
+
+    def _prune_import(self, request: PruneCheckpointsRequest) -> PruneCheckpointsResponse:
+        if request.job or request.keep_last:
+            seen = f"{request.job or request.keep_last} beside it"
+            raise InvalidField("checkpoint", seen=seen, expected="an import alone, or a job and keep_last")
+        name = check_name("checkpoints", request.checkpoint, field="checkpoint")
+        chosen = self._pruning.prune_import(name, dry_run=request.validate_only)
+        return self._pruned(request, name.split("/")[1], chosen)
+
+    def _pruned(
+        self, request: PruneCheckpointsRequest, job: str, chosen: Sequence[CheckpointAge]
+    ) -> PruneCheckpointsResponse:
         if chosen and not request.validate_only:
             self._shards.wake(job)
         return PruneCheckpointsResponse(

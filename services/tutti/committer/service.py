@@ -6,10 +6,11 @@ for ever; bytes are believed only when a process that did not write them has rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 
+from tutti.chassis.events.event import Event
 from tutti.chassis.rpc import standard
 from tutti.chassis.service import Consumed, Finding, Host, Service
 from tutti.chassis.store.resources import Resource
@@ -25,12 +26,11 @@ from tutti.committer.opening import Opening
 from tutti.committer.pruning import Pruning
 from tutti.committer.records import Records
 from tutti.committer.rpc import CommitterApi
-from tutti.committer.served import Served
 from tutti.committer.settings import CommitterSettings
 from tutti.committer.shards import Shards
 from tutti.committer.tables import Tables
 from tutti.committer.troubles import Troubles
-from tutti.contracts.chat.v1 import Deployment
+from tutti.committer.uses import Uses
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_QUARANTINED, Checkpoint, DivergenceDetected, Line
 from tutti.contracts.committer.v1.committer_pb2 import DESCRIPTOR
 from tutti.contracts.scheduler.v1 import Job
@@ -77,15 +77,19 @@ def build(host: Host) -> Service:
             name = ".".join(each.name.split("/")[1:]) + "."
             yield from (f"{SHARDS}{name}", f"{MANIFESTS}{name}", f"{IMPORTS}{name.partition('.')[0]}/")
 
+    def on_job(unit: Unit, events: Sequence[Event]) -> None:
+        commits.suspects.on_job(unit, events)
+        uses.on_job(unit, events)
+
     troubles = Troubles(records, lines)
     reconciler = Reconciler("commits", host, open=records.open_jobs, advance=advance, tell=troubles.of_commits)
     adopter = Reconciler("reports", host, open=records.unfinished_jobs, advance=look_around, tell=troubles.of_reports)
     shards = Shards(host, records, settings, reconciler.wake)
     collector = Collector(host, records, settings)
     sweeper = Reconciler("garbage", host, open=collector.due, advance=sweep, tell=troubles.of_garbage)
-    served = Served(tables.served)
-    pruning = Pruning(host, records, settings, checkpoints, lines, served)
-    opening = Opening(host, records, commits, checkpoints, lines, commits.suspects, shards.adopt)
+    uses = Uses(tables.uses)
+    pruning = Pruning(host, records, settings, checkpoints, lines, uses)
+    opening = Opening(host, records, commits, checkpoints, lines, commits.suspects, uses, shards.adopt)
     imports = Imports(host, commits, settings, checkpoints)
     kept = (standard.Stored(host.units, checkpoints), standard.Stored(host.units, lines), imports.work)
     api = CommitterApi(
@@ -114,11 +118,11 @@ def build(host: Host) -> Service:
             tables.divergences,
             tables.folders,
             tables.remains,
-            tables.served,
+            tables.uses,
         ],
         serves=[standard.served(DESCRIPTOR.services_by_name["CommitterService"], api, *kept)],
         facts=[DivergenceDetected],
-        consumes=[Consumed(Job, commits.suspects.on_job), Consumed(Deployment, served.on_deployment)],
+        consumes=[Consumed(Job, on_job), *uses.consumed()],
         tasks=[shards.task(), imports.work.task()],
         loops=[reconciler, adopter, sweeper],
         export=lambda unit: export(unit, records, checkpoints, lines),

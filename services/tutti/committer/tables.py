@@ -113,11 +113,11 @@ class Tables:
             Column("job", NAME, primary_key=True),
             Column("since", BigInteger, nullable=False),
         )
-        self.served = declare(
-            "served",
+        self.uses = declare(
+            "uses",
             metadata,
-            Column("deployment", NAME, primary_key=True),
-            Column("checkpoint", NAME, nullable=False),
+            Column("used_by", NAME, primary_key=True),
+            Column("checkpoint", NAME, primary_key=True),
         )
 
 

@@ -100,22 +100,29 @@ def pin(name: str, off: bool, output: str, **where: Any) -> None:
 
 @click.command(
     "prune",
-    short_help="Delete old checkpoints of a job.",
-    help="Delete all checkpoints except the last N of each line. Without --yes, only list them.",
+    short_help="Delete old checkpoints of a job, or an import.",
+    help="Delete all checkpoints of a job except the last N of each line, or the checkpoint of an import. What is in "
+    "use is kept. Without --yes, only list them.",
 )
-@click.argument("job")
-@click.option("--keep-last", type=click.IntRange(1, 2**31 - 1), default=3, show_default=True)
+@click.argument("name", metavar="JOB|IMPORT")
+@click.option(
+    "--keep-last", type=click.IntRange(1, 2**31 - 1), default=3, show_default=True, help="Checkpoints of each line."
+)
 @click.option("--yes", is_flag=True, help="Delete, instead of listing.")
 @output_option
 @connection_options
-def prune(job: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
+def prune(name: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
     with connected(**where) as client:
-        request = PruneCheckpointsRequest(
-            request_id=fresh_id(), job=resolved(client, "jobs", job), keep_last=keep_last, validate_only=not yes
-        )
+        request = PruneCheckpointsRequest(request_id=fresh_id(), validate_only=not yes)
+        if name.startswith("checkpoints/"):
+            request.checkpoint = resolved(client, "checkpoints", name)
+        else:
+            request.job, request.keep_last = resolved(client, "jobs", name), keep_last
         found = plain(client.committer.PruneCheckpoints(request))
     print_one(found, output)
-    if not found["checkpoints"]:
+    if not found["checkpoints"] and request.checkpoint:
+        say(f"{request.checkpoint} was pruned before")
+    elif not found["checkpoints"]:
         say(f"there is nothing to remove beside the last {keep_last} of each line and what is pinned or in use")
     elif not yes:
         say("nothing was removed; add --yes to remove these")

@@ -845,6 +845,7 @@ class PruneCheckpointsRequest(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     KEEP_LAST_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id is copied into the headers of the resulting events; the call is idempotent because of its content."""
     job: _builtins.str
@@ -853,6 +854,8 @@ class PruneCheckpointsRequest(_message.Message):
     """keep_last checkpoints of each line; at least 1."""
     validate_only: _builtins.bool
     """validate_only lists the checkpoints and removes nothing."""
+    checkpoint: _builtins.str
+    """checkpoint of an import to prune, instead of those of a job; one that is in use is refused."""
     def __init__(
         self,
         *,
@@ -860,10 +863,11 @@ class PruneCheckpointsRequest(_message.Message):
         job: _builtins.str = ...,
         keep_last: _builtins.int = ...,
         validate_only: _builtins.bool = ...,
+        checkpoint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "keep_last", b"keep_last", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "job", b"job", "keep_last", b"keep_last", "request_id", b"request_id", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
