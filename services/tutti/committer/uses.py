@@ -90,7 +90,7 @@ def _of_work(work: Sample | Export) -> Collection[str]:
 
 
 def _of_job(job: Job) -> Collection[str]:
-    """Of a job that has not ended; what an ended one began with is known by its checkpoints."""
+    """The checkpoints that an open job begins with or reads; none for an ended job."""
     training = job.spec.typed_training
     if job.state in (JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_CANCELLED):
         return ()

@@ -101,8 +101,8 @@ def pin(name: str, off: bool, output: str, **where: Any) -> None:
 @click.command(
     "prune",
     short_help="Delete old checkpoints of a job, or an import.",
-    help="Delete all checkpoints of a job except the last N of each line, or the checkpoint of an import. What is in "
-    "use is kept. Without --yes, only list them.",
+    help="Delete all checkpoints of a job except the last N of each line, or the checkpoint of an import. Those in use "
+    "are kept. Without --yes, only list them.",
 )
 @click.argument("name", metavar="JOB|IMPORT")
 @click.option(
