@@ -30,7 +30,7 @@ from tutti.contracts.scheduler.v1 import (
     SpikeEnded,
     Transition,
 )
-from tutti.scheduler import gangs, jobs, topology
+from tutti.scheduler import gangs, jobs, spikes, topology
 from tutti.scheduler.convictions import Judged
 from tutti.scheduler.jobrows import seats_of
 from tutti.scheduler.tables import Tables
@@ -190,7 +190,7 @@ class Epochs:
 
     def spike(self, unit: Unit, job: Job, spike: Spike) -> Job:
         """Record a spike of the training. Idempotent."""
-        after = self.note(unit, job, spike_words(spike))
+        after = self.note(unit, job, spikes.words(spike))
         if after is not job:
             unit.fact(job.name, SpikeEnded(job=job.name, epoch=job.epoch, spike=spike))
         return after
@@ -202,16 +202,11 @@ class Epochs:
         """
         if job.HasField("trusted_step"):
             return job
-        job, begun = self.spike(unit, job, spike), job.continues
-        after = jobs.gone_back(job, spike.first, spike.last)
-        if spike.first <= begun.step:
-            words = (
-                f"a spike began in step {spike.first}, before the checkpoint of step {begun.step} of {begun.job} that "
-                f"this job starts from; go back further with `tutti jobs rewind {begun.job.removeprefix('jobs/')} "
-                f"--to {spike.first - 1} --skip {spike.first}..{spike.last}`"
-            )
-            return self.end(unit, jobs.failed(self._with_progress(unit, job), words, unit.now))
-        what = f"goes back before step {spike.first}, and leaves out the data of {_steps(spike)}"
+        job = self.spike(unit, job, spike)
+        after = spikes.gone_back(job, spike)
+        if early := spikes.too_early(job, spike):
+            return self.end(unit, jobs.failed(self._with_progress(unit, job), early, unit.now))
+        what = f"goes back before step {spike.first}, and leaves out the data of {spikes.steps(spike)}"
         if job.state in jobs.PLACED:
             return self.stop(unit, after, what)
         return self._tables.jobs.put(unit, jobs.also(after, what))
@@ -335,19 +330,6 @@ def _of(node: Node, job: Job) -> list[Assignment]:
 
 def _stopped(job: Job, step: int, stop: PolicyStop) -> PolicyStopped:
     return PolicyStopped(job=job.name, epoch=job.epoch, step=step, rule=stop.rule, seen=stop.seen, limit=stop.limit)
-
-
-def spike_words(spike: Spike) -> str:
-    """The text of a spike."""
-    done = f"{spike.skipped} skipped" if spike.skipped else "none skipped"
-    return (
-        f"a spike in {_steps(spike)} ({done}): loss up to {spike.loss:.3g} times the median before, gradient norm up "
-        f"to {spike.gradient_norm:.3g} times"
-    )
-
-
-def _steps(spike: Spike) -> str:
-    return f"step {spike.first}" if spike.first == spike.last else f"steps {spike.first} to {spike.last}"
 
 
 def _verdict(audit: AuditFailure, judged: Judged, seats: dict[int, gangs.Seat]) -> str:

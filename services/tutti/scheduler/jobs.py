@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tutti.backbone.backoff import Backoff
-from tutti.chassis.errors import InvalidField
 from tutti.chassis.store.clipping import clipped
 from tutti.contracts.common.v1 import Shape
 from tutti.contracts.scheduler.v1 import (
@@ -29,11 +28,8 @@ from tutti.contracts.scheduler.v1 import (
     Pace,
     Straggler,
 )
-from tutti.model.spec import SpecError
-from tutti.model.spikes import REWIND
-from tutti.model.training import Training
 from tutti.scheduler.gangs import Seat, node_words
-from tutti.scheduler.trainings import last_audit, respecified
+from tutti.scheduler.trainings import last_audit
 
 HISTORY_LINES, HISTORY_LINE_BYTES = 32, 500
 BACKOFF = Backoff(1.0, 60.0)
@@ -208,24 +204,6 @@ def doubted(job: Job, trusted_step: int) -> Job:
     after.covered_step = min(job.covered_step, after.trusted_step)
     if job.decided_step >= job.spec.steps:  # its last checkpoint does not end it any more
         after.decided_step = min(job.decided_step, after.trusted_step)
-    return after
-
-
-def gone_back(job: Job, first: int, last: int) -> Job:
-    """The next attempt resumes before step `first`, and leaves out the data of the steps up to `last`.
-
-    Raises InvalidField where the training has no such steps, or does not go back before spikes.
-    """
-    training, seen = Training.from_json(job.spec.training), f"{first} to {last}"
-    if training.spikes != REWIND or last > training.steps:
-        expected = f"steps up to {training.steps} of a training with spikes={REWIND}; this one has {training.spikes}"
-        raise InvalidField("spike", seen=seen, expected=expected)
-    try:
-        spec = respecified(job.spec, training.without(first, last))
-    except SpecError as error:
-        raise InvalidField("spike", seen=seen, expected=str(error)) from error
-    after = doubted(job, first - 1)
-    after.spec.CopyFrom(spec)
     return after
 
 
