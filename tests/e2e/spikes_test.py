@@ -19,12 +19,12 @@ SMALL = (
     "tokenizer.vocabulary=280",
     "data.context=32",
     "dedup.near=0",
-    "train.steps=36",
+    "train.steps=30",
     "train.microbatches=2",
     "train.rows=1",
-    "train.checkpoint_every=6",
+    "train.checkpoint_every=10",
     "train.validate_every=0",
-    "train.learning_rate=0.01",
+    "train.learning_rate=0.04",
 )
 CALM = "The cat sat on the mat and the dog sat on the cat. "
 RANKS = {OBSERVE: 1, SKIP: 2, REWIND: 2}
