@@ -47,7 +47,8 @@ RESERVED_VARIABLES = frozenset(
 )
 AGENT = "trainer"
 """The table that agents alone read; the host and the supervisor share their settings file with them."""
-_SECRET = re.compile(r"(?:^|_)(secret|password|token)s?(?:_|$)")
+_SECRET = re.compile(r"(?:^|_)(secret|password|token)s?(?!_per_)(?:_|$)")
+"""Names of settings that are secret; `tokens_per_minute` is a rate."""
 
 
 class SettingsError(ValueError):

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from tutti.chassis.config.datadir import DataDir, named
-from tutti.chassis.config.settings import SettingsError, load
+from tutti.chassis.config.settings import SettingsError, load, secret_in
 
 
 class Own(BaseModel):
@@ -130,6 +130,15 @@ def test_a_file_with_a_secret_that_others_may_read_is_refused(tmp_path: Path, li
     config.write_text("[rpc]\nthreads = 2\n")
     config.chmod(0o644)
     load(config, environment={}, services=[])
+
+
+def test_a_rate_of_tokens_is_no_secret(tmp_path: Path) -> None:
+    config = tmp_path / "tutti.toml"
+    config.write_text("[access]\nanswer_tokens_per_minute = 1000\n")
+    config.chmod(0o644)
+    shown = {each.key: each.value for each in load(config, environment={}, services=["access"]).effective()}
+    assert shown["access.answer_tokens_per_minute"] == "1000"
+    assert secret_in("access.answer_tokens_per_minute=1000") == ""
 
 
 def test_an_address_of_a_service_is_no_secret(tmp_path: Path) -> None:
