@@ -4,6 +4,7 @@ Each file of `clients` names the repository and the commit whose requests it has
 """
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_a_request_as_a_client_builds_it_is_answered(
 
 
 def test_openais_client_lists_models_and_reads_answers_whole_and_streamed(client: openai.OpenAI, world: World) -> None:
-    assert [each.id for each in client.models.list()] == ["toy"]
+    assert [each.id for each in client.models.list()] == ["narrow", "toy"]
     asked: dict[str, Any] = {"model": "toy", "messages": HELLO, "seed": 5, "max_tokens": 20}
     whole = client.chat.completions.create(**asked, n=2, logprobs=True, top_logprobs=2)
     assert whole.choices[0].message.content == world.text(body(max_tokens=20))[0]
@@ -68,6 +69,30 @@ def test_openais_client_lists_models_and_reads_answers_whole_and_streamed(client
     assert [each.text[:1] for each in text.choices] == ["a", "c"]
     assert text.choices[0].logprobs is not None
     assert text.choices[0].logprobs.token_logprobs
+
+
+def test_a_request_is_refused_for_a_while_where_as_many_wait_as_are_answered_at_once(
+    client: openai.OpenAI, world: World
+) -> None:
+    once = client.with_options(max_retries=0)
+    asked: dict[str, Any] = {"model": "narrow", "messages": HELLO, "seed": 5, "max_tokens": 20}
+    stopped = [each.id for each in world.children]
+    for each in stopped:
+        each.send(signal.SIGSTOP)
+    try:
+        streams = [once.chat.completions.create(**asked, stream=True) for _ in range(2)]
+        with pytest.raises(openai.InternalServerError) as refused:
+            once.chat.completions.create(**asked)
+        other = once.chat.completions.create(**asked | {"model": "toy"}, stream=True)
+    finally:
+        for each in stopped:
+            each.send(signal.SIGCONT)
+    assert (refused.value.status_code, refused.value.code) == (503, "overloaded")
+    assert int(refused.value.response.headers["retry-after"]) > 0
+    assert "x-ratelimit-remaining-requests" not in refused.value.response.headers
+    texts = ["".join(each.choices[0].delta.content or "" for each in stream) for stream in (*streams, other)]
+    assert texts == [world.text(body(max_tokens=20))[0]] * 3
+    assert client.chat.completions.create(**asked).choices[0].message.content == texts[0]
 
 
 def test_openais_client_raises_its_errors(client: openai.OpenAI) -> None:

@@ -74,13 +74,14 @@ class World:
         self.model = Model(
             "toy", "deployments/toy", "checkpoints/toy/0/1", 0, self.served, self.router, opened.signature
         )
+        self.models = [self.model, replace(self.model, name="narrow", deployment="deployments/narrow", streams=1)]
         self.name = lambda: f"{next(ids)}"
 
     def completions(self, host: Host) -> Completions:
         journal, leases = Journal(self.entries.extend), Leases(AccessServiceStub(host.channel("access")))
         beginnings = Beginnings(journal, leases, name=self.name, seed=lambda: 7)
-        answers = Answers(host.units, Tables(host.metadata), lambda: [self.model], self.name)
-        return Completions(lambda: [self.model], journal, beginnings, answers, now=lambda: 0)
+        answers = Answers(host.units, Tables(host.metadata), lambda: self.models, self.name)
+        return Completions(lambda: self.models, journal, beginnings, answers, now=lambda: 0)
 
     def chosen(self, body: dict[str, Any]) -> list[Chosen]:
         """The tokens of an undisturbed engine."""
@@ -151,7 +152,7 @@ def text_of(found: list[Any]) -> str:
 
 
 def test_models_are_listed(program: Program) -> None:
-    assert [each["id"] for each in program.send("GET", "/v1/models")[1]["data"]] == ["toy"]
+    assert [each["id"] for each in program.send("GET", "/v1/models")[1]["data"]] == ["narrow", "toy"]
 
 
 def test_an_answer_is_the_engines_whole_and_streamed(program: Program, world: World) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chat.answering import joined
+from tutti.chat.capacity import Capacity
 from tutti.chat.journal import Begun, Journal
 from tutti.chat.leases import Cost, Lease, Leases
 from tutti.chat.models import Model
@@ -72,12 +73,14 @@ class Beginnings:
 
     def __init__(self, journal: Journal, leases: Leases, *, name: Callable[[], str], seed: Callable[[], int]) -> None:
         self._journal, self._leases, self._name, self._seed = journal, leases, name, seed
+        self._capacity = Capacity()
 
     def grouped(self, who: Principal, model: Model, request: ChatRequest, seed: int | None = None) -> Group:
         """The choices that a request asks for, with this seed if it has none; a template of others runs in a process.
 
-        Raises InvalidField.
+        Raises InvalidField, and Unavailable where too many answers wait.
         """
+        self._capacity.check(model)
         choices, seed = list[Choice](), self._seed() if seed is None else seed
         for number, single in enumerate(request.singles(seed)):
             ident = self._name()
@@ -91,12 +94,21 @@ class Beginnings:
         return Group(model, request, choices)
 
     async def reserve(self, who: Principal, group: Group) -> Lease:
-        """Reserve all choices of a group together, from any loop. Raises what `Leases.reserve` raises."""
-        choices = len(group.choices)
-        return await self._leases.reserve(who, group.names[0], group.prompt_tokens, group.most_tokens, choices)
+        """Reserve all choices of a group together, from any loop.
 
-    def release(self, lease: Lease) -> None:
+        Raises what `Leases.reserve` raises, and Unavailable where too many answers wait.
+        """
+        choices = len(group.choices)
+        self._capacity.take(group.model, choices)
+        try:
+            return await self._leases.reserve(who, group.names[0], group.prompt_tokens, group.most_tokens, choices)
+        except BaseException:
+            self._capacity.free(group.model, choices)
+            raise
+
+    def release(self, group: Group, lease: Lease) -> None:
         """Give back the lease of a group that did not begin, from any thread."""
+        self._capacity.free(group.model, len(group.choices))
         eventloop.event_loop().call_soon_threadsafe(self._leases.release, lease)
 
     async def make(self, group: Group, lease: Lease, show: Show) -> None:
@@ -104,9 +116,12 @@ class Beginnings:
 
         For the event loop of gRPC. To end them, cancel the task that this runs in, which does nothing else.
         """
-        await self._leases.run(
-            lease, group.model.deployment, lambda told: self._run(group, told), lambda: group.cost, show
-        )
+        try:
+            await self._leases.run(
+                lease, group.model.deployment, lambda told: self._run(group, told), lambda: group.cost, show
+            )
+        finally:
+            self._capacity.free(group.model, len(group.choices))
 
     async def _run(self, group: Group, show: Show) -> None:
         served, router = group.model.served, group.model.router

@@ -113,7 +113,7 @@ class Completions:
         try:
             await self._written(entries)
         except BaseException:
-            self._beginnings.release(lease)
+            self._beginnings.release(group, lease)
             raise
         found = Crossing(lambda show: self._beginnings.make(group, lease, show), len(group.choices))
         return Underway(group, bodies_of(group, head), aiter(found), found.close, lease.headers)

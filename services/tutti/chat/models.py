@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from tutti.chassis.errors import NotFound
 from tutti.chat.routing import Router
 from tutti.chat.saying import Served
+from tutti.inference.memory import STREAMS
 
 
 @dataclass(frozen=True)
 class Model:
     """A deployment that serves: `name` is what clients call it, and so are its resource and its checkpoint.
 
-    `created` is in seconds since 1970.
+    `created` is in seconds since 1970, `streams` the number of answers that its replicas compute at once.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Model:
     served: Served
     router: Router
     fingerprint: str
+    streams: int = STREAMS
 
     def is_called(self, name: str) -> bool:
         return name in (self.name, self.deployment, self.checkpoint)

@@ -26,7 +26,7 @@ REFUSALS: Mapping[str, str] = {
     "413": "The body is too large.",
     "415": "The body has another content type.",
     "429": "A limit of the token is reached; retry-after says when to try again.",
-    "503": "Part of the platform is away; try again later.",
+    "503": "Too many answers wait, or part of the platform is away; retry-after says when to try again.",
     "504": "There was no answer in time.",
 }
 ERROR: Mapping[str, Any] = {

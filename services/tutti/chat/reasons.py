@@ -2,7 +2,7 @@
 
 from tutti.chassis.errors import Unavailable, declare
 
-KEY_USED, RELEASE_WITHDRAWN = "IDEMPOTENCY_KEY_USED", "RELEASE_WITHDRAWN"
+KEY_USED, RELEASE_WITHDRAWN, OVERLOADED = "IDEMPOTENCY_KEY_USED", "RELEASE_WITHDRAWN", "OVERLOADED"
 
 declare(
     {
@@ -19,6 +19,9 @@ declare(
     }
 )
 declare(
-    {"NO_REPLICA": "no replica that could serve or continue the request was found in time; the message names them"},
+    {
+        "NO_REPLICA": "no replica that could serve or continue the request was found in time; the message names them",
+        OVERLOADED: "as many answers of the model wait as it makes at once; try again later, or serve more replicas",
+    },
     code=Unavailable.code,
 )

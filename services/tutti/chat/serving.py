@@ -90,7 +90,7 @@ class Deployments:
         self._reports = tables.reports
         self._releases = Releases(host.channel, host.clock.monotonic)
         self._withdrawn: dict[str, tuple[Model | None, str]] = {}
-        self._checkpoints, self._memory_bytes = Checkpoints(host), host.settings(ChatSettings).memory_bytes
+        self._checkpoints, self._settings = Checkpoints(host), host.settings(ChatSettings)
         self._running: dict[str, Running] = {}
         self._ready: dict[str, Model] = {}
         self._router: Router | None = None
@@ -182,6 +182,7 @@ class Deployments:
                 served=running.served,
                 router=router,
                 fingerprint=opened.signature,
+                streams=running.size.streams * max(1, sum(each.serves for each in views)),
             )
         else:
             self._ready.pop(deployment.name, None)
@@ -204,7 +205,7 @@ class Deployments:
             raise
         filtered = FilterSpec()
         filtered.CopyFrom(deployment.spec.filter)
-        arguments = ["--context", str(size.context), "--slots", str(size.streams)]
+        arguments = ["--context", str(size.context), "--slots", str(size.streams), "--mode", self._settings.mode]
         fleet = Fleet(home, prefix_of(deployment.name), folder, self._host.clock.monotonic, arguments)
         if self._router is None:
             self._router = eventloop.run(_router(home), ROUTER_SECONDS)
@@ -225,8 +226,9 @@ class Deployments:
 
     def _available(self) -> int:
         """The bytes that are left beside the deployments that run, of which some have not taken theirs yet."""
-        taking = [each for name, each in self._running.items() if self._memory_bytes or name not in self._ready]
-        left = (self._memory_bytes or available_bytes()) - sum(each.size.memory_bytes for each in taking)
+        most = self._settings.memory_bytes
+        taking = [each for name, each in self._running.items() if most or name not in self._ready]
+        left = (most or available_bytes()) - sum(each.size.memory_bytes for each in taking)
         return max(0, left)
 
     def _filter(self, name: str, running: Running, spec: FilterSpec) -> None:

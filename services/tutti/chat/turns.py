@@ -183,7 +183,7 @@ class Turns:
             try:
                 self._units.run(write)
             except BaseException:
-                self._beginnings.release(lease)
+                self._beginnings.release(group, lease)
                 raise
         except BaseException:
             self._leave(live)
