@@ -117,6 +117,10 @@ bench-stack: setup ## the same on Kafka, Postgres and S3: make bench-stack, or m
 bench-behaviour: $(BEHAVIOUR_PEERS) ## policies, decoding and judgements beside theirs: make bench-behaviour QUICK=1
 	$(BIN)/python -m benchmarks.behaviour $(if $(QUICK),--quick)
 
+.PHONY: bench-serve
+bench-serve: setup ## answers over HTTP beside transformers, and beyond saturation: make bench-serve QUICK=1
+	$(BIN)/python -m benchmarks.serve $(if $(QUICK),--quick)
+
 $(BEHAVIOUR_PEERS): $(SETUP) pyproject.toml
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python build/peers-behaviour
 	@$(UV) pip install --quiet --python build/peers-behaviour/bin/python --group peers-behaviour
