@@ -15,7 +15,9 @@ def main(folder: str) -> None:
     """Sample at temperature 1 on one thread, without an end token, until its input ends."""
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
