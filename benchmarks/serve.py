@@ -39,7 +39,7 @@ from tutti.model.spec import ModelSpec
 from tutti.tokenization.bpe import train_bpe
 
 TUTTI = Path(sys.executable).with_name("tutti")
-STREAMS, LEAST_REQUESTS = (1, 8, 32, 64), 3
+STREAMS, LEAST_REQUESTS = (1, 8, 32, 64), 2
 PROMPT, TOKENS, CONTEXT = 32, 32, 256
 SAMPLED = {"plain": 1.0, "top_p .95": 0.95}
 SETTINGS = """[access]
@@ -122,7 +122,7 @@ def measure(quick: bool) -> list[Row]:
         modes = {mode: stack.enter_context(serving(place, mode, prompts)) for mode in ("exact", "fast")}
         note = (
             f"{layout.elements:,} parameters, {TOKENS} tokens after prompts of {PROMPT}, context {CONTEXT}; "
-            f"{1 if quick else 3} pairs of turns"
+            f"pairs of turns: {1 if quick else 3}"
         )
         for served in modes.values():  # a first answer finds caches empty
             served.turn(1, 1.0, [])
@@ -176,9 +176,9 @@ def speeds(mode: str, served: Served, peer: Peer, *, pairs: int, note: str) -> I
                 functools.partial(served.turn, streams, top_p, answers),
                 functools.partial(peer.turn, streams, top_p),
                 pairs=pairs,
-                warmups=0 if pairs == 1 else 1,
+                warmups=0,
             )
-            what = f"{mode}, {sampled}, {streams} streams"
+            what = f"{mode}, {sampled}, streams: {streams}"
             yield Row.of_speed(what, unit="tokens/CPU s", amount=1, pairs=found, note=note if streams == 1 else "")
             seconds = [1000 * (each.first - each.begun) for each in answers]
             for name, percent in (("median", 50), ("p95", 95)):
@@ -189,7 +189,7 @@ def speeds(mode: str, served: Served, peer: Peer, *, pairs: int, note: str) -> I
 
 def overload(served: Served, *, quick: bool) -> list[Row]:
     """The highest rate of answers, and goodput at three times that rate, in turns."""
-    window, turns = (5.0, 1) if quick else (12.0, 3)
+    window, turns = (5.0, 1) if quick else (8.0, 3)
     peaks, goods, answers, patience = list[float](), list[float](), list[Answer](), 0.0
     for _ in range(turns):
         peaks.append(max(peak(served, streams, window) for streams in STREAMS[-2:]))
@@ -209,7 +209,7 @@ def overload(served: Served, *, quick: bool) -> list[Row]:
             peer=median(peaks),
             ratio=pairs.speed(),
             goal=ratio_at_least(GOODPUT),
-            note=f"exact, plain; {turns} turns of {window:g} s; {len(answers)} requests, {len(refused)} refused, 95 % "
+            note=f"exact, plain; turns of {window:g} s: {turns}; {len(answers)} requests, {len(refused)} refused, 95 % "
             f"of them within {waited:.0f} ms; {late} clients left, after {patience:.1f} s",
         ),
         Row(
