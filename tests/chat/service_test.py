@@ -322,6 +322,15 @@ def test_a_deployment_for_which_there_is_no_memory_fails_with_what_it_needs_and_
         assert said["usage"]["total_tokens"] <= 32
 
 
+def test_replicas_answer_in_fast_mode_where_the_settings_say_so(tmp_path: Path) -> None:
+    with hosted(tmp_path, "chat.mode=fast", builds=CHAT_BUILDS) as served, served.client() as client:
+        spec = DeploymentSpec(checkpoint=planted(served), replicas=1, experimental=True)
+        client.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
+        assert not settled(client, NAME, DEPLOYMENT_STATE_READY).exact
+        _, name = ask(Program(served, issue(client, user(client, "Someone"))[0]))
+        assert not client.chat.GetAnswer(GetRequest(name=name)).exact
+
+
 def test_a_checkpoint_without_an_active_release_is_served_as_an_experiment_alone(world: World) -> None:
     spec = DeploymentSpec(checkpoint=world.checkpoint, replicas=2)
     request = CreateDeploymentRequest(name=NAME, spec=spec)
