@@ -47,7 +47,12 @@ INSIDE = {
         *["service", "pages : rpc : replica", "turns : learning : overlap"],
         *["serving : completions : live : tokenizing", "answers : beginnings", "alternatives"],
         *["replaying : tables : sharing", "leases"],
-        *["making : conversations : generations : capacity", "recording", "journal : releases", "records : keys : reports"],
+        *[
+            "making : conversations : generations : capacity",
+            "recording",
+            "journal : releases",
+            "records : keys : reports",
+        ],
         *["answering : models : bodies", "saying"],
         *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],
         *["children : links : standing", "progress", "tokens", "names : reasons : asking"],

@@ -339,6 +339,16 @@ order of their dependencies. A named stage that one of the keys above needs, suc
 before it. Stages that are ready at the same time run in the order of their names. The name of
 a stage does not affect its result: if another stage or another run used the same inputs and keys, its result is reused.
 
+### Try several settings
+
+    tutti sweep recipes/tiny.yaml --set train.learning_rate=1e-3,3e-3,1e-2
+
+runs the recipe once for each value and lists the runs by their bits per byte on held-out text, the best on top. With
+several keys, every combination is a run (at most 64; `--dry-run` lists them). A comma within brackets or quotes
+belongs to a value. Trainings share the preparation of the texts if no key of it differs. If there are not enough
+slots for all, they wait for each other. The loss of two tokenizers cannot be compared, bits per byte can; `--by loss`
+sorts by the loss of the newest steps. A run that did not finish is last, and then the command exits with 1.
+
 ### Continue from a checkpoint
 
 A training with the input `initial` starts from the parameters of that checkpoint. The moments of the optimizer, the

@@ -1,6 +1,6 @@
 """The names of annotators for the owner of a campaign, from the service access.
 
-Promises: access is asked for at most `SECONDS`, and again after `KEPT_SECONDS`; a name that it did not tell is missing,
+Promises: access is asked for at most `SECONDS`, and again after `KEPT_SECONDS`; a name that it did not give is missing,
 and nothing waits for it. Names are in memory alone.
 """
 
@@ -38,7 +38,7 @@ class People:
         return {each: known[each] for each in wanted if known.get(each)}
 
     def _asked(self) -> dict[str, str]:
-        """The names of all users of the visitor's tenant, as many as were told in time."""
+        """The names of all users of the visitor's tenant that access gave in time."""
         found, token, ends = dict[str, str](), "", self._clock.monotonic() + SECONDS
         try:
             while (left := ends - self._clock.monotonic()) > 0:
