@@ -229,6 +229,20 @@ def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]
     ada.quiet()
 
 
+def test_a_reload_shows_the_branch_that_has_the_newest_message(reading: Callable[..., Reader]) -> None:
+    ada = reading()
+    ada.say("first", ended=1)
+    ada.say("second", ended=2)
+    ada.page.get_by_role("button", name="Again").first.click()
+    expect(ada.page.locator("article.answer .tools").first).to_contain_text("2 of 2")
+    expect(ada.page.locator(ENDED)).to_have_count(1)
+    ada.page.get_by_role("button", name="Version before").click()
+    ada.say("third", ended=3)
+    ada.page.reload()
+    expect(ada.page.locator("article.person .raw")).to_have_text(["first", "second", "third"])
+    expect(ada.page.locator("article.answer .tools").first).to_contain_text("1 of 2")
+
+
 def test_the_empty_page_tells_what_the_model_learnt_and_offers_prompts_of_it(
     reading: Callable[..., Reader], world: World
 ) -> None:
@@ -278,12 +292,14 @@ def test_two_tabs_of_one_conversation_lose_and_double_nothing(reading: Callable[
     ada = reading()
     ada.say("first", ended=1)
     other = ada.tab.context.new_page()
+    other.set_viewport_size({"width": 800, "height": 320})  # the messages fill more than it
     other.goto(ada.page.url)
     expect(other.locator(ENDED)).to_have_count(1)
     ada.say("second", ended=2)
     other.locator("#text").fill("third")
     other.locator("#text").press("Enter")
     expect(other.locator("#notice")).to_contain_text("Your message was not sent")
+    expect(other.locator("#notice")).to_be_in_viewport()
     expect(other.locator("article.person .raw")).to_have_text(["first", "second"])
     expect(other.locator("#text")).to_have_value("third")
     other.locator("#text").press("Enter")

@@ -1,7 +1,8 @@
 """The tokens of an answer that has ended, and those that its model could have written in their places.
 
-Promises: only tokens that are wholly shown are here, and no alternative that the filter would withhold; probabilities
-are those of the model at temperature 1, computed by a replica after the tokens that were journaled.
+Promises: only tokens that are wholly shown are here, and no alternative that the filter would withhold; of an answer
+that the filter ended there are none. Probabilities are those of the model at temperature 1, computed by a replica after
+the tokens that were journaled.
 """
 
 from contextlib import aclosing
@@ -13,7 +14,7 @@ from tutti.chat.generations import Generation
 from tutti.chat.replaying import replayed
 from tutti.chat.requests import ChatRequest
 from tutti.chat.routing import Router
-from tutti.chat.saying import Served, is_withheld
+from tutti.chat.saying import FILTERED, Served, is_withheld
 from tutti.chat.visible import Visible
 from tutti.inference.engine import Chosen
 
@@ -48,7 +49,12 @@ class Place:
 
 
 def tokens_of(served: Served, generation: Generation, finished: str) -> list[Token]:
-    """The tokens of an answer that are wholly shown, in their order."""
+    """The tokens of an answer that are wholly shown, in their order.
+
+    There are none of an answer that was withheld in part: those beside its last ones would say what was withheld.
+    """
+    if finished == FILTERED:
+        return []
     replay = replayed(served, Generation(replace(generation.request, alternatives=0), generation.ids), finished)
     count = sum(len(piece.scores) for piece in replay.pieces)
     visible = Visible(served.tokenizer.spelled)

@@ -1,14 +1,20 @@
 // A conversation as a tree of messages: which of them are shown, and which are beside them. Pure.
 
-// The messages from the first one to a leaf, the newest unless `chosen` (a map from a parent to a child) says otherwise.
+// The messages from the first one to a leaf: at each, the branch with the newest message of all behind it, unless `chosen`
+// (a map from a parent to a child) says otherwise. A message comes after its parent.
 export function path(messages, chosen) {
   const children = Map.groupBy(messages, (each) => each.parent);
+  const newest = new Map(messages.map((each, at) => [each.id, at]));
+  for (const { id, parent } of messages.toReversed()) {
+    newest.set(parent, Math.max(newest.get(parent) ?? 0, newest.get(id)));
+  }
   const found = [];
   let parent = "";
   for (;;) {
     const every = children.get(parent);
     if (!every) return found;
-    const next = every.find((each) => each.id === chosen.get(parent)) ?? every.at(-1);
+    const latest = every.reduce((one, other) => (newest.get(other.id) > newest.get(one.id) ? other : one));
+    const next = every.find((each) => each.id === chosen.get(parent)) ?? latest;
     found.push(next);
     parent = next.id;
   }
