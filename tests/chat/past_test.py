@@ -174,9 +174,9 @@ def overlap(world: World, talk: Any) -> Any:
 
 
 def test_the_words_of_an_answer_are_found_where_the_model_read_them(world: World, tmp_path: Path) -> None:
-    talk = world.ada.answered(world.ada.say("a b c", max_tokens=40))
+    talks = (world.ada.answered(world.ada.say(f"a b c {number}", max_tokens=40)) for number in range(100))
+    talk = next(each for each in talks if len(each["messages"][-1]["text"]) > 20)  # some answers end at once
     text = talk["messages"][-1]["text"]
-    assert len(text) > 20, "the model says something"
     found = overlap(world, talk)
     assert (found["checkpoint"], found["spans"]) == ("", []), "nothing can be searched"
     assert "no index of verbatim spans" in found["unsearched"][0]["reason"]

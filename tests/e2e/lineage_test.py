@@ -186,10 +186,12 @@ def test_checkpoints_are_shown_by_step_and_not_by_name(client: Client, data_dir:
     seen = client.lineage.TraceDocument(TraceDocumentRequest(document=page))
     steps = [int(name.rpartition("/")[2]) for name in seen.checkpoints]
     assert steps == sorted(steps)
-    shown = tutti("trace", page, "--down", "--data-dir", data_dir).out
+    traced = tutti("trace", page, "--down", "--data-dir", data_dir)
+    assert traced.code == 0, traced.err
+    shown = traced.out
     steps = [int(step) for step in re.findall(r"^checkpoint +checkpoints/\S+/(\d+)", shown, flags=re.MULTILINE)]
     assert steps == sorted(steps)
-    assert len(steps) > 1
+    assert len(steps) > 1, shown
 
 
 def test_what_is_to_be_pruned_is_listed_before_and_where_there_is_nothing_that_is_said(
