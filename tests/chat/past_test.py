@@ -196,6 +196,11 @@ def test_the_words_of_an_answer_are_found_where_the_model_read_them(world: World
     assert overlap(world, other)["spans"] == []
 
 
+def test_an_answer_with_the_character_nul_is_searched(world: World) -> None:
+    talks = (world.ada.answered(world.ada.say(f"a b c {number}", max_tokens=40)) for number in range(300))
+    overlap(world, next(each for each in talks if "\0" in each["messages"][-1]["text"]))
+
+
 def test_the_overlap_is_for_the_user_of_the_answer(world: World) -> None:
     talk = world.ada.answered(world.ada.say("a", max_tokens=2))
     for name in OTHERS:

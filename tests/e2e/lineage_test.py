@@ -182,8 +182,9 @@ def test_a_stranger_is_told_what_a_name_looks_like(client: Client, data_dir: Pat
 
 
 def test_checkpoints_are_shown_by_step_and_not_by_name(client: Client, data_dir: Path, pages: Path) -> None:
-    page = sorted(path.name for path in pages.iterdir())[0]
-    seen = client.lineage.TraceDocument(TraceDocumentRequest(document=page))
+    names = sorted(path.name for path in pages.iterdir())
+    traces = {name: client.lineage.TraceDocument(TraceDocumentRequest(document=name)) for name in names}
+    page, seen = next((name, each) for name, each in traces.items() if each.checkpoints)  # some pages are held out
     steps = [int(name.rpartition("/")[2]) for name in seen.checkpoints]
     assert steps == sorted(steps)
     traced = tutti("trace", page, "--down", "--data-dir", data_dir)

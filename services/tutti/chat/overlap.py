@@ -46,6 +46,7 @@ class Overlaps:
     def of(self, checkpoint: str, text: str) -> Overlap:
         """The overlap of a text with the latest training behind a checkpoint that can be searched."""
         asking, unsearched = Asking(SECONDS), list[tuple[str, str]]()
+        text = text.replace("\0", "\ufffd")  # no training text has this character, and no request may have it
         try:
             while checkpoint and len(unsearched) < MOST_TRAININGS:
                 request = TraceTextRequest(text=text, within=checkpoint, limit=MOST_SPANS)
