@@ -46,7 +46,7 @@ class Overlaps:
     def of(self, checkpoint: str, text: str) -> Overlap:
         """The overlap of a text with the latest training behind a checkpoint that can be searched."""
         asking, unsearched = Asking(SECONDS), list[tuple[str, str]]()
-        text = text.replace("\0", "\ufffd")  # no training text has this character, and no request may have it
+        text = text.replace("\0", "\ufffd")  # a character that no request may have
         try:
             while checkpoint and len(unsearched) < MOST_TRAININGS:
                 request = TraceTextRequest(text=text, within=checkpoint, limit=MOST_SPANS)
