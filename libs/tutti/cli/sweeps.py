@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,6 +20,7 @@ from tutti.client import READING_SECONDS
 from tutti.client.plain import Plain, plain
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
+from tutti.report.comparing import training_of
 from tutti.report.stages import trains
 
 MOST = 64
@@ -146,11 +146,10 @@ def sweep(
                     _until(platform, names, wanted, _trains)
             if detach:
                 say("they continue: `tutti runs ls`; the same command without --detach lists them by their figures")
-            else:
-                _until(platform, names, wanted, lambda run: run.state in ENDED)
+            runs = _until(platform, names, wanted, lambda run: detach or run.state in ENDED)
         except KeyboardInterrupt as error:
             raise Failure("interrupted; the same command continues these runs", INTERRUPTED) from error
-        rows = _ranked([_row(platform, name, each) for name, each in zip(names, wanted, strict=True)], by)
+    rows = _ranked([_row(run, each) for run, each in zip(runs, wanted, strict=True)], by)
     if output == JSON:
         print_json({"best": _best(rows, by), "by": by, "runs": rows})
     else:
@@ -163,8 +162,13 @@ def sweep(
         raise Failure(f"{len(failed)} of {len(rows)} runs did not finish: {words}")
 
 
-def _until(platform: Platform, names: Sequence[str], wanted: Sequence[Choice], holds: Callable[[Run], bool]) -> None:
-    """Return when it holds of all runs. Says when one begins to train, every tenth of its steps, and when it ends."""
+def _until(
+    platform: Platform, names: Sequence[str], wanted: Sequence[Choice], holds: Callable[[Run], bool]
+) -> list[Run]:
+    """Return the runs when it holds of all of them.
+
+    Says when one begins to train, every tenth of its steps, and when it ends.
+    """
     words = dict(zip(names, wanted, strict=False))
     told = dict[str, str]()
 
@@ -177,7 +181,8 @@ def _until(platform: Platform, names: Sequence[str], wanted: Sequence[Choice], h
                 told[run.name] = news
                 say(f"{words[run.name].words}  {news}")
         if all(map(holds, runs)):
-            return
+            return runs
+    raise AssertionError("unreachable: answers end when the caller stops")
 
 
 def _trains(run: Run) -> bool:
@@ -195,15 +200,11 @@ def _far(run: Run) -> str:
     return f"{tenth * 10} % of {run.training.steps:,} steps"
 
 
-def _row(platform: Platform, name: str, choice: Choice) -> Plain:
+def _row(run: Run, choice: Choice) -> Plain:
     """A run with its newest figures; None for those that it has not."""
-    run = platform.client.pipeline.GetRun(GetRequest(name=name))
-    found: dict[str, Any] = {"run": name, "state": plain(run)["state"], "reason": run.reason}
-    found |= {"set": dict(choice.values), "step": 0, "loss": None, "bits_per_byte": None}
-    if run.HasField("training"):
-        found |= {"step": run.training.step, "job": run.training.job}
-        found |= {each: plain(run.training)[each] for each in FIGURES}
-    return found
+    training = plain(training_of(run))
+    found = {"run": run.name, "state": plain(run)["state"], "reason": run.reason, "set": dict(choice.values)}
+    return {**found, **{each: training[each] for each in ("step", "job", *FIGURES)}}
 
 
 def _ranked(rows: Sequence[Plain], by: str) -> list[Plain]:
