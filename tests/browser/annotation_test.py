@@ -303,7 +303,13 @@ def test_a_better_answer_is_written_by_key_and_kept_when_its_judgement_is_undone
     ada = annotate("ada", "better")
     ada.begin()
     ada.page.keyboard.press("e")
-    ada.page.get_by_role("textbox", name="Write a better answer").fill("One that is true.")
+    text = ada.page.get_by_role("textbox", name="Write a better answer")
+    ada.page.get_by_role("button", name="Start from the right answer").click()
+    ada.page.get_by_role("button", name="Keep this text").click()
+    assert text.evaluate("each => each.validationMessage").startswith("This is one of the two answers, unchanged.")
+    assert text.input_value() in [each for line in pair_lines(4).splitlines() for each in json.loads(line)["answers"]]
+    text.fill("One that is true.")
+    expect(ada.page.get_by_role("button", name="Start from the left answer")).to_be_disabled()
     ada.page.get_by_role("button", name="Keep this text").click()
     expect(ada.page.locator("#notice")).to_contain_text("will be sent with your judgement")
     ada.judge("1")
@@ -463,6 +469,9 @@ def test_the_page_is_accessible_and_fits_in_both_directions(
         assert ada.tab.violations() == []
         assert ada.page.evaluate("document.documentElement.scrollWidth") == width
         assert [each for each in ada.page.evaluate(LETTERS) if each["pixels"] < SMALLEST_PIXELS] == []
+        places = {("en", WIDE): "Left", ("en", NARROW): "First", ("ar", WIDE): "اليسرى", ("ar", NARROW): "الأولى"}
+        for named in ("#left-title", "#axes label >> nth=0"):
+            expect(ada.page.locator(named)).to_contain_text(places[language, width])
         left, right = (ada.page.locator(each).bounding_box() for each in ("#left", "#right"))
         assert left is not None
         assert right is not None
@@ -517,6 +526,36 @@ def test_very_long_answers_do_not_hang_the_page(server: CampaignServer, annotate
     ada.judge("1")
     ada.saved()
     ada.page.unroute_all(behavior="wait")
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_long_prompt_begins_at_its_beginning_and_the_scores_stay_in_place(
+    server: CampaignServer, annotate: Callable[..., Annotator], width: int
+) -> None:
+    """However long the texts are, what is pressed next is where it was, and a mark shows that there is more."""
+    turns = [{"role": "user", "content": f"Turn {at}.\n\n" * 20} for at in range(9)]
+    short, long = [{"role": "user", "content": "Short?"}], ["ab\n\n" * 300, "c\n\n" * 300]
+    pairs = [{"prompt": short, "answers": ["a", "b"]}, {"prompt": turns, "answers": long}]
+    name = f"places-{width}"
+    server.campaign(name, "ada", pairs="".join(f"{json.dumps(each)}\n" for each in pairs))
+    ada = annotate("ada", name, width=width)
+    ada.begin()
+    found = {}
+    for last in (False, True):
+        is_long = "Turn" in ada.shown()
+        expect(ada.page.locator("#prompt-more")).to_be_visible(visible=is_long)
+        if is_long:
+            assert ada.page.locator("#prompt").evaluate("each => each.scrollTop") == 0
+            assert ada.tab.violations() == []
+            while ada.page.locator("#prompt-more").is_visible():
+                ada.page.locator("#prompt-more").press("Enter")
+            expect(ada.page.locator("#prompt")).to_be_focused()
+        box = ada.page.locator("#scores").bounding_box()
+        assert box is not None
+        found[is_long] = round(box["y"])
+        if not last:
+            ada.judge("1")
+    assert found[True] == found[False]
 
 
 def test_both_answers_scroll_together(server: CampaignServer, annotate: Callable[..., Annotator]) -> None:

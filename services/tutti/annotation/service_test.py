@@ -426,7 +426,8 @@ def test_nobody_is_given_ordinary_pairs_before_the_qualification(desks: Desks) -
         {
             "pair": pairs[0]["id"],
             "right": False,
-            "words": "Neither answer is better: press 3 for equal. Both answers are the same text.",
+            "better": "neither",
+            "words": "Both answers are the same text.",
         }
     ]
     assert desks.state("ada")["qualification"] == {"answered": 1, "right": 0, "needed": 3, "of": 3}
@@ -524,12 +525,14 @@ def test_owners_and_annotators_count_the_same_pairs(desks: Desks) -> None:
 
 def test_known_pairs_qualify_by_what_their_owner_says_of_them(desks: Desks) -> None:
     known = lines(1).replace('"answers"', '"better": "second", "explanation": "It is short.", "answers"')
+    second = json.loads(known)["answers"][1]
     desks.create(spec(pairs=6, qualifying=known, qualification=Qualification(pairs=1, right=1)))
     desks.invite("ada")
     shown = next(pair for pair in desks.lease("ada") if pair["answers"][0] != pair["answers"][1])
     told = desks.deliver("ada", desks.said("ada", shown["id"]))["explained"][0]
     assert told["right"]
-    assert told["words"].endswith("is better. It is short.")
+    assert told["better"] == ("left" if shown["answers"][0] == second else "right")
+    assert told["words"] == "It is short."
 
 
 def test_others_do_not_learn_that_a_campaign_exists(desks: Desks) -> None:

@@ -22,7 +22,7 @@ from tutti.annotation.judging.judgements import (
 )
 from tutti.annotation.judging.messages import Message
 from tutti.annotation.judging.pairs import EQUAL, Kind, Pair
-from tutti.annotation.judging.qualification import Answered
+from tutti.annotation.judging.qualification import Answered, Displayed, displayed
 from tutti.annotation.judging.records import (
     ACTIVE,
     CONTROLS,
@@ -90,10 +90,11 @@ class RefusedId:
 
 @dataclass(frozen=True)
 class Explained:
-    """The right answer of a qualifying pair, after it was judged."""
+    """The right answer of a qualifying pair, after it was judged; `words` are those of the owner, or ""."""
 
     pair: str
     right: bool
+    better: Displayed
     words: str
 
 
@@ -341,7 +342,7 @@ class Desk:
         if pair.kind is not Kind.QUALIFYING:
             return None
         right = qualification.is_right(pair.better, judgement.scores.get(_axis(campaign)), flipped=flipped)
-        return Explained(pair.id, right, qualification.words(pair.better, pair.explanation, flipped=flipped))
+        return Explained(pair.id, right, displayed(pair.better, flipped=flipped), pair.explanation)
 
     def _check(self, campaign: Campaign, annotator: Annotator, assigned: Assigned | None, judgement: Judgement) -> None:
         """Raises RefusedJudgement."""

@@ -4,7 +4,7 @@ Promises: the verdict follows from the answers in their order.
 """
 
 from collections.abc import Sequence
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 
 from tutti.annotation.judging.pairs import Better
 from tutti.corpus.conversations.judgementset import BOTH_BAD
@@ -16,6 +16,14 @@ class Answered(Enum):
     GOES_ON = auto()
     QUALIFIED = auto()
     FAILED = auto()
+
+
+class Displayed(StrEnum):
+    """The better answer of a pair, by its place on a wide page."""
+
+    LEFT = auto()
+    RIGHT = auto()
+    NEITHER = auto()
 
 
 def is_right(better: str, score: int | str | None, *, flipped: bool) -> bool:
@@ -37,10 +45,8 @@ def verdict(right: Sequence[bool], *, pairs: int, right_needed: int, left: int) 
     return Answered.GOES_ON if left else Answered.FAILED
 
 
-def words(better: str, explanation: str, *, flipped: bool) -> str:
-    """The explanation of a pair as it was displayed."""
+def displayed(better: str, *, flipped: bool) -> Displayed:
+    """The better answer of a pair by the place where it was displayed."""
     if better == Better.EQUAL:
-        said = "Neither answer is better: press 3 for equal."
-    else:
-        said = f"The answer on the {'left' if (better == Better.FIRST) != flipped else 'right'} is better."
-    return f"{said} {explanation}".strip()
+        return Displayed.NEITHER
+    return Displayed.LEFT if (better == Better.FIRST) != flipped else Displayed.RIGHT

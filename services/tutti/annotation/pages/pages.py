@@ -353,7 +353,8 @@ def _receipt(receipt: Receipt) -> dict[str, object]:
         found["answered"] = receipt.answered
     if receipt.explained:
         found["explained"] = [
-            {"pair": each.pair, "right": each.right, "words": each.words} for each in receipt.explained
+            {"pair": each.pair, "right": each.right, "better": each.better, "words": each.words}
+            for each in receipt.explained
         ]
     return found
 

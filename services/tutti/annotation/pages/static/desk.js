@@ -9,13 +9,13 @@ import { element } from "./markdown.js";
 import { Outbox, newId } from "./outbox.js";
 import { changedGuideline, conversation, explanation, guidelineText, introduction, ownData, waiting } from "./panels.js";
 import { DIGITS, SCORES, Scores } from "./scores.js";
-import { scrollTogether } from "./scrolling.js";
+import { markMore, scrollTogether } from "./scrolling.js";
 import { Sender } from "./sender.js";
 import { Shelf, keepPage } from "./shelf.js";
 import { showDifferences, showPrompt, showText } from "./textview.js";
 import { BadFile, deliver, read, report, save } from "./transfer.js";
 import { BREAK_MINUTES, Watch } from "./watch.js";
-import { LANGUAGES, chosenLanguage, direction, say, speak } from "./words.js";
+import { LANGUAGES, STACKED, chosenLanguage, direction, say, speak } from "./words.js";
 
 const AHEAD = 8;
 const FEW = 5;
@@ -89,7 +89,9 @@ class Desk {
     }
     $("language").value = chosenLanguage();
     $("language").addEventListener("change", () => this.language($("language").value));
+    STACKED.addEventListener("change", () => this.language(chosenLanguage()));
     scrollTogether($("left"), $("right"));
+    for (const each of ["prompt", "left", "right"]) markMore($(each), $(`${each}-more`));
     this.outbox.listen((judgement) => this.judgedElsewhere(judgement), () => this.line());
     document.addEventListener("visibilitychange", () => document.hidden || this.confirm());
     addEventListener("focus", () => this.confirm());
@@ -354,8 +356,8 @@ class Desk {
     this.panel(say("beginTitle"), body, say("begin"), () => this.goOn());
   }
 
-  explain({ right, words }) {
-    const body = explanation(words, this.waitsFor);
+  explain({ right, better, words }) {
+    const body = explanation(better, words, this.waitsFor);
     this.waitsFor = null;
     this.queue = [];
     this.pair = null;
@@ -494,15 +496,17 @@ class Desk {
   }
 
   async askAnswer() {
-    const written = await this.askText("write", { title: say("writeTitle"), about: say("writeWords"), longest: LONGEST_ANSWER });
+    const starts = ["startLeft", "startRight"].map((each, at) => [say(each), this.pair.answers[at]]);
+    const options = { about: say("writeWords"), longest: LONGEST_ANSWER, starts };
+    const written = await this.askText("write", { title: say("writeTitle"), ...options });
     if (written) this.notice(this.draft.write ? say("written") : "");
   }
 
   // Asks for words that are sent with the judgement; whether they were given. Escape keeps what was typed, Cancel does not.
-  async askText(what, { title, about, longest }) {
+  async askText(what, { title, about, ...options }) {
     const { pair, draft } = this;
     const typed = (words) => this.note({ typed: { [what]: words } }, pair);
-    const words = await askWords(title, about, draft.typed[what] ?? draft[what], { longest, typed });
+    const words = await askWords(title, about, draft.typed[what] ?? draft[what], { ...options, typed });
     if (this.pair !== pair) return false;
     this.notice("");
     if (words === undefined) {

@@ -44,18 +44,42 @@ export function show(title, body) {
   return open(title, body, say("close"), null);
 }
 
-// `about` is a text or a node; `typed` is called with the text after each change.
-export function askWords(title, about, written, { longest = 4000, typed, confirm = say("keep") }) {
+// `about` is a text or a node; `typed` is called with the text after each change. `starts` are labels and texts that the
+// writing may start from, while nothing else was written; none of them is taken unchanged.
+export function askWords(title, about, written, { longest = 4000, typed, confirm = say("keep"), starts = [] }) {
   const text = element("textarea", { "aria-label": title, dir: "auto", maxlength: `${longest}` });
   text.value = written;
-  text.addEventListener("input", () => typed(text.value));
+  const buttons = starts
+    .filter(([, start]) => start.trim() && start.length <= longest)
+    .map(([label, start]) => [element("button", { type: "button" }, label), start]);
+  const isStart = () => starts.some(([, start]) => start.trim() === text.value.trim());
+  const changed = () => {
+    for (const [button] of buttons) button.disabled = Boolean(text.value.trim()) && !isStart();
+    text.setCustomValidity(text.value.trim() && isStart() ? say("unchanged") : "");
+  };
+  for (const [button, start] of buttons) {
+    button.addEventListener("click", () => {
+      text.value = start;
+      text.focus();
+      text.setSelectionRange(0, 0);
+      text.scrollTop = 0;
+      changed();
+      typed(text.value);
+    });
+  }
+  text.addEventListener("input", () => {
+    changed();
+    typed(text.value);
+  });
+  changed();
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     $("dialog-form").requestSubmit();
   });
   const told = typeof about === "string" ? element("p", { class: "soft" }, about) : about;
-  return open(title, element("div", {}, told, text), confirm, () => text.value, text);
+  const from = buttons.length ? [element("div", { class: "starts" }, ...buttons.map(([button]) => button))] : [];
+  return open(title, element("div", {}, told, ...from, text), confirm, () => text.value, text);
 }
 
 // Asks for a file.

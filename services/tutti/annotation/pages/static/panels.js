@@ -35,8 +35,9 @@ export function changedGuideline({ before, text }) {
 }
 
 // The right answer of a qualifying pair, above the pair.
-export function explanation(words, pair) {
-  const body = element("div", {}, paragraph(words));
+export function explanation(better, words, pair) {
+  const body = element("div", {}, paragraph(say(`better_${better}`)));
+  if (words) body.append(paragraph(words));
   ["left", "right"].forEach((side, at) => {
     const text = element("div", { class: "answer" });
     showText(text, pair.answers[at]);

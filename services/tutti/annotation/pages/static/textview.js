@@ -33,7 +33,7 @@ export function showPrompt(parent, messages) {
       return element("div", { class: "turn" }, element("span", { class: "speaker" }, say(role)), body);
     }),
   );
-  parent.scrollTop = parent.scrollHeight;
+  parent.scrollTop = 0;
 }
 
 // Fills both with the plain texts, and marks what only one of them has.

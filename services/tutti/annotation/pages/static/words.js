@@ -1,8 +1,10 @@
-// The words of the desk in English and Arabic. `{name}` in a text is replaced.
+// The words of the desk in English and Arabic. `{name}` in a text is replaced. Answers that stand below each other, as on
+// a phone, are the first and the second one.
 
 const ENGLISH = {
   title: "Compare two answers",
   prompt: "Prompt",
+  more: "More below",
   left: "Left answer",
   right: "Right answer",
   cut: "This answer was cut: it did not end.",
@@ -74,6 +76,9 @@ const ENGLISH = {
   guidelineChangedWords: "Read what is new before you go on. Marked words were added, crossed out ones were removed.",
   rightAnswer: "That was right",
   wrongAnswer: "That was not right",
+  better_left: "The answer on the left is better.",
+  better_right: "The answer on the right is better.",
+  better_neither: "Neither answer is better: “Equal” is right.",
   qualified: "You have qualified. The next pairs count.",
   finished: "You have judged all of your pairs",
   noPairs: "No pairs for you now",
@@ -113,6 +118,9 @@ const ENGLISH = {
   writeWords: "It is sent with your judgement. When a second person has accepted it, models may learn from it.",
   unfinished: "Your text about this pair is kept and not sent yet. Press {key} to finish it.",
   written: "Your answer will be sent with your judgement of this pair.",
+  startLeft: "Start from the left answer",
+  startRight: "Start from the right answer",
+  unchanged: "This is one of the two answers, unchanged. Change it, or choose Cancel.",
   keysTitle: "All keys",
   reason: "Reason",
   unclear: "I do not understand the prompt",
@@ -137,9 +145,24 @@ const ENGLISH = {
   keyScore: "Answer the marked question and move on; the last answer submits",
 };
 
+// What differs where the answers stand below each other.
+const ENGLISH_STACKED = {
+  left: "First answer",
+  right: "Second answer",
+  "-2": "First much better",
+  "-1": "First better",
+  1: "Second better",
+  2: "Second much better",
+  startLeft: "Start from the first answer",
+  startRight: "Start from the second answer",
+  better_left: "The first answer is better.",
+  better_right: "The second answer is better.",
+};
+
 const ARABIC = {
   title: "قارن بين إجابتين",
   prompt: "السؤال",
+  more: "المزيد أسفله",
   left: "الإجابة اليسرى",
   right: "الإجابة اليمنى",
   cut: "هذه الإجابة مقطوعة: لم تكتمل.",
@@ -211,6 +234,9 @@ const ARABIC = {
   guidelineChangedWords: "اقرأ الجديد قبل أن تتابع. الكلمات المعلَّمة أُضيفت، والمشطوبة حُذفت.",
   rightAnswer: "إجابة صحيحة",
   wrongAnswer: "إجابة غير صحيحة",
+  better_left: "الإجابة اليسرى أفضل.",
+  better_right: "الإجابة اليمنى أفضل.",
+  better_neither: "لا إجابة أفضل من الأخرى: الصواب «متساويتان».",
   qualified: "لقد تأهلت. الأزواج التالية تُحتسب.",
   finished: "لقد حكمت على جميع أزواجك",
   noPairs: "لا أزواج لك الآن",
@@ -249,6 +275,9 @@ const ARABIC = {
   writeTitle: "اكتب إجابة أفضل",
   writeWords: "تُرسل مع حكمك. وعندما يقبلها شخص ثانٍ قد تتعلم منها النماذج.",
   written: "تُرسل إجابتك مع حكمك على هذا الزوج.",
+  startLeft: "ابدأ من الإجابة اليسرى",
+  startRight: "ابدأ من الإجابة اليمنى",
+  unchanged: "هذه إحدى الإجابتين دون تغيير. غيّرها أو اختر إلغاء.",
   unfinished: "لم تُكمل كتابتك عن هذا الزوج. اضغط {key} للمتابعة.",
   keysTitle: "كل المفاتيح",
   reason: "السبب",
@@ -274,7 +303,24 @@ const ARABIC = {
   keyScore: "أجب عن السؤال المعلَّم وانتقل؛ والإجابة الأخيرة تُرسل",
 };
 
-export const LANGUAGES = { en: { name: "English", words: ENGLISH, dir: "ltr" }, ar: { name: "العربية", words: ARABIC, dir: "rtl" } };
+const ARABIC_STACKED = {
+  left: "الإجابة الأولى",
+  right: "الإجابة الثانية",
+  "-2": "الأولى أفضل بكثير",
+  "-1": "الأولى أفضل",
+  1: "الثانية أفضل",
+  2: "الثانية أفضل بكثير",
+  startLeft: "ابدأ من الإجابة الأولى",
+  startRight: "ابدأ من الإجابة الثانية",
+  better_left: "الإجابة الأولى أفضل.",
+  better_right: "الإجابة الثانية أفضل.",
+};
+
+export const LANGUAGES = {
+  en: { name: "English", words: ENGLISH, stacked: ENGLISH_STACKED, dir: "ltr" },
+  ar: { name: "العربية", words: ARABIC, stacked: ARABIC_STACKED, dir: "rtl" },
+};
+export const STACKED = matchMedia("(max-width: 48rem)"); // as in desk.css
 const KEPT = "tutti/annotation/language";
 
 // The language that was chosen in this browser, else the browser's own where there are words in it.
@@ -296,7 +342,8 @@ export function speak(wanted) {
 }
 
 export function say(key, values = {}) {
-  const text = LANGUAGES[language].words[key] ?? key;
+  const { words, stacked } = LANGUAGES[language];
+  const text = (STACKED.matches ? stacked[key] : undefined) ?? words[key] ?? key;
   return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
