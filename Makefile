@@ -81,6 +81,9 @@ check: setup ## lint and the tests that a change affects: make check, or make ch
 .PHONY: check affected
 affected: setup
 	$(BIN)/python -m tools.affected $(if $(SINCE),--since $(SINCE))
+client: setup ## build the package of the Python client alone: grpcio and protobuf, without the platform
+	@$(BIN)/python tools/clientwheel.py
+
 examples: setup ## generate, build and run the examples in Go and TypeScript
 	cd examples/go && go mod download
 	cd examples/typescript && npm ci --no-audit --no-fund

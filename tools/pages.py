@@ -28,7 +28,7 @@ from grpc_tools import protoc
 from tutti.backbone.owned import EACH, agent_rights
 from tutti.chassis.config.recipetext import Part
 from tutti.chassis.enums import word
-from tutti.chassis.errors import CATALOGUE, code_of
+from tutti.chassis.errors import CATALOGUE, class_of, code_of
 from tutti.chassis.events.catalog import EventType, event_type, every_event, markdown
 from tutti.chassis.runtime.parts import emitted
 from tutti.chassis.service import Build, Service
@@ -104,16 +104,90 @@ def errors_page(catalogue: Mapping[str, str]) -> str:
         "Generated from the catalogue of reasons by `tools/pages.py`; do not edit.",
         "",
         "A failed call has a gRPC code and one of these reasons, in a `google.rpc.ErrorInfo` with the domain `tutti`.",
-        "An invalid field is also named in `google.rpc.BadRequest`. The Python client raises the same class of",
-        "`tutti.chassis.errors` as the server. Calls are retried only after UNAVAILABLE, and only if the method",
-        "declares that this is safe.",
+        "An invalid field is also named in `google.rpc.BadRequest`. The Python client raises the class of",
+        "`tutti.chassis.errors` that the table names. **Repeat**: the same request may succeed later. The client",
+        "repeats it where the method declares that this is safe ([conventions](conventions.md)).",
         "",
-        "| reason | code | meaning, and what to do |",
-        "|---|---|---|",
+        "| reason | code | class in Python | repeat | meaning, and what to do |",
+        "|---|---|---|---|---|",
     ]
     for reason, meaning in sorted(catalogue.items()):
-        lines.append(f"| `{reason}` | {code_of(reason)} | {meaning} |")
+        raised = class_of(reason)
+        again = "yes" if raised.transient else ""
+        lines.append(f"| `{reason}` | {code_of(reason)} | `{raised.__name__}` | {again} | {meaning} |")
     return "\n".join([*lines, ""])
+
+
+CONVENTIONS = """\
+# Conventions of the API
+
+Generated from the services by `tools/pages.py`; do not edit. [api.md](api.md) explains how to call a platform.
+
+## Names and revisions
+
+A resource has a name, such as `runs/x` or `checkpoints/JOB/LINE/STEP`, whose first segment is its kind, and a
+`revision`, which grows by one with each change.
+
+## Create, and try again
+
+- `request_id` is up to 512 printable characters that you choose, a new one for each thing that you want. A second
+  request with the same id and the same body returns what the first one made; with another body it is refused with
+  `ALREADY_EXISTS`. The id is kept with the resource, as long as the resource exists: there is no window after which a
+  repeated request would make a second one.
+- A request without an id is recognized by the name that it gives to the resource, if it gives one.
+- Calls that declare a wanted state (cancel, drain, pin, prune) may always be repeated. Their id only goes into the
+  headers of the events that follow.
+- `validate_only` checks everything and changes nothing. It returns the resource as it would be made, without what
+  only the work itself finds out.
+
+## Deadlines
+
+Set a deadline with each call. Without one, a service answers within 10 s, or with `DEADLINE_EXCEEDED`. A call that
+reads whole data (**long** in the reference) needs more, up to an hour; a stream has none. After `DEADLINE_EXCEEDED`
+the call may have had its effect: repeat it with the same `request_id`.
+
+The Python client has 10 s for a call, in up to five attempts where the method allows it (**again** in the reference),
+with growing and random waits, and repeats nothing else.
+
+## Lists
+
+- `page_size` is 100 by default, and at most 1,000. Resources are in the order of their names; numbers in names are
+  compared as numbers.
+- `page_token` is the `next_page_token` of the page before, with the same filter. It stays valid while resources are
+  made and changed: a page begins after the last name of the one before. Tokens have no end of validity. An empty
+  `next_page_token` is that of the last page.
+- `filter` is `field=value`, or several of them joined by ` AND `, over the fields below. Values of an enum are
+  written as its name (`STATE_RUNNING`), its word (`running`) or its number. There is no `OR`, no comparison and no
+  search: read the pages and choose.
+- `read_mask` names the fields to return, in Get and in lists, as in the proto file, with dots for a field of a field
+  (`progress.done`). Unset, all fields are returned; a name that is no field is refused.
+- A row that cannot be read any more is left out of a list; `damaged` of the list names it, with the reason.
+
+| kind | service | can be filtered by |
+|---|---|---|
+"""
+WATCHING = """
+## Watch
+
+`Watch` streams snapshots of one resource; [consuming.md](consuming.md#follow-a-run) says what it sends, when it ends
+and how to go on.
+
+## Errors
+
+A failed call has a gRPC code and a [reason](errors.md). Decide by the reason: codes are too coarse, and messages are
+for people and may change. `metadata` of the `ErrorInfo` has the parts of the message, such as `field`, `seen` and
+`expected`.
+"""
+
+
+def conventions_page(every: Sequence[Service]) -> str:
+    """What holds for every method, with the fields that lists of each kind can be filtered by."""
+    rows = sorted(
+        f"| `{resource.kind}` | {each.name} | {', '.join(f'`{name}`' for name in sorted(resource.filters)) or 'none'} |"
+        for each in every
+        for resource in each.resources
+    )
+    return "\n".join([CONVENTIONS.rstrip(), *rows, WATCHING])
 
 
 REFERENCE = """\
@@ -584,6 +658,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "events.md": events_page(every_event(), every),
         DOCS / "errors.md": errors_page(CATALOGUE),
+        DOCS / "conventions.md": conventions_page(every),
         DOCS / "recipes.md": recipes_page(),
         TOPICS: topics_file(every),
         BLOBS: blobs_file(every),

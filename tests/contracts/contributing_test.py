@@ -61,7 +61,7 @@ def checked(tree: Tree, *commands: tuple[str, ...]) -> None:
 def texts(tree: Tree) -> dict[str, str]:
     """The text files of a tree that people write: no generated code, golden events, generated pages and tests."""
     generated = ("libs/tutti/contracts/", "tests/contracts/golden/", "tests/contracts/events.txt", "build/", ".venv")
-    pages = tuple(f"docs/{name}.md" for name in ("events", "errors", "api", "recipes"))
+    pages = tuple(f"docs/{name}.md" for name in ("events", "errors", "api", "conventions", "recipes"))
     found = (
         path for path in tree.path.rglob("*") if path.is_file() and path.suffix in (".py", ".md", ".proto", ".toml")
     )

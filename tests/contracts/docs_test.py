@@ -107,7 +107,7 @@ def test_a_call_is_in_the_reference_with_roles_options_and_fields(name: str) -> 
 
 def test_the_lines_of_python_that_call_a_platform_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = re.findall(r"^      (from .+|with .+|    print.+)$", API, flags=re.MULTILINE)
-    assert len(lines) == 4
+    assert len(lines) == 6
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Unreachable, match="tutti up"):
         exec("\n".join(lines), {})  # noqa: S102 - lines of our own page

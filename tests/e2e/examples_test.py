@@ -1,15 +1,19 @@
-"""The examples in Go and TypeScript, generated, built and run against a platform, where their toolchains are.
+"""The examples in Go and TypeScript, generated, built and run against a platform, where their toolchains are; those in
+Python with the package of the client alone, too.
 
 Nothing is fetched: `make examples` does that once, and afterwards what is in the caches is enough.
 """
 
+import importlib.util
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tools import clientwheel
 
 from tests.e2e.command import ROOT, environment, platform, tutti
 
@@ -64,3 +68,27 @@ def test_a_python_program_follows_a_run_until_it_ends(served: Path, pages: Path)
     followed = ran(command, ROOT)
     assert followed.returncode == 0, followed.stderr
     assert followed.stdout.rstrip().endswith("STATE_CANCELLED")
+
+
+def test_the_client_alone_follows_a_run(served: Path, pages: Path, tmp_path: Path) -> None:
+    """Its package and its dependencies are all that this Python finds."""
+    made = tutti("run", "--data", pages, "--set", "data.seed=8", "--detach", "--data-dir", served)
+    name = made.out.strip()
+    assert tutti("runs", "cancel", name, "--data-dir", served).code == 0
+    with zipfile.ZipFile(clientwheel.build(tmp_path / "client")) as wheel:
+        wheel.extractall(tmp_path / "found")
+    for module in ("google", "grpc", "grpc_status", "typing_extensions"):
+        place = importlib.util.find_spec(module)
+        assert place is not None
+        at = Path(place.origin or next(iter(place.submodule_search_locations or ())))
+        at = at.parent if at.name == "__init__.py" else at
+        (tmp_path / "found" / at.name).symlink_to(at)
+    alone = f"import runpy, sys; sys.path[:0] = [{str(tmp_path / 'found')!r}]; sys.argv = sys.argv[1:]; "
+    example = str(ROOT / "examples" / "follow_run.py")
+    command = [sys.executable, "-I", "-S", "-c", f"{alone}runpy.run_path(sys.argv[0], run_name='__main__')", example]
+    followed = ran([*command, name, "--data-dir", served], tmp_path)
+    assert followed.returncode == 0, followed.stderr
+    assert followed.stdout.rstrip().endswith("STATE_CANCELLED")
+    missing = ran([*command, "runs/none", "--data-dir", served], tmp_path)
+    assert missing.returncode == 1
+    assert len(missing.stderr.splitlines()) == 1

@@ -194,6 +194,11 @@ def declare(reasons: Mapping[str, str], *, code: str = Refused.code) -> None:
         _CODES.setdefault(reason, code)
 
 
+def class_of(reason: str) -> type[Problem]:
+    """Return the class that a client raises for a reason of the catalogue."""
+    return _class(code_of(reason), reason)
+
+
 def code_of(reason: str) -> str:
     """Return the gRPC code of a reason; empty for one that is not in the catalogue."""
     return _CODES.get(reason, Refused.code) if reason in CATALOGUE else ""
@@ -219,6 +224,14 @@ _CLASSES: tuple[type[Problem], ...] = (
     StaleWrite,
     Internal,
 )
+
+
+def _class(code: str, reason: str) -> type[Problem]:
+    """The class of a reason, else the general one of a gRPC code."""
+    found = [each for each in _CLASSES if each.code == code]
+    general = [each for each in found if each not in (FencedOff, EmitRefused, StaleWrite)]
+    return next((each for each in [*found, *general[:1]] if each.default_reason == reason), [*general, Internal][0])
+
 
 _CODES: dict[str, str] = {each.default_reason: each.code for each in _CLASSES}
 
@@ -260,10 +273,7 @@ def from_status(status: Status) -> Problem:
     for detail in status.details:
         detail.Unpack(info)  # leaves it empty when the detail is another
     code = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else "UNKNOWN"
-    candidates = [each for each in _CLASSES if each.code == code]
-    found = next((each for each in candidates if each.default_reason == info.reason), None)
-    if found is None:
-        found = next((each for each in candidates if each not in (FencedOff, EmitRefused, StaleWrite)), Internal)
+    found = _class(code, info.reason)
     problem = found.__new__(found)
     Problem.__init__(problem, status.message, reason=info.reason, metadata=info.metadata)
     for attribute in ("field", "name", "ours", "theirs"):

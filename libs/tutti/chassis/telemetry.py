@@ -8,6 +8,7 @@ OTEL_EXPORTER_OTLP_ENDPOINT is set.
 import os
 import threading
 import time
+from functools import partial
 from types import TracebackType
 
 from opentelemetry import context, trace
@@ -18,7 +19,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-TRACEPARENT = "traceparent"
+from tutti.chassis import spans
+from tutti.chassis.spans import TRACEPARENT
+
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 FLUSH_SECONDS = 2.0
 _propagator = TraceContextTextMapPropagator()
@@ -114,3 +117,6 @@ def span_before(traceparent: str, name: str, *, seconds: float, **attributes: st
     now = time.time_ns()
     began = now - int(seconds * 1e9)
     _tracer.start_span(name, context=parent, kind=SpanKind.CLIENT, attributes=attributes, start_time=began).end(now)
+
+
+spans.use(partial(span, kind=SpanKind.CLIENT), current_traceparent)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from tutti.chassis.identity.principal import Principal
-from tutti.chassis.telemetry import current_traceparent
+from tutti.chassis.spans import current_traceparent
 
 
 @dataclass(frozen=True)

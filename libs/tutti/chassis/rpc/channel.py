@@ -15,7 +15,6 @@ import grpc
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
-from opentelemetry.trace import SpanKind
 
 from tutti.backbone.backoff import Backoff
 from tutti.chassis.connections import connection
@@ -27,7 +26,7 @@ from tutti.chassis.rpc.addresses import FORWARDED, signed
 from tutti.chassis.rpc.calls import PlainCall, PlainChannel, Streaming
 from tutti.chassis.rpc.methods import find_method
 from tutti.chassis.rpc.tls import Stamp, Tls, explained
-from tutti.chassis.telemetry import TRACEPARENT, current_traceparent, span
+from tutti.chassis.spans import TRACEPARENT, calling, current_traceparent
 
 BACKOFF = Backoff(0.1, 2.0)
 SHORTEST_SECONDS = 0.1  # in which another attempt may still be answered
@@ -185,7 +184,7 @@ class UnaryCall(PlainCall):
         attempts = self._channel.attempts if method is not None and method.retry else 1
         data = checked(request, self._path, self._channel.max_message_bytes)
         deadline = time.monotonic() + (self._channel.deadline_seconds if timeout is None else timeout)
-        with span(self._path[1:], kind=SpanKind.CLIENT):
+        with calling(self._path[1:]):
             for attempt in range(1, attempts + 1):
                 left = max(deadline - time.monotonic(), 0.001)
                 again = attempt < attempts and method is not None and not method.long

@@ -54,7 +54,8 @@ from tutti.chassis.rpc.reflected import reflect
 from tutti.chassis.rpc.required import check_text
 from tutti.chassis.rpc.tls import Tls
 from tutti.chassis.service import Served
-from tutti.chassis.telemetry import TRACEPARENT, span_from
+from tutti.chassis.spans import TRACEPARENT
+from tutti.chassis.telemetry import span_from
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -107,7 +107,7 @@ class Resource(Generic[M]):
                 raise ValueError(f"{message.DESCRIPTOR.full_name} cannot be a resource: it has no field {field!r}")
         self._event = event_type(message) if is_event(message) else None
         self._columns = dict(columns or {})
-        self._types: dict[str, type[str | int]] = {
+        self.filters: dict[str, type[str | int]] = {
             name: int if isinstance(value(message()), int) else str for name, value in self._columns.items()
         }
         self.changed: list[Listener] = []
@@ -120,7 +120,7 @@ class Resource(Generic[M]):
             Column("digest", String, nullable=False),
             Column("request_id", NAME, unique=True),
             Column("request_digest", String, nullable=False),
-            *(Column(name, BigInteger if kind is int else NAME, index=True) for name, kind in self._types.items()),
+            *(Column(name, BigInteger if kind is int else NAME, index=True) for name, kind in self.filters.items()),
         )
 
     def create(self, unit: Unit, message: M, request: Message | None = None) -> M:
@@ -267,7 +267,7 @@ class Resource(Generic[M]):
         Damaged rows are left out for people, and named. Services and agents get no list without them: it would look
         complete. Raises InvalidField, CorruptRow.
         """
-        page = listing.parse(request, self.kind, self._types, self.message.DESCRIPTOR.fields_by_name)
+        page = listing.parse(request, self.kind, self.filters, self.message.DESCRIPTOR.fields_by_name)
         strict = principal.is_machine or principal.may(frozenset({Role.SERVICE}))
         named = self._names_damage(principal)
         found, damaged, after, more = list[M](), list[tuple[str, str]](), page.after, True
@@ -377,9 +377,9 @@ class Resource(Generic[M]):
         }
 
     def _value(self, column: str, value: Value) -> Value:
-        if value is not None and not isinstance(value, self._types[column]):
+        if value is not None and not isinstance(value, self.filters[column]):
             raise TypeError(
-                f"the column {column} of {self.kind} holds {self._types[column].__name__}, got {value!r}: its type is "
+                f"the column {column} of {self.kind} holds {self.filters[column].__name__}, got {value!r}: its type is "
                 f"that of its value for an empty message"
             )
         return int(value) if isinstance(value, int) else value
