@@ -2,11 +2,11 @@
 
 Promises: what is shown and decided follows from the text alone, however it arrives in pieces: it is what `judged` says
 of the finished text, and its beginnings. A text ends before the first match of a pattern, or before the first window
-that the classifier refuses, whichever is complete first; a part before a match is judged like the end of a text. No
-character of a match, of a part that may become one, or of a window that was not judged, is ever shown.
+that the classifier refuses, whichever is complete first; what is before a match, and in no window that was judged, is
+judged like the end of a text. No character of a match, of a part that may become one, or of a window that was not
+judged, is ever shown.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -133,15 +133,14 @@ class Release:
         self.cut = match.begin if self.cut is None else self.cut
 
     def _judge_rest(self, end: int) -> None:
-        """Judge the window that ends here, unless a sentence ends here that was judged."""
-        if self.side.windows is not None and end not in self._bounds:
+        """Judge the window that ends here, unless a window that was judged ends here or later."""
+        if self.side.windows is not None and end > self._bounds[-1]:
             self._judge(end)
 
     def _judge(self, end: int) -> None:
         windows = self.side.windows
         assert windows is not None
-        bounds = self._bounds[: bisect_right(self._bounds, end)]
-        begin = begin_of(bounds, end, windows.most)
+        begin = begin_of(self._bounds, end, windows.most)
         if label := windows.score(self._text[begin:end]):
             self.decisions.append(Decision(f"{windows.name}.{label}", windows.version, self.place, begin, end))
             self.cut = begin

@@ -134,7 +134,7 @@ def naive(of: Filter, text: str) -> tuple[str, list[tuple[str, int, int]]]:
     if first:
         _, cut, number, end = first[0]
         decisions.append((rules[number].name, cut, end))
-    if windows and cut not in bounds:
+    if windows and cut > bounds[-1]:  # else its characters were judged
         begin = min(each for each in bounds if cut - each <= MOST)
         if refused(text[begin:cut]):
             decisions.append(("zoo.zeds", begin, cut))
@@ -167,6 +167,18 @@ def test_what_is_shown_and_decided_is_that_of_the_finished_text(part: int) -> No
         assert (release.cut is None) == (not decisions)
         stopped += bool(decisions)
     assert stopped > 100
+
+
+def test_what_was_judged_and_shown_is_not_judged_again_before_a_match() -> None:
+    """A match that spans the end of a window begins where the text before it has three z, but no window of it has."""
+    rule = Rule("long", "q" + "a" * MOST, inside=True)
+    text = "z zzq" + "a" * MOST
+    release, out = Release(of_rules([rule], Windows("zoo", "1", MOST, refused)).answer), ""
+    for character in text[:-1]:
+        out += release.push(character)
+    assert out == "z zz"
+    assert release.push(text[-1]) + release.finish() == ""
+    assert [(each.rule, each.begin, each.end) for each in release.decisions] == [("long", 4, len(text))]
 
 
 def test_what_was_shown_has_no_match_of_a_rule_inside_words() -> None:
