@@ -16,7 +16,8 @@ from tutti.annotation.judging.pairs import Kind, Pair
 from tutti.annotation.judging.rows import Rows
 from tutti.annotation.pages import disputed
 from tutti.annotation.pages.disputed import DisputedPair, PairTexts
-from tutti.chassis.errors import DeadlineExceeded, Problem, Refused
+from tutti.chassis.errors import Problem, Refused
+from tutti.chassis.rpc.deadline import Deadline
 from tutti.chassis.service import Host
 from tutti.chassis.store.unit import Unit
 from tutti.contracts.common.v1 import ListRequest
@@ -60,14 +61,14 @@ class Evaluation:
 
     def compared(self, campaign: str) -> tuple[list[Compared], list[str]]:
         """The newest comparisons with a reward model that rest on a campaign; and what was not answered, in words."""
-        found, missing, ends = list[Compared](), list[str](), self._clock.monotonic() + SECONDS
+        found, missing, deadline = list[Compared](), list[str](), Deadline(SECONDS, self._clock.monotonic)
         try:
-            resting = [each for each in self._with_reward_model(ends) if _why(each, campaign)]
+            resting = [each for each in self._with_reward_model(deadline) if _why(each, campaign)]
             resting.sort(key=lambda each: (-each.ended_at.ToNanoseconds(), each.name))
             for each in resting[:COMPARED]:
                 try:
                     asked = ReadComparisonRequest(name=each.name, count=SHOWN)
-                    pairs = self._stub.ReadComparison(asked, timeout=self._left(ends)).pairs
+                    pairs = self._stub.ReadComparison(asked, timeout=deadline.left()).pairs
                 except Refused as refused:
                     missing.append(refused.message)
                     continue
@@ -76,24 +77,17 @@ class Evaluation:
             missing.append(f"evaluation did not answer: {problem.message}")
         return found, missing
 
-    def _with_reward_model(self, ends: float) -> Iterator[Comparison]:
+    def _with_reward_model(self, deadline: Deadline) -> Iterator[Comparison]:
         token = ""
         while True:
             asked = ListRequest(
                 filter="state=done", page_size=PAGE, page_token=token, read_mask=FieldMask(paths=FIELDS)
             )
-            page = self._stub.ListComparisons(asked, timeout=self._left(ends))
+            page = self._stub.ListComparisons(asked, timeout=deadline.left())
             yield from (each for each in page.comparisons if each.spec.reward.checkpoint)
             token = page.next_page_token
             if not token:
                 return
-
-    def _left(self, ends: float) -> float:
-        """Raises DeadlineExceeded."""
-        seconds = ends - self._clock.monotonic()
-        if seconds <= 0:
-            raise DeadlineExceeded(f"the answers take longer than {SECONDS:g} s; load the page again")
-        return seconds
 
 
 def shown(rows: Rows, unit: Unit, campaign: str, compared: Sequence[Compared]) -> list[ComparedPairs]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Mapping
 
 from tutti.chassis.errors import Problem
+from tutti.chassis.rpc.deadline import Deadline
 from tutti.chassis.service import Host
 from tutti.contracts.access.v1.stubs import AccessServiceStub
 from tutti.contracts.common.v1 import ListRequest
@@ -39,14 +40,14 @@ class People:
 
     def _asked(self) -> dict[str, str]:
         """The names of all users of the visitor's tenant that access gave in time."""
-        found, token, ends = dict[str, str](), "", self._clock.monotonic() + SECONDS
+        found, token, deadline = dict[str, str](), "", Deadline(SECONDS, self._clock.monotonic)
         try:
-            while (left := ends - self._clock.monotonic()) > 0:
-                page = self._stub.ListUsers(ListRequest(page_size=PAGE, page_token=token), timeout=left)
+            while True:
+                asked = ListRequest(page_size=PAGE, page_token=token)
+                page = self._stub.ListUsers(asked, timeout=deadline.left())
                 found |= page.display_names
                 token = page.next_page_token
                 if not token:
-                    break
+                    return found
         except Problem:
-            pass  # their keys are shown
-        return found
+            return found  # the keys of the others are shown
