@@ -7,7 +7,7 @@ from tutti.client import Client
 from tutti.client.plain import Plain, plain
 from tutti.client.resources import list_all
 from tutti.contracts.common.v1 import STATE_DONE, GetRequest
-from tutti.contracts.lineage.v1 import TraceRequest
+from tutti.contracts.lineage.v1 import DIRECTION_UP, TraceRequest
 from tutti.report import mixtures
 
 FOREBEARS = ("tokenization", "dedup", "filter", "ingest", "crawl")
@@ -51,7 +51,7 @@ def ancestry(client: Client, name: str) -> list[str]:
     found = set[str]()
     for each in [each.name for each in made if each.state == STATE_DONE and each.dataset == name]:
         with contextlib.suppress(NotFound):
-            walked = client.lineage.Trace(TraceRequest(name=each, limit=LIMIT))
+            walked = client.lineage.Trace(TraceRequest(name=each, direction=DIRECTION_UP, limit=LIMIT))
             found |= {vertex.name for vertex in walked.vertices if vertex.kind in FOREBEARS}
             # A run that shares an earlier stage alone did not ask for this dataset.
             found |= {edge.parent for edge in walked.edges if edge.child == each and kind_of(edge.parent) == RUN}

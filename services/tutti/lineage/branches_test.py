@@ -17,7 +17,13 @@ from tutti.checkpoints.manifest import CheckpointBody, build_manifest
 from tutti.checkpoints.scalars import StateScalars
 from tutti.checkpoints.writer import Snapshot, describe
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
-from tutti.contracts.lineage.v1 import DIRECTION_DOWN, TraceDocumentRequest, TraceRequest, TraceStepRequest
+from tutti.contracts.lineage.v1 import (
+    DIRECTION_DOWN,
+    DIRECTION_UP,
+    TraceDocumentRequest,
+    TraceRequest,
+    TraceStepRequest,
+)
 from tutti.contracts.lineage.v1 import Sighting as Told
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
@@ -216,8 +222,13 @@ def test_a_branch_whose_root_is_not_folded_yet_is_waited_for(job: Job) -> None:
     assert lines == {0, 1}
 
 
+def test_a_walk_without_a_direction_is_refused(job: Job) -> None:
+    with pytest.raises(InvalidField, match="direction: expected DIRECTION_UP or DIRECTION_DOWN"):
+        job.world.api.Trace(TraceRequest(name="jobs/x"), CALL)
+
+
 def test_more_than_an_answer_should_hold_is_refused(job: Job) -> None:
     with pytest.raises(InvalidField, match="at most 10000"):
-        job.world.api.Trace(TraceRequest(name="jobs/x", limit=10_001), CALL)
+        job.world.api.Trace(TraceRequest(name="jobs/x", direction=DIRECTION_UP, limit=10_001), CALL)
     with pytest.raises(InvalidField, match="at most 100000"):
         job.world.api.TraceDocument(TraceDocumentRequest(document="x", limit=100_001), CALL)

@@ -60,7 +60,7 @@ def test_a_document_is_shown_from_a_shard_that_is_there_where_another_is_gone(wo
     gone, there = world.shards
     world.blobs.delete(gone)
     assert show(world, wanted).text == "text of a"
-    up = world.api.Trace(TraceRequest(name=wanted), CALL)
+    up = world.api.Trace(TraceRequest(name=wanted, direction=DIRECTION_UP), CALL)
     assert len([edge for edge in up.edges if edge.relation == "holds"]) == 1
     found = reach(world, page("a").doc_id)
     assert [list(each.ingests) for each in found.documents] == [["ingests/b"]]
@@ -168,4 +168,4 @@ def test_of_a_checkpoint_and_a_step_is_told_what_they_read_of_the_datasets_that_
 def test_where_a_document_came_from_is_told_and_which_shard_may_have_held_it_too(world: Read) -> None:
     gone, _ = world.shards
     world.blobs.delete(gone)
-    assert list(world.api.Trace(TraceRequest(name="a"), CALL).gone) == [gone]
+    assert list(world.api.Trace(TraceRequest(name="a", direction=DIRECTION_UP), CALL).gone) == [gone]

@@ -114,7 +114,7 @@ class LineageApi:
         return ListDocumentsResponse(documents=listed, next_page_token=token)
 
     def Trace(self, request: TraceRequest, call: Call) -> TraceResponse:
-        required(request, "name")
+        required(request, "name", "direction")
         up, limit = request.direction != DIRECTION_DOWN, limit_of(request, default=LIMIT, most=MOST)
         if tenancy.hidden(self._host, [request.name], call.principal):
             raise NotFound(request.name)

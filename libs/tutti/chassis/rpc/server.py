@@ -51,7 +51,7 @@ from tutti.chassis.rpc.incoming import CALLED, CHECK, Handlers, Incoming
 from tutti.chassis.rpc.listening import listening, server_options
 from tutti.chassis.rpc.methods import Method, check_api, find_method, methods_of
 from tutti.chassis.rpc.reflected import reflect
-from tutti.chassis.rpc.required import check_text
+from tutti.chassis.rpc.required import check_values
 from tutti.chassis.rpc.tls import Tls
 from tutti.chassis.service import Served
 from tutti.chassis.spans import TRACEPARENT
@@ -303,7 +303,7 @@ class RpcServer:
         except DecodeError:
             seen = f"{len(data)} bytes that are none"
             raise InvalidField("request", seen=seen, expected=f"a {method.request.DESCRIPTOR.full_name}") from None
-        check_text(request)
+        check_values(request)
         remaining = context.time_remaining()
         deadline = self._settings.deadline_seconds if remaining is None else remaining
         return Call(role, request_id_of(request), self._address(context, metadata), deadline, user), request
