@@ -1,15 +1,19 @@
 """Listening for gRPC: the options of every server, and its port.
 
 Promises: two servers never share a port in silence; neither a message, nor the calls of one connection, nor connections
-are without a limit.
+are without a limit; a server whose calls can be read on the network says so.
 """
+
+import logging
 
 import grpc
 
+from tutti.chassis.config.datadir import LOOPBACK
 from tutti.chassis.config.sections import RpcSettings
 from tutti.chassis.rpc.descriptors import most_connections
 from tutti.chassis.rpc.tls import Tls
 
+log = logging.getLogger(__name__)
 MOST_STREAMS = 512
 """Calls at once on one connection; watches are calls."""
 HANDSHAKE_MS = 5000
@@ -36,4 +40,10 @@ def listening(server: grpc.aio.Server, listen: str, tls: Tls | None) -> int:
     """Let a server listen at an address, with TLS where it has a certificate; the port. Raises RuntimeError."""
     if tls is not None and tls.serves:
         return int(server.add_secure_port(listen, tls.server()))
+    if listen.rpartition(":")[0].strip("[]") not in LOOPBACK:
+        log.warning(
+            "rpc.listen is %s, which other machines may reach, and calls are not encrypted: tokens can be read. "
+            "Set tls.certificate, tls.key and tls.ca, or listen at 127.0.0.1, unless the network is private",
+            listen,
+        )
     return int(server.add_insecure_port(listen))
