@@ -88,7 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data-dir", default=".tutti", help="of the platform; %(default)s")
     parser.add_argument("--prompts", type=int, default=300, help="of each kind, at most; %(default)s")
-    parser.add_argument("--temperature", type=float, default=0.0, help="%(default)s; the chat page has 1")
+    parser.add_argument("--temperature", type=float, default=0.0, help="%(default)s, as the gate sampled")
     parser.add_argument("--strict", action="store_true", help="fail where a goal is missed")
     given = parser.parse_args()
     where = ("--data-dir", given.data_dir)

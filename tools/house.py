@@ -54,8 +54,14 @@ INSIDE = {
             "records : keys : reports",
         ],
         *["answering : models : bodies", "saying"],
-        *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter", "routing : fleets"],
-        *["children : links : standing", "progress", "tokens", "names : reasons : asking"],
+        *["requests : visible : filters : fitting : openapi", "fields", "kinds", "filter"],
+        *[
+            "routing : fleets : defaults",
+            "children : links : standing",
+            "progress",
+            "tokens",
+            "names : reasons : asking",
+        ],
     ],
     "trainer": [
         *["simulated : agent", "rank", "programs", "policies", "batches", "io", "lifeline"],

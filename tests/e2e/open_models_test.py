@@ -71,7 +71,7 @@ def qwen(folder: Path) -> Path:
     made("qwen3", folder, dtype="bfloat16", shard="60KB")
     tokenizer.save(str(folder / TOKENIZER))
     start, end = (tokenizer.token_to_id(each) for each in ("<|endoftext|>", "<|im_end|>"))
-    ids = {"eos_token_id": [end, start], "bos_token_id": start, "pad_token_id": start}
+    ids = {"eos_token_id": [end, start], "bos_token_id": start, "pad_token_id": start, "temperature": 0.6, "top_k": 20}
     (folder / GENERATION).write_text(json.dumps(ids))
     named = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / SETTINGS).write_text(json.dumps(named))
@@ -290,6 +290,8 @@ def test_an_import_answers_as_it_does_in_transformers(followed: Followed) -> Non
     again = followed.run(
         "serve", followed.imported["checkpoint"], "--name", "model", "--experimental", "--detach"
     ).json()
+    assert again["sampling"] == {"temperature": 0.6, "top_p": 1, "top_k": 20}
+    assert again["sampling_source"] == GENERATION
     token = followed.run("token", "create", "--role", "engineer").json()["token"]
     chat = [{"role": "user", "content": "Use <|im_end|> queue"}]
     sent = json.dumps({"model": "model", "messages": chat, "temperature": 0, "max_tokens": 12}).encode()

@@ -74,13 +74,16 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
 
 
 def for_people(noun: Kind, value: Plain) -> Plain:
-    """Format a resource for people: a run with a line for each stage, and its recipe last; a job's history with times.
+    """Format a resource for people: a run with a line for each stage, and its recipe last; a job's history with times;
+    a sampling with its zeros.
 
     `-o json` has all fields.
     """
     if noun.plural == "jobs":
         told = zip(value.pop("history_times"), value.pop("history"), strict=True)
         return value | {"history": [f"{shown(at) if at > ZERO_TIME else '-':20}  {line}" for at, line in told]}
+    if value.get("sampling"):
+        return value | {"sampling": drawn(value["sampling"])}
     if noun.plural != "runs":
         return value
     others = {name: each for name, each in value.items() if name not in OF_TRAININGS}  # these are in its figures
@@ -89,6 +92,11 @@ def for_people(noun: Kind, value: Plain) -> Plain:
         return value
     recipe = indented(json.loads(value["spec"]["recipe"]))
     return value | {"spec": value["spec"] | {"recipe": ""}, "recipe": recipe.splitlines()}
+
+
+def drawn(sampling: Plain) -> str:
+    """A sampling in words; a temperature of 0 is one, and a top_k of 0 is none."""
+    return ", ".join(f"{name} {value:g}" for name, value in sampling.items() if value or name != "top_k")
 
 
 def stage_lines(stages: Sequence[Plain]) -> list[str]:

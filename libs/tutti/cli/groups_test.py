@@ -11,6 +11,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tutti.cli.groups import age, aged, for_people, in_order, row, sorted_by
 from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import JSON, TEXT, print_list, print_one
+from tutti.client.plain import plain
+from tutti.contracts.chat.v1 import Deployment, Drawing
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_PENDING
 from tutti.contracts.pipeline.v1 import Run, RunFigures, RunSpec, RunTraining, Stage
 from tutti.contracts.scheduler.v1 import Job, JobSpec
@@ -94,6 +96,12 @@ def test_people_see_how_long_ago_something_began_and_a_history_with_its_times() 
     job["history_times"] = ["1970-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z"]
     shown = for_people(BY_PLURAL["jobs"], job)["history"]
     assert shown == [f"{'-':20}  a", "2026-01-01T00:00:00Z  b"]
+
+
+def test_people_see_a_temperature_of_zero() -> None:
+    shown = for_people(BY_PLURAL["deployments"], plain(Deployment(sampling=Drawing(temperature=0, top_p=0.5))))
+    assert shown["sampling"] == "temperature 0, top_p 0.5"
+    assert for_people(BY_PLURAL["deployments"], plain(Deployment()))["sampling"] is None
 
 
 def test_a_state_is_coloured_on_a_terminal_alone(

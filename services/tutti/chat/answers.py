@@ -12,6 +12,7 @@ from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc import eventloop
 from tutti.chassis.store.unit import Unit, Units
 from tutti.chat.alternatives import Place, Token, check_place, continued, place_of, tokens_of
+from tutti.chat.defaults import drawing_of
 from tutti.chat.filter.release import NONE
 from tutti.chat.generations import KEPT, Generation
 from tutti.chat.journal import Begun, Entry, Finished, Said
@@ -23,12 +24,14 @@ from tutti.chat.replaying import Replay, replayed
 from tutti.chat.requests import ChatRequest
 from tutti.chat.tables import Tables
 from tutti.contracts.chat.v1 import Answer, Decision, Move
+from tutti.inference.sampling import Sampling
 
 SAME = (
     *("model", "tokenizer", "template", "signature", "exact", "request_digest", "seed", "prompt_digest", "ids_digest"),
     *("text_digest", "finished", "moved", "prompt_tokens", "completion_tokens", "filter", "decided"),
 )
 """The parts of a record that the resource has under the same names."""
+GONE = "the answer with this key was deleted: ask with another one"
 JOURNAL = "journal"
 """The part that differs if the journaled token ids are not those of the record."""
 
@@ -62,6 +65,13 @@ class Answers:
         """The answers that a key of a user began, if there are any."""
         return self._units.run(lambda unit: self._tables.keys.find(unit, who, key))
 
+    def sampling_of(self, name: str) -> Sampling:
+        """The sampling of an answer that has begun. Raises Refused where its request is gone."""
+        generation = self._units.run(lambda unit: self._tables.generations.find(unit, name))
+        if generation is None:
+            raise Refused("REQUEST_GONE", GONE)
+        return generation.request.sampling(0)
+
     def replay(self, model: Model, names: Sequence[str]) -> list[tuple[Generation, Replay]] | None:
         """Answers of a model from the journal; None if one of them did not end by itself.
 
@@ -76,7 +86,7 @@ class Answers:
         found, served = list[tuple[Generation, Replay]](), model.served
         for answer, generation in self._units.run(look):
             if generation is None:
-                raise Refused("REQUEST_GONE", "the answer with this key was deleted: ask with another one")
+                raise Refused("REQUEST_GONE", GONE)
             if answer is None or answer.finished == CANCELLED:
                 return None
             if (answer.model, answer.filter) != (served.model, served.filter.digest):
@@ -172,6 +182,7 @@ class Answers:
 def message_of(begun: Begun, record: AnswerRecord) -> Answer:
     """The resource of a record, without the time of its end."""
     return Answer(
+        sampling=drawing_of(begun.request.sampling(begun.seed)),
         name=begun.answer,
         tenant=begun.tenant,
         user=begun.user,

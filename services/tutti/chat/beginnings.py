@@ -76,12 +76,15 @@ class Beginnings:
         self._capacity = Capacity()
 
     def grouped(self, who: Principal, model: Model, request: ChatRequest, seed: int | None = None) -> Group:
-        """The choices that a request asks for, with this seed if it has none; a template of others runs in a process.
+        """The choices that a request asks for; a template of others runs in a process.
+
+        Where the request names no seed, they have this one, and where it names no sampling, that of the model.
 
         Raises InvalidField, and Unavailable where too many answers wait.
         """
         self._capacity.check(model)
         choices, seed = list[Choice](), self._seed() if seed is None else seed
+        request = request.filled(model.defaults.sampling)
         for number, single in enumerate(request.singles(seed)):
             ident = self._name()
             join = joined(model.served, single, id=ident, seed=seed, salt=who.tenant)

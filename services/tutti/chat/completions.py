@@ -17,6 +17,7 @@ from tutti.chassis.rpc import eventloop
 from tutti.chat.answers import Answers
 from tutti.chat.beginnings import Beginnings, Choice, Group
 from tutti.chat.bodies import Bodies, ChatBodies, Head, TextBodies, Usage, Whole
+from tutti.chat.defaults import as_json
 from tutti.chat.journal import Begun, Entry, Journal
 from tutti.chat.keys import Keyed, key_in
 from tutti.chat.making import Crossing
@@ -80,7 +81,10 @@ class Completions:
 
     async def _list(self, ask: Ask) -> Reply:
         data = [
-            {"id": each.name, "object": "model", "created": each.created, "owned_by": "tutti"}
+            {
+                **{"id": each.name, "object": "model", "created": each.created, "owned_by": "tutti"},
+                "sampling": as_json(each.defaults.sampling),
+            }
             for each in sorted(self._models(), key=lambda each: each.name)
         ]
         return Reply({"object": "list", "data": data})
@@ -131,6 +135,9 @@ class Completions:
                     running.begun.cancel()
                     del self._running[slot]
                     return ended
+                if found:  # it is made again as it began, whatever the model's defaults are now
+                    began = await asyncio.to_thread(self._answers.sampling_of, found.answers[0])
+                    request = request.filled(began)
                 keyed = found or Keyed(*slot, digest, 0, {}, ())
                 begun = await self._begun(who, model, request, keyed)
             except BaseException:

@@ -78,6 +78,7 @@ def _refused(about: str, *neutral: object) -> Field:
 
 
 _MODEL = _used("the deployment that answers, by its name or that of its checkpoint", Text(), required=True)
+_DEFAULT = "without it, that of the model, as `/v1/models` has it"
 _BOTH: Mapping[str, Field] = {
     "model": _MODEL,
     "n": _used("choices, each drawn apart; they count as one request", Whole(1, MOST_CHOICES, 1)),
@@ -87,8 +88,9 @@ _BOTH: Mapping[str, Field] = {
     ),
     "stop": _used(f"a text or at most {MOST_STOPS}", Stops()),
     "seed": _used("a whole number; without one, a random seed is chosen and recorded", Whole(-(2**63), 2**63 - 1)),
-    "temperature": _used("0 to 2", Number(0, 2, 1.0)),
-    "top_p": _used("above 0, up to 1", Number(0, 1, 1.0, above=True)),
+    "temperature": _used(f"0 to 2; {_DEFAULT}", Number(0, 2)),
+    "top_p": _used(f"above 0, up to 1; {_DEFAULT}", Number(0, 1, above=True)),
+    "top_k": _used(f"likeliest tokens to draw from, 0 for all; {_DEFAULT}", Whole(0, MOST_TOKENS)),
     "presence_penalty": _used("-2 to 2", Number(-2, 2, 0.0)),
     "frequency_penalty": _used("-2 to 2", Number(-2, 2, 0.0)),
     "logit_bias": _used("-100 to 100, by token id", Biases()),

@@ -123,7 +123,7 @@ class Number:
 
     least: float
     most: float
-    default: float
+    default: float | None = None
     above: bool = False
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.chassis.errors import NotFound
+from tutti.chat.defaults import NONE, Defaults
 from tutti.chat.routing import Router
 from tutti.chat.saying import Served
 from tutti.inference.memory import STREAMS
@@ -13,7 +14,8 @@ from tutti.inference.memory import STREAMS
 class Model:
     """A deployment that serves: `name` is what clients call it, and so are its resource and its checkpoint.
 
-    `created` is in seconds since 1970, `streams` the number of answers that its replicas compute at once.
+    `created` is in seconds since 1970, `streams` the number of answers that its replicas compute at once. `defaults` is
+    the sampling of answers whose requests name none.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Model:
     router: Router
     fingerprint: str
     streams: int = STREAMS
+    defaults: Defaults = NONE
 
     def is_called(self, name: str) -> bool:
         return name in (self.name, self.deployment, self.checkpoint)

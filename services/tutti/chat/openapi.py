@@ -13,7 +13,7 @@ ABOUT: Mapping[str, str] = {
     "/detokenize": "The text of token ids.",
 }
 READ: Mapping[str, str] = {
-    "/v1/models": "The models that answer now.",
+    "/v1/models": "The models that answer now; `sampling` has the values of fields that a request leaves out.",
     "/tokenizer_info": "The tokenizer of the model, and its special tokens.",
     "/openapi.json": "This description.",
 }

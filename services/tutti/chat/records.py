@@ -77,7 +77,7 @@ class Verdict:
 
 def digest_of_request(request: ChatRequest) -> str:
     """The digest of all that decides an answer in a request."""
-    shaping = request.shaping
+    shaping, drawn = request.shaping, request.sampling(0)
     continued = {"prompts": [_held(each) for each in request.prompts], "echo": request.echo} if request.prompts else {}
     given = {"given": list(request.given)} if request.given else {}
     return content_digest(
@@ -86,8 +86,9 @@ def digest_of_request(request: ChatRequest) -> str:
             **given,
             "messages": [[str(each.role), each.content] for each in request.messages],
             "stops": list(request.stops),
-            "temperature": request.temperature,
-            "top_p": request.top_p,
+            "temperature": drawn.temperature,
+            "top_p": drawn.top_p,
+            **({"top_k": drawn.top_k} if drawn.top_k else {}),
             "tokens": request.tokens or 0,
             "bias": [[token, value] for token, value in shaping.bias],
             "presence": shaping.presence,

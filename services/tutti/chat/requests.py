@@ -7,15 +7,17 @@ so that every choice has a record of its own and is computed again alone.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tutti.chassis.errors import InvalidField
+from tutti.chat.defaults import API, SAID
 from tutti.chat.fields import CHAT, COMPLETIONS, values_of
 from tutti.chat.kinds import MOST_PROMPTS, Prompt
 from tutti.corpus.conversations.conversations import Message
 from tutti.inference.engine import Shaping
 from tutti.inference.sampling import Sampling
 
+T = TypeVar("T")
 SEEDS, GIVEN = 2**53, "given"
 MOST_ANSWERS = MOST_PROMPTS
 """Prompts times choices of a request, at most."""
@@ -25,10 +27,10 @@ MOST_ANSWERS = MOST_PROMPTS
 class ChatRequest:
     """A request for answers to `messages`, or for texts that continue each of `prompts`, `choices` times each.
 
-    `tokens` is None for the room that is left in the context; `seed` is None if the client gave none. A seed outside
-    0 … 2^53 is hashed; `given_seed` is the one that the client sent. `alternatives` are the likeliest tokens that are
-    shown with each; None shows no log-probabilities. With `echo`, the prompt is part of the text. The answer begins
-    with the token ids `given`, which no field of the API sets.
+    `tokens` is None for the room that is left in the context; `temperature`, `top_p`, `top_k` and `seed` are None if
+    the client gave none. A seed outside 0 … 2^53 is hashed; `given_seed` is the one that the client sent.
+    `alternatives` are the likeliest tokens that are shown with each; None shows no log-probabilities. With `echo`, the
+    prompt is part of the text. The answer begins with the token ids `given`, which no field of the API sets.
     """
 
     model: str
@@ -36,8 +38,9 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     stops: tuple[str, ...]
-    temperature: float
-    top_p: float
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
     seed: int | None
     given_seed: int | None
     tokens: int | None
@@ -48,16 +51,26 @@ class ChatRequest:
     echo: bool = False
     given: tuple[int, ...] = ()
 
-    def sampling(self, seed: int) -> Sampling:
-        """The sampling with this seed, for a request without one."""
-        return Sampling(self.temperature, self.top_p, seed=seed if self.seed is None else self.seed)
+    def sampling(self, seed: int, defaults: Sampling = API) -> Sampling:
+        """The sampling with this seed, and these defaults, for a request that names none."""
+        return Sampling(
+            _or(self.temperature, defaults.temperature),
+            _or(self.top_p, defaults.top_p),
+            _or(self.top_k, defaults.top_k),
+            _or(self.seed, seed),
+        )
+
+    def filled(self, defaults: Sampling) -> "ChatRequest":
+        """The request that names its sampling, from these defaults where it names none; its seed stays."""
+        found = self.sampling(0, defaults)
+        return replace(self, temperature=found.temperature, top_p=found.top_p, top_k=found.top_k)
 
     def singles(self, seed: int) -> list["ChatRequest"]:
         """A request for each choice, those of the first prompt first; `seed` is for a request without one.
 
         The first choice has the seed of the request, the others have seeds that follow from it and their numbers.
         """
-        base, found = seed if self.seed is None else self.seed, list[ChatRequest]()
+        base, found = _or(self.seed, seed), list[ChatRequest]()
         every: list[tuple[Prompt, ...]] = [(each,) for each in self.prompts] or [()]
         for prompts in every:
             single = replace(self, prompts=prompts, choices=1)
@@ -114,6 +127,7 @@ def _request(
         stops=given["stop"],
         temperature=given["temperature"],
         top_p=given["top_p"],
+        top_k=given["top_k"],
         seed=seed if seed is None or 0 <= seed < SEEDS else hashed(str(seed)),
         given_seed=seed,
         tokens=tokens,
@@ -136,6 +150,7 @@ def as_body(request: ChatRequest) -> dict[str, object]:
         "stop": list(request.stops),
         "temperature": request.temperature,
         "top_p": request.top_p,
+        "top_k": request.top_k,
         "seed": request.given_seed,
         "max_tokens": request.tokens,
         "logit_bias": {str(token): value for token, value in shaping.bias},
@@ -152,10 +167,18 @@ def as_body(request: ChatRequest) -> dict[str, object]:
 
 
 def read_body(body: Mapping[str, Any]) -> ChatRequest:
-    """The request in a body of either API, as `as_body` returns it. Raises InvalidField."""
-    given, body = body.get(GIVEN, ()), {key: value for key, value in body.items() if key != GIVEN}
-    request = read_completion(body) if "prompt" in body else read(body)
-    return replace(request, given=tuple(given))
+    """The request in a body of either API, as `as_body` returns it. Raises InvalidField.
+
+    A model can have a default sampling that no request may ask for, such as a temperature above 2.
+    """
+    drawn = {"top_k": API.top_k, **{key: body[key] for key in SAID if key in body}}  # a body of 0.3 has no top_k
+    api = {key: value for key, value in body.items() if key not in (GIVEN, *drawn)}
+    request = read_completion(api) if "prompt" in api else read(api)
+    return replace(request, given=tuple(body.get(GIVEN, ())), **drawn)
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
 
 
 def hashed(seed: str) -> int:

@@ -1,6 +1,7 @@
 """Requests as clients send them: what is read, and what is refused by which name."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,7 @@ def test_every_field_of_a_full_request_is_read() -> None:
             seed=5,
             temperature=0,
             top_p=0.5,
+            top_k=3,
             max_tokens=9,
             presence_penalty=-2,
             frequency_penalty=1.5,
@@ -58,7 +60,7 @@ def test_every_field_of_a_full_request_is_read() -> None:
         )
     )
     assert (found.stream, found.include_usage, found.stops, found.tokens) == (True, True, ("\n", "END"), 9)
-    assert found.sampling(7) == Sampling(0, 0.5, seed=5)
+    assert found.sampling(7) == Sampling(0, 0.5, 3, seed=5)
     assert found.shaping == Shaping(((3, -100.0), (12, 100.0)), -2.0, 1.5)
 
 
@@ -109,6 +111,7 @@ def test_a_seed_outside_the_range_of_draws_is_hashed_and_both_are_known(seed: in
         ({"temperature": 2.1}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
         ({"top_p": 0}, "top_p"),
+        ({"top_k": -1}, "top_k"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_completion_tokens": "9"}, "max_completion_tokens"),
         ({"presence_penalty": 3}, "presence_penalty"),
@@ -220,6 +223,7 @@ def test_the_table_refuses_only_fields_whose_neutral_values_pass(fields: Any) ->
             "stop": st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=9), max_size=4),
             "temperature": st.floats(0, 2),
             "top_p": st.floats(0.01, 1),
+            "top_k": st.integers(0, 99),
             "seed": st.integers(-(2**63), 2**63 - 1),
             "max_tokens": st.integers(1, 999),
             "logit_bias": st.dictionaries(st.integers(0, 999).map(str), st.floats(-100, 100), max_size=3),
@@ -240,3 +244,29 @@ def test_the_table_refuses_only_fields_whose_neutral_values_pass(fields: Any) ->
 def test_the_body_of_a_request_is_read_as_the_same_request(more: dict[str, Any]) -> None:
     request = read(body(**more))
     assert read(json.loads(json.dumps(as_body(request)))) == request
+
+
+DEFAULTS = st.builds(Sampling, st.floats(0, 9), st.floats(0.01, 1), st.integers(0, 99))
+ASKED = st.fixed_dictionaries(
+    {}, optional={"temperature": st.floats(0, 2), "top_p": st.floats(0.01, 1), "top_k": st.integers(0, 99)}
+)
+
+
+@given(asked=ASKED, seed=st.none() | st.integers(0, SEEDS - 1), defaults=DEFAULTS, later=DEFAULTS)
+def test_what_a_request_says_wins_and_the_rest_is_that_of_the_model_when_it_began(
+    asked: dict[str, Any], seed: int | None, defaults: Sampling, later: Sampling
+) -> None:
+    begun = read(body(**asked, seed=seed)).filled(defaults)
+    kept = read_body(json.loads(json.dumps(as_body(begun))))
+    assert kept == begun
+    expected = replace(defaults, **asked, seed=7 if seed is None else seed)
+    assert kept.sampling(7) == kept.sampling(7, later) == kept.filled(later).sampling(7) == expected
+
+
+def test_a_request_that_was_journaled_before_top_k_is_drawn_from_all_tokens() -> None:
+    stored = {key: value for key, value in as_body(read(body()).filled(Sampling(0.7))).items() if key != "top_k"}
+    assert read_body(stored).filled(Sampling(top_k=9)).sampling(7) == Sampling(0.7, seed=7)
+
+
+def test_requests_are_other_ones_for_a_retry_where_one_says_the_default_that_the_other_leaves_out() -> None:
+    assert as_body(read(body())) != as_body(read(body(temperature=1)))

@@ -97,6 +97,8 @@ class ChatApi:
         if sizing.asked(deployment.spec) != sizing.asked(request.spec):
             deployment.context = 0
         deployment.spec.CopyFrom(request.spec)
+        if deployment.release != release:
+            deployment.ClearField("sampling")
         deployment.release = release
         return self._resource.put(unit, deployment)
 

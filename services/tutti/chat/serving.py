@@ -5,6 +5,7 @@ from serving is its reason; a checkpoint that cannot answer fails at once, repli
 some tries.
 """
 
+import json
 import logging
 import re
 import shutil
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.config.freememory import available_bytes
 from tutti.chassis.connections import connection_of_loop
 from tutti.chassis.errors import InvalidField, Refused, Unavailable
@@ -23,6 +25,7 @@ from tutti.chassis.store.clipping import clipped
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import WorkFailed
 from tutti.chassis.work.reconciler import RETRYING, Reconciler, Trouble
+from tutti.chat.defaults import GENERATION, NONE, Defaults, of_generation, record, recorded
 from tutti.chat.filter.release import Filter
 from tutti.chat.filters import filter_of
 from tutti.chat.fleets import Fleet, GaveUp
@@ -54,6 +57,7 @@ from tutti.contracts.chat.v1 import (
 from tutti.contracts.evaluation.v1 import STANDING_STALE, Standing
 from tutti.corpus.conversations.rendered import Renderer, TemplateError
 from tutti.corpus.conversations.renderers import own_renderer, renderer_of
+from tutti.inference.errors import InvalidSampling
 from tutti.records.canonical import bytes_digest
 from tutti.staging.checkpoints import Checkpoints, Found
 
@@ -70,7 +74,7 @@ _OTHERS = re.compile(r"[^a-z0-9]+")
 class Running:
     """A deployment in this process; `served` is the model as the router needs it, `folder` has its checkpoint.
 
-    `asked` is the size that was asked for, `size` the one that it has.
+    `asked` is the size that was asked for, `size` the one that it has, `own` the default sampling of the model itself.
     """
 
     fleet: Fleet
@@ -79,6 +83,7 @@ class Running:
     folder: Path
     served: Served
     filtered: FilterSpec
+    own: Defaults
     opened: Opened | None = None
 
 
@@ -162,12 +167,14 @@ class Deployments:
         running.opened = next((followed[each] for each in running.fleet.addresses if each in followed), running.opened)
         state, reason = state_of(deployment.state, views)
         opened, restarts = running.opened, running.fleet.restarts
+        defaults = recorded(deployment) or self._defaults(deployment, running)
 
         def change(each: Deployment, now: datetime) -> None:
             each.state, each.reason = state, clipped(reason)
             each.serving, each.restarts = sum(view.serves for view in views), restarts
             each.model = running.served.model
             each.context, each.memory_bytes = running.size.context, running.size.memory_bytes
+            record(each, defaults)
             _note(each, standing, now)
             if opened is not None:
                 each.signature, each.exact = opened.signature, opened.exact
@@ -183,6 +190,7 @@ class Deployments:
                 router=router,
                 fingerprint=opened.signature,
                 streams=running.size.streams * max(1, sum(each.serves for each in views)),
+                defaults=defaults,
             )
         else:
             self._ready.pop(deployment.name, None)
@@ -191,8 +199,8 @@ class Deployments:
         """Fetch the checkpoint of a deployment. Raises WorkFailed where it cannot answer."""
         self._withdrawn.pop(deployment.name, None)
         home, found = self._host.home(), self._checkpoints.find(deployment.spec.checkpoint)
-        served = served_by(found)
-        size = self._sized(deployment, decode_body(found.manifest))
+        served, body = served_by(found), decode_body(found.manifest)
+        size = self._sized(deployment, body)
         served = replace(served, length=size.context, filter=self._filter_of(deployment.spec.filter))
         folder = Path(tempfile.mkdtemp(prefix="tutti-chat-"))
         try:
@@ -211,9 +219,24 @@ class Deployments:
             self._router = eventloop.run(_router(home), ROUTER_SECONDS)
             home.closing(self._close)
         running = self._running[deployment.name] = Running(
-            fleet, asked(deployment.spec), size, folder, served, filtered
+            fleet, asked(deployment.spec), size, folder, served, filtered, self._own(found.name, body)
         )
         return running
+
+    def _defaults(self, deployment: Deployment, running: Running) -> Defaults:
+        """The sampling of the evidence of its release, or else of the model itself. Raises Problem."""
+        found = self._releases.defaults(deployment.release) if deployment.release else NONE
+        return found if found.source else running.own
+
+    def _own(self, checkpoint: str, body: Body) -> Defaults:
+        """The sampling that the folder of an import says, if the file was kept and can be used."""
+        files = body.files if isinstance(body, ImportBody) else ()
+        key = next((each.key for each in files if each.name == GENERATION), "")
+        try:
+            return of_generation(json.loads(self._host.blobs.get(key))) if key else NONE
+        except (BlobMissing, InvalidSampling) as error:
+            log.warning("%s of %s is not used: %s", GENERATION, checkpoint, error)
+            return NONE
 
     def _sized(self, deployment: Deployment, body: Body) -> Size:
         """Raises WorkFailed where the memory holds too little; Unavailable for one that has served: it waits."""
@@ -286,7 +309,7 @@ class Deployments:
 
         def write(unit: Unit) -> None:
             deployment = self._resource.lock(unit, seen.name)
-            if (deployment.spec, deployment.started_at) != (seen.spec, seen.started_at):
+            if any(getattr(deployment, name) != getattr(seen, name) for name in ("spec", "started_at", "release")):
                 return
             if (deployment.state == DEPLOYMENT_STATE_STOPPING) == (seen.state == DEPLOYMENT_STATE_STOPPING):
                 change(deployment, unit.now)

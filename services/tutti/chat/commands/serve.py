@@ -13,6 +13,7 @@ from tutti.cli import INTERRUPTED
 from tutti.cli.access import upheld
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import Failure
+from tutti.cli.groups import drawn
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_json, say
@@ -150,6 +151,7 @@ def tell(client: Client, found: Deployment, output: str, data_dir: Path) -> None
     if output == JSON:
         told: dict[str, Any] = {"deployment": found.name, "base_url": base, "model": model}
         told |= {"state": plain(found)["state"], "checkpoint": found.spec.checkpoint, "release": found.release}
+        told |= {"sampling": plain(found.sampling), "sampling_source": found.sampling_source}
         print_json(told)
         return
     click.echo(f"deployment  {found.name}")
@@ -157,10 +159,17 @@ def tell(client: Client, found: Deployment, output: str, data_dir: Path) -> None
     click.echo(f"model       {model}")
     click.echo(f"context     {found.context:,} tokens")
     click.echo(f"release     {found.release or 'none: this is an experiment'}")
+    click.echo(f"sampling    {sampling_in_words(found)}")
     from tutti.chat.commands.filterfile import summary
 
     click.echo(f"filter      {summary(found.spec.filter)}")
     say(f"a token for programs: `{typed('tutti token create --role engineer', data_dir or DEFAULT)}`")
+
+
+def sampling_in_words(found: Deployment) -> str:
+    """The sampling of answers whose request names none, and what it follows from."""
+    source = f"as {found.sampling_source}" if found.sampling_source else "as the API has it"
+    return f"{drawn(plain(found.sampling))}, {source}, unless a request says other"
 
 
 def look_on(platform: Platform, found: Deployment) -> None:

@@ -15,6 +15,7 @@ from tutti.chassis.store.unit import Unit
 from tutti.chat.answers import Answers
 from tutti.chat.asking import Asking
 from tutti.chat.conversations import MOST_SEARCH
+from tutti.chat.defaults import as_json
 from tutti.chat.filter.release import Filter, judged
 from tutti.chat.generations import Generation
 from tutti.chat.kinds import is_utf8
@@ -88,7 +89,7 @@ class ChatPages:
         return Page("chat.html", "Chat", ChatView(visit.path.get("conversation", "")))
 
     def models(self, visit: Visit) -> object:
-        """The models that answer now, with their context and their release."""
+        """The models that answer now, with their context, their default sampling and their release."""
         models = sorted(self._models(), key=lambda each: each.name)
         deployments = self._units.run(
             lambda unit: [self._tables.deployments.get(unit, each.deployment) for each in models]
@@ -101,6 +102,7 @@ class ChatPages:
                     "checkpoint": model.checkpoint,
                     "length": model.served.length,
                     "system": model.served.renderer.takes_system,
+                    "sampling": {**as_json(model.defaults.sampling), "source": model.defaults.source},
                     "release": self._release(deployment, asking),
                 }
                 for model, deployment in zip(models, deployments, strict=True)
@@ -195,6 +197,7 @@ class ChatPages:
             "seed": str(answer.seed),
             "temperature": generation.request.temperature if generation else None,
             "top_p": generation.request.top_p if generation else None,
+            "top_k": generation.request.top_k if generation else None,
             "given": len(generation.request.given) if generation else 0,
             "finished": answer.finished,
             "prompt_tokens": answer.prompt_tokens,

@@ -201,6 +201,36 @@ class DeploymentSpec(_message.Message):
 Global___DeploymentSpec: _TypeAlias = DeploymentSpec  # noqa: Y015
 
 @_typing.final
+class Drawing(_message.Message):
+    """Drawing says how tokens are drawn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    TOP_P_FIELD_NUMBER: _builtins.int
+    TOP_K_FIELD_NUMBER: _builtins.int
+    temperature: _builtins.float
+    """temperature divides the logits; 0 takes the likeliest token."""
+    top_p: _builtins.float
+    """top_p: draw only from the smallest set of likeliest tokens whose total probability reaches it; 1 means all."""
+    top_k: _builtins.int
+    """top_k: draw only from this number of likeliest tokens; 0 means all."""
+    def __init__(
+        self,
+        *,
+        temperature: _builtins.float = ...,
+        top_p: _builtins.float = ...,
+        top_k: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Drawing: _TypeAlias = Drawing  # noqa: Y015
+
+@_typing.final
 class Deployment(_message.Message):
     """Deployment is a checkpoint that answers requests."""
 
@@ -223,6 +253,8 @@ class Deployment(_message.Message):
     CONTEXT_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     REPORTS_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
+    SAMPLING_SOURCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource; clients send its last part as `model`."""
     revision: _builtins.int
@@ -249,6 +281,10 @@ class Deployment(_message.Message):
     """memory_bytes that all of its replicas need at least, once the model was found."""
     reports: _builtins.int
     """reports: decisions of its filter that users reported as wrong, until now; events do not have it."""
+    sampling_source: _builtins.str
+    """sampling_source: what the sampling follows from: a sample in the evidence of the release, or a file of an import;
+    empty for the defaults of the API.
+    """
     @_builtins.property
     def spec(self) -> Global___DeploymentSpec:
         """spec that it was last started with."""
@@ -264,6 +300,10 @@ class Deployment(_message.Message):
     @_builtins.property
     def stale_since(self) -> _timestamp_pb2.Timestamp:
         """stale_since is when its release was seen to be stale; it serves for 24 hours after that. Unset while it is active."""
+
+    @_builtins.property
+    def sampling(self) -> Global___Drawing:
+        """sampling of answers whose request says no other, once it was found."""
 
     def __init__(
         self,
@@ -285,10 +325,12 @@ class Deployment(_message.Message):
         context: _builtins.int = ...,
         memory_bytes: _builtins.int = ...,
         reports: _builtins.int = ...,
+        sampling: Global___Drawing | None = ...,
+        sampling_source: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "sampling", b"sampling", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "ended_at", b"ended_at", "exact", b"exact", "memory_bytes", b"memory_bytes", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "reports", b"reports", "restarts", b"restarts", "revision", b"revision", "serving", b"serving", "signature", b"signature", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "ended_at", b"ended_at", "exact", b"exact", "memory_bytes", b"memory_bytes", "model", b"model", "name", b"name", "reason", b"reason", "release", b"release", "reports", b"reports", "restarts", b"restarts", "revision", b"revision", "sampling", b"sampling", "sampling_source", b"sampling_source", "serving", b"serving", "signature", b"signature", "spec", b"spec", "stale_since", b"stale_since", "started_at", b"started_at", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -390,6 +432,7 @@ class Answer(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     DECISIONS_FIELD_NUMBER: _builtins.int
     DECIDED_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource, which the header `x-tutti-answer` of the response has."""
     revision: _builtins.int
@@ -450,6 +493,10 @@ class Answer(_message.Message):
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Decision]:
         """decisions of the filter, the first ones."""
 
+    @_builtins.property
+    def sampling(self) -> Global___Drawing:
+        """sampling with which it was drawn; unset where an earlier version recorded it."""
+
     def __init__(
         self,
         *,
@@ -479,10 +526,11 @@ class Answer(_message.Message):
         filter: _builtins.str = ...,
         decisions: _abc.Iterable[Global___Decision] | None = ...,
         decided: _builtins.int = ...,
+        sampling: Global___Drawing | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "completion_tokens", b"completion_tokens", "decided", b"decided", "decisions", b"decisions", "deployment", b"deployment", "ended_at", b"ended_at", "exact", b"exact", "filter", b"filter", "finished", b"finished", "ids_digest", b"ids_digest", "model", b"model", "moved", b"moved", "moves", b"moves", "name", b"name", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "request_digest", b"request_digest", "revision", b"revision", "seed", b"seed", "signature", b"signature", "template", b"template", "tenant", b"tenant", "text_bytes", b"text_bytes", "text_digest", b"text_digest", "tokenizer", b"tokenizer", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "completion_tokens", b"completion_tokens", "decided", b"decided", "decisions", b"decisions", "deployment", b"deployment", "ended_at", b"ended_at", "exact", b"exact", "filter", b"filter", "finished", b"finished", "ids_digest", b"ids_digest", "model", b"model", "moved", b"moved", "moves", b"moves", "name", b"name", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "request_digest", b"request_digest", "revision", b"revision", "sampling", b"sampling", "seed", b"seed", "signature", b"signature", "template", b"template", "tenant", b"tenant", "text_bytes", b"text_bytes", "text_digest", b"text_digest", "tokenizer", b"tokenizer", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -71,10 +71,18 @@ function renderModel() {
   $("empty-standing").replaceChildren(...(found ? standing(found.release).map((each) => element("span", {}, each.textContent, " ")) : []));
   $("empty-length").textContent = found ? `Its context has ${found.length} tokens, for a conversation and the answer together.` : "";
   learnt.show(found?.name);
+  for (const key of ["temperature", "top_p"]) $(key).placeholder = found?.sampling[key] ?? 1;
+  $("sampling").textContent = found ? drawnBy(found.sampling) : "";
   $("system").disabled = !found?.system;
   $("system-label").textContent = found && !found.system ? "System prompt (this model learnt none)" : "System prompt";
   $("send").disabled = !found || Boolean(running());
   count();
+}
+
+function drawnBy({ source, top_k }) {
+  const among = top_k ? ` Tokens are drawn from the ${top_k} likeliest.` : "";
+  if (source.startsWith("samples/")) return `Fields that are empty have the values with which the released answers were drawn (${source}).${among}`;
+  return source ? `Fields that are empty have the values of the model's own ${source}.${among}` : "";
 }
 
 function settings() {

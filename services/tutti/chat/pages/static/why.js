@@ -45,6 +45,7 @@ export function drawer(found, message, calls) {
     Seed: found.seed,
     Temperature: found.temperature ?? "not kept",
     "Top p": found.top_p ?? "not kept",
+    ...(found.top_k ? { "Top k": found.top_k } : {}),
     Tokens: `${found.prompt_tokens} read, ${found.completion_tokens} written`,
     Ended: ENDS[found.finished] ?? found.finished,
     Mode: found.exact ? "exact: its bits are equal on every replica of this kind" : "inexact",
