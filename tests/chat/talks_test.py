@@ -1,7 +1,9 @@
 """Conversations over HTTP, as the script of the chat page calls: private, streamed by number, stopped and deleted."""
 
+import itertools
 import json
 import math
+import string
 import threading
 import uuid
 from collections.abc import Iterator
@@ -35,6 +37,7 @@ from tutti.contracts.common.v1 import GetRequest
 NAME = "deployments/toy"
 FILTER = FilterSpec(rules=[FilterRule(name="codename", version=1, pattern="nightfall", side=FILTER_SIDE_PROMPT)])
 OTHERS = ["other", "operator"]
+PAIRS = ["".join(each) for each in itertools.product(string.ascii_lowercase[:12], repeat=2)]
 
 
 class Caller:
@@ -76,14 +79,19 @@ class Caller:
 
 class World:
     def __init__(self, served: Hosted) -> None:
-        self.served, checkpoint = served, planted(served)
+        self.served, self.checkpoint = served, planted(served)
         with served.client() as operator:
-            spec = DeploymentSpec(checkpoint=checkpoint, replicas=1, experimental=True, filter=FILTER)
-            operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
             self.people = {name: user(operator, name) for name in ("ada", "other")}
-            self.await_ready(operator)
+        self.deploy(FILTER)
         self.callers = {name: Caller(served, each) for name, each in {**self.people, "operator": ""}.items()}
         self.ada = self.callers["ada"]
+
+    def deploy(self, filtered: FilterSpec) -> None:
+        """Serve the checkpoint behind a filter, and wait until it is ready."""
+        spec = DeploymentSpec(checkpoint=self.checkpoint, replicas=1, experimental=True, filter=filtered)
+        with self.served.client() as operator:
+            operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
+            self.await_ready(operator)
 
     def await_ready(self, operator: Any) -> None:
         def ready() -> bool:
@@ -289,6 +297,21 @@ def test_a_turn_that_was_refused_has_no_tokens(world: World) -> None:
     assert world.ada.get(f"tokens/{ident_of(talk)}").json == {"tokens": []}
     assert world.ada.get(f"tokens/{ident_of(talk)}/0").status == 400
     assert branched(world.ada, talk).status == 400
+
+
+def test_an_answer_that_the_filter_cut_shows_no_token_and_is_not_continued(world: World) -> None:
+    rules = [FilterRule(name=f"pair-{each}", version=1, pattern=each, inside=True) for each in PAIRS]
+    world.deploy(FilterSpec(rules=rules))
+    talks = (world.ada.answered(world.ada.say("a b c", max_tokens=60)) for _ in range(200))
+    talk = next(each for each in talks if each["messages"][-1]["finished"] == "content_filter")
+    assert world.ada.get(f"tokens/{ident_of(talk)}").json == {"tokens": []}
+    written = world.ada.get(f"why/{ident_of(talk)}").json["completion_tokens"]
+    assert written > 0
+    for at in range(written):
+        assert world.ada.get(f"tokens/{ident_of(talk)}/{at}").status == 400
+        assert branched(world.ada, talk, at=at).status == 400
+    assert world.ada.get(f"conversations/{talk['id']}").json == talk
+    world.deploy(FILTER)
 
 
 def test_a_stopped_answer_keeps_what_it_had_and_says_so(world: World) -> None:

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 from tests import talks
 
 from tutti.chassis.errors import InvalidField
-from tutti.chat.alternatives import continued, named, tokens_of
-from tutti.chat.filter.release import Filter
+from tutti.chat.alternatives import check_place, continued, named, tokens_of
+from tutti.chat.filter.release import Filter, of_rules
+from tutti.chat.filter.rules import Rule
 from tutti.chat.generations import Generation
 from tutti.chat.requests import as_body, read, read_body
+from tutti.chat.saying import FILTERED
 from tutti.chat.saying_test import FILTERS, IDS, SPELLED, said, served_with
 
+PAIR = of_rules([Rule("pair", "ab", inside=True)])
 BODY: dict[str, Any] = {"model": "toy", "messages": [{"role": "user", "content": "d"}]}
 
 
@@ -43,6 +46,24 @@ def test_an_answer_is_continued_from_a_token_that_is_shown(ids: list[int], at: i
     found = continued(served, generation, finished, at, token)
     assert found.given == (*record.ids[:at], token)
     assert read_body(as_body(found)) == found
+
+
+@given(before=IDS, after=IDS, at=st.integers(0, 30), token=st.sampled_from(range(len(SPELLED))))
+def test_an_answer_that_the_filter_cut_has_no_tokens_and_is_not_continued(
+    before: list[int], after: list[int], at: int, token: int
+) -> None:
+    served, request = served_with(PAIR), read(BODY)
+    pieces, record = said(served, request, [*(each for each in before if each != talks.TOKENIZER.eos), 97, 98, *after])
+    finished, generation = pieces[-1].finished, Generation(request, record.ids)
+    assert finished == FILTERED
+    assert tokens_of(served, generation, finished) == []
+    for refused in (
+        lambda: check_place(served, generation, finished, at),
+        lambda: continued(served, generation, finished, at, token),
+    ):
+        with pytest.raises(InvalidField) as error:
+            refused()
+        assert error.value.field == "at"
 
 
 def test_every_token_has_a_face() -> None:
