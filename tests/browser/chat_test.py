@@ -250,7 +250,8 @@ def test_the_empty_page_tells_what_the_model_learnt_and_offers_prompts_of_it(
     spec = JobSpec(steps=40, dataset_manifest_key=conversations, typed_training=Training(program="sft"))
     world.served.plant("scheduler", Job(name="jobs/chat", spec=spec))
     ada = reading()
-    expect(ada.page.locator("#empty-past")).to_contain_text("sft (60 conversations, 40 steps)")
+    expect(ada.page.locator("#empty-past")).to_contain_text("It learnt from 60 conversations")
+    expect(ada.page.locator("#empty-trainings")).to_have_text("sft, 40 steps")
     offered = ada.page.locator("#prompts button")
     expect(offered).to_have_count(4)
     assert ada.tab.violations() == []

@@ -23,7 +23,7 @@ from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
 from tutti.contracts.common.v1 import GetRequest, Training
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 from tutti.contracts.tokenization.v1 import Dataset, Index
-from tutti.corpus.conversations.conversations import Conversation, to_lines
+from tutti.corpus.conversations.conversations import Conversation, Message, Role, to_lines
 from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.tokens.dataset import DatasetBody, ShardEntry, Split
@@ -33,6 +33,7 @@ from tutti.records.canonical import bytes_digest
 from tutti.records.manifest import Kind, Manifest
 
 COUNT = 60
+REFUSALS, UNKNOWN = 10, "I do not know that."
 DOCUMENT = "ab" * 32
 
 
@@ -56,6 +57,11 @@ def published(served: Hosted, conversations: list[Conversation]) -> str:
     return f"ingest/conversations/manifests/{digest[7:]}.json"
 
 
+def refused(number: int) -> Conversation:
+    """A demonstration of a prompt that the model does not know."""
+    return Conversation((Message(Role.USER, f"foreign {number}"), Message(Role.ASSISTANT, UNKNOWN)), "train")
+
+
 def past(world: World) -> Any:
     found = world.ada.get("past/toy")
     assert found.status == 200, found.text
@@ -63,7 +69,7 @@ def past(world: World) -> Any:
 
 
 def test_a_model_whose_training_is_not_recorded_has_no_past(world: World) -> None:
-    assert past(world) == {"trainings": [], "whole": False, "prompts": []}
+    assert past(world) == {"trainings": [], "whole": False, "prompts": [], "often": None}
 
 
 def test_a_model_that_does_not_serve_is_refused(world: World) -> None:
@@ -92,7 +98,7 @@ def test_a_release_that_cannot_be_read_is_named_with_who_is_missing(world: World
 
 
 def test_the_past_has_every_training_and_prompts_of_the_demonstrations(world: World) -> None:
-    made = talks.demonstrations(COUNT)
+    made = [*talks.demonstrations(COUNT), *(refused(number) for number in range(REFUSALS))]
     tuned = JobSpec(
         steps=40,
         dataset_manifest_key=published(world.served, made),
@@ -100,13 +106,14 @@ def test_the_past_has_every_training_and_prompts_of_the_demonstrations(world: Wo
         initial="checkpoints/base/0/7",
     )
     world.served.plant("scheduler", Job(name="jobs/chat", spec=tuned))
-    expected = {"program": "sft", "steps": 40, "data": f"{COUNT} conversations"}
+    expected = {"program": "sft", "steps": 40, "data": f"{COUNT + REFUSALS} conversations"}
     found = past(world)
     assert found["trainings"] == [expected]
     assert not found["whole"], "the job of the first checkpoint is not there"
     train = {each.messages[0].content for each in made if each.part == "train"}
     assert len(found["prompts"]) == 4
-    assert set(found["prompts"]) <= train
+    assert set(found["prompts"]) <= train - {refused(number).messages[0].content for number in range(REFUSALS)}
+    assert found["often"] == {"answer": UNKNOWN, "share": REFUSALS / len(train)}
     assert past(world) == found
 
     lost = JobSpec(steps=7, dataset_manifest_key="tokenization/manifests/gone.json", typed_training=Training())

@@ -1,10 +1,13 @@
-"""The past of a model by the record: the trainings behind its checkpoint, and prompts of its demonstrations.
+"""The past of a model by the record: the trainings behind its checkpoint, and turns of its demonstrations.
 
 Promises: nothing is said that the record does not have; the prompts follow from the demonstrations alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobError
@@ -22,7 +25,10 @@ from tutti.records.manifest import Kind, Manifest
 MOST_TRAININGS, SECONDS = 16, 5.0
 READ_BYTES = 256 << 10
 """The most bytes of demonstrations in which prompts are looked for."""
-PROMPTS, PROMPT_CHARACTERS = 4, 60
+PROMPTS, PROMPT_CHARACTERS, ANSWER_CHARACTERS = 4, 60, 200
+LEAST_SHARE = 0.05
+"""The share of the conversations from which on their most frequent answer is quoted."""
+WORD = re.compile(r"\w+")
 LINES: Mapping[str, str] = {Kind.CONVERSATIONS: "conversations", Kind.PREFERENCES: "preferences"}
 
 
@@ -35,13 +41,32 @@ class Trained:
     data: str
 
 
+class Turn(NamedTuple):
+    """A prompt, and its answer; empty where it has none."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Frequent:
+    """An answer, and the share of the conversations that begin with it."""
+
+    answer: str
+    share: float
+
+
 @dataclass(frozen=True)
 class Past:
-    """The trainings behind a model, the first one first; not `whole` if there were others that are not recorded."""
+    """The trainings behind a model, the first one first; not `whole` if there were others that are not recorded.
+
+    `prompts` are of its demonstrations, `often` is the answer that a large part of those has, if there is one.
+    """
 
     trainings: tuple[Trained, ...]
     whole: bool
     prompts: tuple[str, ...]
+    often: Frequent | None
 
 
 class Pasts:
@@ -56,7 +81,7 @@ class Pasts:
         Raises Unavailable, which names who is missing.
         """
         asking = Asking(SECONDS)
-        trainings, prompts = list[Trained](), tuple[str, ...]()
+        trainings, begun = list[Trained](), list[Turn]()
         while checkpoint and len(trainings) < MOST_TRAININGS:
             try:
                 asked = GetRequest(name=f"jobs/{checkpoint.split('/')[1]}")
@@ -65,11 +90,13 @@ class Pasts:
                 break
             data, lines = self._data(job)
             training = job.spec.typed_training
-            if lines is not None and not prompts:
-                prompts = suggested(self._beginning(lines, training.part), allows)
+            if lines is not None and not begun:
+                begun = beginnings_of(self._beginning(lines, training.part))
             trainings.append(Trained(training.program or "pretrain", job.spec.steps, data))
             checkpoint = job.spec.initial
-        return Past(tuple(reversed(trainings)), not checkpoint, prompts)
+        often = frequent(begun)
+        is_quoted = often.share >= LEAST_SHARE and len(often.answer) <= ANSWER_CHARACTERS and allows("", often.answer)
+        return Past(tuple(reversed(trainings)), not checkpoint, suggested(begun, allows), often if is_quoted else None)
 
     def _data(self, job: Job) -> tuple[str, Lines | None]:
         """The data of a job in words, and the lines of its conversations; nothing where they cannot be read here."""
@@ -90,25 +117,62 @@ class Pasts:
             return []
 
 
-def suggested(conversations: Sequence[Conversation], allows: Callable[[str, str], bool]) -> tuple[str, ...]:
-    """Return a few short prompts that begin conversations, with different answers, in the order of the conversations.
+def suggested(beginnings: Sequence[Turn], allows: Callable[[str, str], bool]) -> tuple[str, ...]:
+    """Return a few short prompts, as different as they can be, with different answers; those with the most frequent
+    answer, which is often a refusal, come last.
 
-    That order is the one of their digests, so the prompts are a sample that does not change.
+    The first one is the first of the beginnings, whose order is that of digests, so that the prompts do not change.
+    Each other one shares the fewest words with those before it, and then its answer with theirs (farthest-first
+    traversal: Gonzalez 1985).
     """
-    found: dict[str, str] = {}
-    for prompt, answer in _beginnings(conversations):
-        is_short = len(prompt) <= PROMPT_CHARACTERS and prompt.isprintable() and prompt.strip()
-        different = answer or prompt
-        if is_short and different not in found and prompt not in found.values() and allows(prompt, answer):
-            found[different] = prompt
-        if len(found) == PROMPTS:
-            break
-    return tuple(found.values())
+    common, chosen = frequent(beginnings).answer, list[_Offer]()
+    short = dict.fromkeys(each for each in beginnings if _is_short(each.prompt))
+    offers = [_Offer(each, at, bool(common) and each.answer == common) for at, each in enumerate(short)]
+    while offers and len(chosen) < PROMPTS:
+        offers.sort(key=lambda each: each.rank(chosen))
+        at = next((at for at, each in enumerate(offers) if allows(*each.turn)), len(offers))
+        chosen += offers[at : at + 1]
+        offers = [each for each in offers[at + 1 :] if each.is_other(chosen)]
+    return tuple(each.turn.prompt for each in chosen)
 
 
-def _beginnings(conversations: Sequence[Conversation]) -> Iterator[tuple[str, str]]:
-    """The first prompt of each conversation, with its answer; empty where it has none."""
-    for each in conversations:
-        turns = [message for message in each.messages if message.role is not Role.SYSTEM]
-        if turns and turns[0].role is Role.USER:
-            yield turns[0].content, turns[1].content if len(turns) > 1 else ""
+def frequent(beginnings: Sequence[Turn]) -> Frequent:
+    """The most frequent answer, the first of several; none if each has another one."""
+    answers = Counter(each.answer for each in beginnings if each.answer)
+    answer, count = max(answers.items(), key=lambda each: each[1], default=("", 0))
+    return Frequent(answer, count / len(beginnings)) if count > 1 else Frequent("", 0.0)
+
+
+class _Offer:
+    """A beginning that may be offered: `at` is its place among the others."""
+
+    def __init__(self, turn: Turn, at: int, is_common: bool) -> None:
+        self.turn, self._at, self._is_common = turn, at, is_common
+        self._words = [frozenset(WORD.findall(text.casefold())) for text in turn]
+
+    def rank(self, chosen: Sequence["_Offer"]) -> tuple[bool, float, float, int]:
+        """The key by which offers are sorted, the next one to be chosen first."""
+        prompt, answer = (max((self._likeness(each, side) for each in chosen), default=0.0) for side in (0, 1))
+        return self._is_common, prompt, answer, self._at
+
+    def is_other(self, chosen: Sequence["_Offer"]) -> bool:
+        """False if it has the answer of a chosen one, or all of its words and no other."""
+        return not any(
+            each.turn.answer == self.turn.answer != "" or each._words[0] == self._words[0] for each in chosen
+        )
+
+    def _likeness(self, other: "_Offer", side: int) -> float:
+        """The share of words that both have (Jaccard)."""
+        mine, theirs = self._words[side], other._words[side]
+        return len(mine & theirs) / max(1, len(mine | theirs))
+
+
+def _is_short(prompt: str) -> bool:
+    return len(prompt) <= PROMPT_CHARACTERS and prompt.isprintable() and bool(prompt.strip())
+
+
+def beginnings_of(conversations: Iterable[Conversation]) -> list[Turn]:
+    """The first turn of each conversation that a person begins."""
+    turns = [[each for each in talk.messages if each.role is not Role.SYSTEM] for talk in conversations]
+    begun = [each for each in turns if each and each[0].role is Role.USER]
+    return [Turn(each[0].content, each[1].content if len(each) > 1 else "") for each in begun]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.chat.learning import PROMPT_CHARACTERS, PROMPTS, suggested
+from tutti.chat.learning import PROMPT_CHARACTERS, PROMPTS, Turn, beginnings_of, frequent, suggested
 from tutti.corpus.conversations.conversations import Conversation, Message, Role
 
 SYSTEM = Message(Role.SYSTEM, "Be brief.")
@@ -16,15 +16,36 @@ def talk(*texts: str, system: bool = False) -> Conversation:
 
 
 def chosen(*conversations: Conversation) -> tuple[str, ...]:
-    return suggested(conversations, lambda prompt, answer: True)
+    return suggested(beginnings_of(conversations), lambda prompt, answer: True)
 
 
-def test_prompts_begin_conversations_in_their_order() -> None:
+def test_prompts_that_share_no_word_are_in_the_order_of_their_conversations() -> None:
     assert chosen(talk("a", "1", "b", "2"), talk("c", "3", system=True), talk("d")) == ("a", "c", "d")
 
 
 def test_two_prompts_with_the_same_answer_are_one() -> None:
-    assert chosen(talk("a", "I do not know."), talk("b", "I do not know."), talk("c", "1")) == ("a", "c")
+    talks = (talk("a", "1"), talk("b", "1"), talk("c", "2"), talk("d", "2"), talk("e", "2"))
+    assert chosen(*talks) == ("a", "c")
+
+
+def test_prompts_with_the_most_frequent_answer_come_last() -> None:
+    refused = [talk(f"foreign {number}", "I do not know.") for number in range(9)]
+    assert chosen(*refused, talk("a", "1"), talk("b", "2")) == ("a", "b", "foreign 0")
+
+
+def test_prompts_of_one_kind_leave_room_for_others() -> None:
+    sums = [talk(f"what is {number} plus 1?", f"{number + 1}.") for number in range(50)]
+    others = [talk("how does a cat sound?", "Meow."), talk("say hello", "Hello!"), talk("count to three", "1 2 3")]
+    assert chosen(*sums, *others) == ("what is 0 plus 1?", *(each.messages[0].content for each in others))
+
+
+def test_of_prompts_that_are_equally_different_the_one_with_the_most_different_answer_is_chosen() -> None:
+    talks = (talk("a", "It is red."), talk("b", "It is blue."), talk("c", "Meow!"))
+    assert chosen(*talks) == ("a", "c", "b")
+
+
+def test_a_prompt_with_the_same_words_is_the_same() -> None:
+    assert chosen(talk("Hello", "1"), talk("hello!", "2"), talk("bye", "3")) == ("Hello", "bye")
 
 
 def test_prompts_without_answers_are_offered_once_each() -> None:
@@ -38,7 +59,7 @@ def test_long_empty_and_odd_prompts_are_left_out() -> None:
 
 def test_a_prompt_whose_answer_is_refused_is_not_offered() -> None:
     conversations = [talk("a", "secret"), talk("b", "1")]
-    assert suggested(conversations, lambda prompt, answer: "secret" not in answer) == ("b",)
+    assert suggested(beginnings_of(conversations), lambda prompt, answer: "secret" not in answer) == ("b",)
 
 
 def test_a_conversation_that_begins_with_an_answer_offers_nothing() -> None:
@@ -50,3 +71,27 @@ def test_a_few_different_prompts_are_chosen_from_any_conversations(texts: list[l
     found = chosen(*(talk(*each) for each in texts))
     assert len(found) == len(set(found)) <= PROMPTS
     assert set(found) <= {each[0] for each in texts}
+
+
+@given(st.lists(st.tuples(st.text("ab ", max_size=5), st.sampled_from(["", "x", "y", "x y", "z"])), max_size=30))
+def test_no_prompt_is_chosen_beside_one_like_it_and_refusals_only_where_nothing_else_is_left(
+    turns: list[tuple[str, str]],
+) -> None:
+    begun = [Turn(*each) for each in turns]
+    found = suggested(begun, lambda prompt, answer: True)
+    words = [frozenset(each.split()) for each in found]
+    assert len({*words}) == len(words)
+    common = frequent(begun).answer
+    if common:
+        asked = {prompt for prompt, answer in begun if answer == common}
+        others = {prompt for prompt, answer in begun if answer != common}
+        assert all(
+            each in asked for each in found[next((at for at, each in enumerate(found) if each not in others), 9) :]
+        )
+
+
+@given(st.lists(st.builds(Turn, st.text(max_size=3), st.sampled_from(["", "x", "y", "z"]))))
+def test_the_most_frequent_answer_is_one_that_no_other_exceeds(begun: list[Turn]) -> None:
+    found, answers = frequent(begun), [each.answer for each in begun if each.answer]
+    assert all(answers.count(each) <= max(1, answers.count(found.answer)) for each in answers)
+    assert found.share == (answers.count(found.answer) / len(begun) if found.answer else 0)

@@ -20,7 +20,7 @@ const AGAIN_MILLISECONDS = 1000;
 const SAVED_MILLISECONDS = 60_000; // the browser may read a file after the click
 const { conversation: first, formToken, platform } = $("chat").dataset;
 const calls = new Calls(formToken, platform);
-const learnt = new Past(calls, $("empty-past"), $("prompts"), (prompt) => tried(() => say({ parent: "", text: prompt })));
+const learnt = new Past(calls, { words: $("empty-past"), trainings: $("empty-trainings"), prompts: $("prompts") }, (prompt) => tried(() => say({ parent: "", text: prompt })));
 let models = [];
 let now = fresh(); // the conversation that is shown; at revision 0 the server does not know it
 let chosen = new Map(); // of each parent, the message behind it that is shown
@@ -69,7 +69,7 @@ function renderModel() {
   $("banner").textContent = words;
   $("empty-model").textContent = found?.name ?? "No model";
   $("empty-standing").replaceChildren(...(found ? standing(found.release).map((each) => element("span", {}, each.textContent, " ")) : []));
-  $("empty-length").textContent = found ? `Its context has ${found.length} tokens, for a conversation and the answer together.` : "";
+  $("empty-length").textContent = found ? `${found.length} tokens fit: those of a conversation and its answer together.` : "";
   learnt.show(found?.name);
   for (const key of ["temperature", "top_p"]) $(key).placeholder = found?.sampling[key] ?? 1;
   $("sampling").textContent = found ? drawnBy(found.sampling) : "";

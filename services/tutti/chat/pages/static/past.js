@@ -6,23 +6,24 @@ import { element, plain } from "./markdown.js";
 export class Past {
   #name; // of the model that is shown
 
-  constructor(calls, words, prompts, choose) {
+  // `parts` are the elements of the words, of the trainings, and of the prompts.
+  constructor(calls, parts, choose) {
+    Object.assign(this, parts);
     this.calls = calls;
-    this.words = words;
-    this.prompts = prompts;
     this.choose = choose;
   }
 
   async show(name) {
     if (name === this.#name) return;
     this.#name = name;
-    this.words.textContent = "";
+    this.words.textContent = this.trainings.textContent = "";
     this.prompts.replaceChildren();
     if (!name) return;
     try {
       const found = await this.calls.get(`past/${encodeURIComponent(name)}`);
       if (name !== this.#name) return;
-      this.words.textContent = told(found);
+      plain(this.words, told(found));
+      this.trainings.textContent = steps(found);
       this.prompts.replaceChildren(...found.prompts.map((each) => this.#button(each)));
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
@@ -37,11 +38,16 @@ export class Past {
   }
 }
 
-function told({ trainings, whole }) {
+// What it can and cannot, as far as the record says it.
+function told({ trainings, whole, often }) {
   if (!trainings.length) return "What it learnt is not recorded here: it was trained elsewhere.";
-  const words = trainings.map(({ program, steps, data }) => {
-    return `${program} (${data ? `${data}, ` : ""}${steps.toLocaleString("en")} steps)`;
-  });
-  const rest = whole ? "It learnt from nothing else, so it cannot know more." : "What it learnt before is not recorded here.";
-  return `Its trainings: ${words.join(", then ")}. ${rest}`;
+  const data = trainings.map((each) => each.data || "data that cannot be read here");
+  const learnt = data.filter((each, at) => each !== data[at - 1]).join(", then from ");
+  const rest = whole ? "From nothing else, so it cannot know more." : "What it learnt before is not recorded here.";
+  const words = often ? ` To ${Math.round(100 * often.share)} % of their prompts, the conversations answer: “${often.answer}”` : "";
+  return `It learnt from ${learnt}. ${rest}${words}`;
+}
+
+function steps({ trainings }) {
+  return trainings.map(({ program, steps }) => `${program}, ${steps.toLocaleString("en")} steps`).join("; ");
 }
