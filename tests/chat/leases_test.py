@@ -185,6 +185,15 @@ def test_an_end_is_shown_after_it_was_settled(world: World) -> None:
     assert seen == [(1, 3, 5)]
 
 
+def test_an_answer_that_begins_after_its_deployment_was_stopped_ends_until_that_is_allowed_again(world: World) -> None:
+    principal, withdrawn = world.principal("Stopped"), Refused("WITHDRAWN", "its release was revoked")
+    lease, loop = world.reserve(principal), eventloop.event_loop()
+    loop.call_soon_threadsafe(world.leases.stop, TOY, withdrawn)
+    assert run(ended(world, lease, endless))[-1] is withdrawn
+    loop.call_soon_threadsafe(world.leases.allow, TOY)
+    assert run(ended(world, world.reserve(principal), completed))[-1] is END
+
+
 def test_a_revoked_token_ends_its_answer_at_the_next_renewal_and_gets_no_other(world: World) -> None:
     principal = world.principal("Revoked")
     lease = world.reserve(principal)

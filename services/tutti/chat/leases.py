@@ -98,6 +98,7 @@ class Leases:
     def __init__(self, access: AccessServiceStub) -> None:
         self._access = access
         self._running: dict[str, Running] = {}
+        self._stopped: dict[str, Problem] = {}
         self._endings: list[Ending] = []
         self._keeping: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
@@ -162,6 +163,8 @@ class Leases:
         assert task is not None
         running = Running(lease, deployment, cost, task, loop.time() + lease.seconds)
         self._running[lease.id] = running
+        if (stopped := self._stopped.get(deployment)) is not None:  # since it was reserved
+            running.end(stopped)
         self._wake()
         try:
             await work(pass_on)
@@ -174,10 +177,15 @@ class Leases:
             ending.set_result(self._end(lease, cost(), running.lasts_until))
 
     def stop(self, deployment: str, error: Problem) -> None:
-        """End the answers of a deployment with an error."""
+        """End the answers of a deployment with an error, also those that begin later, until it is allowed again."""
+        self._stopped[deployment] = error
         for each in self._running.values():
             if each.deployment == deployment:
                 each.end(error)
+
+    def allow(self, deployment: str) -> None:
+        """Let answers of a deployment begin that was stopped."""
+        self._stopped.pop(deployment, None)
 
     def release(self, lease: Lease) -> None:
         """Settle an answer that did not begin."""

@@ -197,7 +197,8 @@ class Deployments:
 
     def _begin(self, deployment: Deployment) -> Running:
         """Fetch the checkpoint of a deployment. Raises WorkFailed where it cannot answer."""
-        self._withdrawn.pop(deployment.name, None)
+        if self._withdrawn.pop(deployment.name, None) is not None:
+            eventloop.event_loop().call_soon_threadsafe(self._leases.allow, deployment.name)
         home, found = self._host.home(), self._checkpoints.find(deployment.spec.checkpoint)
         served, body = served_by(found), decode_body(found.manifest)
         size = self._sized(deployment, body)
