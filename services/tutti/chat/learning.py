@@ -28,6 +28,7 @@ READ_BYTES = 256 << 10
 PROMPTS, PROMPT_CHARACTERS, ANSWER_CHARACTERS = 4, 60, 200
 LEAST_SHARE = 0.05
 """The share of the conversations from which on their most frequent answer is quoted."""
+MANY_WORDS = 3
 WORD = re.compile(r"\w+")
 LINES: Mapping[str, str] = {Kind.CONVERSATIONS: "conversations", Kind.PREFERENCES: "preferences"}
 
@@ -118,9 +119,9 @@ class Pasts:
 
 
 def suggested(beginnings: Sequence[Turn], allows: Callable[[str, str], bool]) -> tuple[str, ...]:
-    """Return a few short prompts, as different as they can be, with different answers; those with the most frequent
-    answer, which is often a refusal, come last.
+    """Return a few short prompts, as different as they can be, with different answers.
 
+    Those with the most frequent answer, which is often a refusal, come last, and before them those of one or two words.
     The first one is the first of the beginnings, whose order is that of digests, so that the prompts do not change.
     Each other one shares the fewest words with those before it, and then its answer with theirs (farthest-first
     traversal: Gonzalez 1985).
@@ -150,10 +151,10 @@ class _Offer:
         self.turn, self._at, self._is_common = turn, at, is_common
         self._words = [frozenset(WORD.findall(text.casefold())) for text in turn]
 
-    def rank(self, chosen: Sequence["_Offer"]) -> tuple[bool, float, float, int]:
-        """The key by which offers are sorted, the next one to be chosen first."""
+    def rank(self, chosen: Sequence["_Offer"]) -> tuple[bool, bool, float, float, int]:
+        """The key by which offers are sorted, the next one to be chosen first: greetings say little of a model."""
         prompt, answer = (max((self._likeness(each, side) for each in chosen), default=0.0) for side in (0, 1))
-        return self._is_common, prompt, answer, self._at
+        return self._is_common, len(self._words[0]) < MANY_WORDS, prompt, answer, self._at
 
     def is_other(self, chosen: Sequence["_Offer"]) -> bool:
         """False if it has the answer of a chosen one, or all of its words and no other."""

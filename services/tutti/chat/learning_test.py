@@ -35,8 +35,17 @@ def test_prompts_with_the_most_frequent_answer_come_last() -> None:
 
 def test_prompts_of_one_kind_leave_room_for_others() -> None:
     sums = [talk(f"what is {number} plus 1?", f"{number + 1}.") for number in range(50)]
-    others = [talk("how does a cat sound?", "Meow."), talk("say hello", "Hello!"), talk("count to three", "1 2 3")]
+    others = [
+        talk("how does a cat sound?", "Meow."),
+        talk("spell dog please", "d o g"),
+        talk("count to three", "1 2 3"),
+    ]
     assert chosen(*sums, *others) == ("what is 0 plus 1?", *(each.messages[0].content for each in others))
+
+
+def test_a_greeting_comes_after_prompts_that_say_more_and_before_refusals() -> None:
+    refused = [talk(f"what is {number} to you?", "I do not know.") for number in range(2)]
+    assert chosen(*refused, talk("Hi", "Hello!"), talk("count to three", "1 2 3"))[:2] == ("count to three", "Hi")
 
 
 def test_of_prompts_that_are_equally_different_the_one_with_the_most_different_answer_is_chosen() -> None:

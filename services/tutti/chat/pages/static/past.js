@@ -44,7 +44,7 @@ function told({ trainings, whole, often }) {
   const data = trainings.map((each) => each.data || "data that cannot be read here");
   const learnt = data.filter((each, at) => each !== data[at - 1]).join(", then from ");
   const rest = whole ? "From nothing else, so it cannot know more." : "What it learnt before is not recorded here.";
-  const words = often ? ` To ${Math.round(100 * often.share)} % of their prompts, the conversations answer: “${often.answer}”` : "";
+  const words = often ? ` ${Math.round(100 * often.share)} % of the conversations begin with the answer “${often.answer}”` : "";
   return `It learnt from ${learnt}. ${rest}${words}`;
 }
 
