@@ -283,7 +283,7 @@ class Attempt:
                         self.lose(loss)
             case Phase.ENDING if all(local.process.gone for local in self._local_ranks.values()):
                 self.phase, did = Phase.GONE, True
-                measures.ranks.labels(self.assignment.job).set(0)
+                measures.ended(self.assignment.job)
                 for local in self._local_ranks.values():
                     local.process.close()
         return did

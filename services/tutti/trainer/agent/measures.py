@@ -1,13 +1,14 @@
 """Measurements of a node's ranks, as metrics and as a curve: the agent aggregates, ranks push nothing.
 
-Metrics that are not finite are counted and not shown; the curve keeps them.
+Metrics that are not finite are counted and not shown; the curve keeps them. The series of a job are removed when
+MOST_ENDED other jobs have ended on the node after it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _LABELS = ("job",)
 _COLLECTIVES = ("reduce", "vote", "gather")
+MOST_ENDED = 64
+"""Jobs that ended and are still shown: short ones too stay for the next scrapes to read their last values."""
 
 step_time = metrics.histogram("step_time", "Wall time of a training step", "seconds", _LABELS)
 tokens = metrics.counter("tokens", "Tokens of the steps that were crossed, all ranks", "", _LABELS)
@@ -50,16 +53,41 @@ refused = metrics.counter("refused_measures", "Measures that were not finite and
 losses = metrics.counter("lost_attempts", "Attempts that ended before their time on this node", "", _LABELS)
 
 
-@dataclass
-class _Effort:
-    """The use of the time since a job came to this node."""
+_OF_JOBS = (
+    step_time, tokens, rate, loss, norm, bits, validation_loss, learning_rate, overflows, spikes, latency, share,
+    data_wait, stall, duration, hits, restore, restored, shards, writing, ranks, goodput, refused, losses,
+)  # fmt: skip
 
-    began: float
+
+@dataclass
+class _Job:
+    """A job with series. `began`: when it came to this node, in monotonic seconds; None for one whose shards alone do.
+
+    `furthest` and `useful_seconds` are its use of the time since then; `programs` are the names that its program
+    measured.
+    """
+
+    began: float | None = None
+    running: bool = False
     furthest: int = 0
     useful_seconds: float = 0.0
+    programs: set[str] = field(default_factory=set)
 
 
-_efforts: dict[str, _Effort] = {}
+_jobs: dict[str, _Job] = {}
+"""The one that was measured last is the last."""
+
+
+def _measured(job: str) -> _Job:
+    """Return what is known of a job, and remove the series of those that ended long ago."""
+    measured = _jobs[job] = _jobs.pop(job, None) or _Job()
+    ended = [name for name, each in _jobs.items() if not each.running]
+    for name in ended[: max(0, len(ended) - MOST_ENDED)]:
+        for measure in _OF_JOBS:
+            measure.remove(name)
+        for program in _jobs.pop(name).programs:
+            programs.remove(name, program)
+    return measured
 
 
 def began(job: str, now: float) -> None:
@@ -67,9 +95,16 @@ def began(job: str, now: float) -> None:
 
     Prometheus counts no increase from the first sample of a series: one that began with the first loss would hide it.
     """
-    _efforts.setdefault(job, _Effort(now))
+    measured = _measured(job)
+    measured.running, measured.began = True, now if measured.began is None else measured.began
     for measure in (step_time, overflows, stall, duration, restore, shards, writing, losses):
         measure.labels(job)
+
+
+def ended(job: str) -> None:
+    """The attempt that ran here is gone."""
+    ranks.labels(job).set(0)
+    _measured(job).running = False
 
 
 def staged(job: str, found_bytes: int, brought_bytes: int) -> None:
@@ -80,7 +115,8 @@ def staged(job: str, found_bytes: int, brought_bytes: int) -> None:
 
 
 def stored(told: Stored) -> None:
-    """A shard is in the blob store."""
+    """A shard is in the blob store, perhaps after its job ended, or of a job of a former agent of the node."""
+    _measured(told.job)
     duration.labels(told.job).observe(told.seconds)
     shards.labels(told.job).inc(told.bytes)
     writing.labels(told.job).inc(told.writing_seconds)
@@ -88,12 +124,14 @@ def stored(told: Stored) -> None:
 
 def progress(job: str, told: Progress, now: float) -> None:
     """One step of one rank; called for one rank of a node. A step that is computed again is no goodput."""
-    effort = _efforts.setdefault(job, _Effort(now - told.seconds))
-    if told.step > effort.furthest and told.outcome != OUTCOME_SKIPPED:
-        effort.furthest = told.step
-        effort.useful_seconds += told.seconds
-    if now > effort.began:
-        goodput.labels(job).set(min(effort.useful_seconds / (now - effort.began), 1.0))
+    measured = _measured(job)
+    if measured.began is None:
+        measured.began = now - told.seconds
+    if told.step > measured.furthest and told.outcome != OUTCOME_SKIPPED:
+        measured.furthest = told.step
+        measured.useful_seconds += told.seconds
+    if now > measured.began:
+        goodput.labels(job).set(min(measured.useful_seconds / (now - measured.began), 1.0))
     step_time.labels(job).observe(told.seconds)
     data_wait.labels(job).observe(told.timings["read"])
     tokens.labels(job).inc(told.tokens)
@@ -111,6 +149,7 @@ def progress(job: str, told: Progress, now: float) -> None:
     _show(learning_rate, job, told.rate)
     for name, value in told.metrics.items():
         if math.isfinite(value):
+            measured.programs.add(name)
             programs.labels(job, name).set(value)
     if told.HasField("validation_nats") and told.validation_tokens:
         _show(validation_loss, job, told.validation_nats / told.validation_tokens)

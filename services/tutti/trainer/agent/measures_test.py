@@ -1,9 +1,11 @@
 """What a node measures is found under the names that are documented."""
 
+import math
+
 import pytest
 
 from tutti.chassis.metrics import metrics
-from tutti.contracts.trainer.v1 import OUTCOME_COMMITTED, OUTCOME_SKIPPED, Progress
+from tutti.contracts.trainer.v1 import OUTCOME_COMMITTED, OUTCOME_SKIPPED, Progress, Stored
 from tutti.model.results import SkipCause
 from tutti.trainer.agent import measures
 
@@ -47,3 +49,45 @@ def test_how_much_of_a_dataset_was_on_the_node_already_is_shown() -> None:
     assert shown("cache_hit_ratio") is None
     measures.staged("jobs/measured", 300, 100)
     assert shown("cache_hit_ratio") == 0.75
+
+
+def run(job: str) -> None:
+    """An attempt of a job from its begin to its end, with everything that can be measured."""
+    measures.began(job, 1.0)
+    measures.staged(job, 300, 100)
+    told = Progress(step=1, outcome=OUTCOME_SKIPPED, loss=math.nan, gradient_norm=0.5, seconds=1.0)
+    told.timings.update({"read": 0.1})
+    told.metrics.update({"accuracy": 0.5, "margin": 1.0})
+    told.spike.first = told.spike.last = 1
+    measures.progress(job, told, 2.0)
+    measures.stored(Stored(job=job, bytes=100, seconds=1.0))
+    measures.ended(job)
+
+
+def jobs_shown(prefix: str) -> set[str]:
+    """The jobs whose series a scrape would read."""
+    labels = (sample.labels for metric in metrics.registry.collect() for sample in metric.samples)
+    return {each["job"] for each in labels if each.get("job", "").startswith(prefix)}
+
+
+def test_series_are_shown_of_the_jobs_that_run_and_of_those_that_ended_last() -> None:
+    measures.began("jobs/short-long", 0.0)
+    names = [f"jobs/short-{number}" for number in range(3 * measures.MOST_ENDED)]
+    for name in names:
+        run(name)
+    shown_now = jobs_shown("jobs/short-")
+    assert {"jobs/short-long", names[-1]} <= shown_now
+    assert len(shown_now) <= measures.MOST_ENDED + 2
+    assert names[0] not in shown_now
+    measures.ended("jobs/short-long")
+
+
+def test_a_shard_that_is_stored_late_keeps_no_series_for_ever() -> None:
+    for number in range(2 * measures.MOST_ENDED):
+        run(f"jobs/late-{number}")
+        measures.stored(Stored(job="jobs/late-0" if number == measures.MOST_ENDED else f"jobs/late-{number}"))
+    assert len(jobs_shown("jobs/late-")) <= measures.MOST_ENDED + 1
+    assert "jobs/late-0" in jobs_shown("jobs/late-")
+    for number in range(2 * measures.MOST_ENDED):
+        run(f"jobs/later-{number}")
+    assert jobs_shown("jobs/late-") == set()
