@@ -172,21 +172,21 @@ class Platform:
         """Set by a test: the step from which on a rank of a node computes every gradient wrong."""
         self.node_faults: Counter[NodeFault] = Counter()
         self._rates = node_rates
-        self._agents: dict[str, SimulatedAgent] = {}
+        self.agents: dict[str, SimulatedAgent] = {}
         self.simulation = Simulation(seed, BUILDS, replicas=replicas, settings=settings, rates=rates, control=control)
 
     def add_node(self, name: str) -> None:
         self.simulation.add(name, self._build_agent)
 
     def _build_agent(self, host: AgentHost) -> list[Loop]:
-        if (former := self._agents.get(host.name)) is not None:
+        if (former := self.agents.get(host.name)) is not None:
             former.launcher.close()
-        agent = self._agents[host.name] = SimulatedAgent(self, host)
+        agent = self.agents[host.name] = SimulatedAgent(self, host)
         return [agent]
 
     @property
     def running(self) -> list[SimulatedRank]:
-        return [rank for agent in self._agents.values() for rank in agent.launcher.ranks if not rank.gone]
+        return [rank for agent in self.agents.values() for rank in agent.launcher.ranks if not rank.gone]
 
     def strikes(self, host: AgentHost, fault: NodeFault) -> bool:
         spared = self.simulation.fate.calm or self.node_faults[fault] == MOST

@@ -28,7 +28,7 @@ def build(host: Host) -> Service:
     tables = Tables(host.metadata)
     owners = Owners(host)
     driver = Driver(host, tables, owners)
-    reconciler = Reconciler("runs", host, open=tables.open, advance=driver.advance, tell=driver.tell)
+    reconciler = Reconciler("runs", host, open=driver.open, advance=driver.advance, tell=driver.tell)
     api = PipelineApi(host, tables, owners, Earlier(host, tables), driver, reconciler.wake)
     kept = standard.Stored(host.units, tables.runs)
     return Service(

@@ -67,7 +67,14 @@ class _View:
 class Driver:
     def __init__(self, host: Host, tables: Tables, owners: Owners) -> None:
         self._host, self._tables, self._owners = host, tables, owners
-        self._followed: set[str] = set()  # resources that were asked for, or found under way, since this process began
+        self._followed: dict[str, set[str]] = {}
+        """Resources of open runs that were asked for, or found under way, since this process began."""
+
+    def open(self, unit: Unit) -> list[str]:
+        """Return the runs to advance, and forget which resources of other runs were followed."""
+        names = self._tables.open(unit)
+        self._followed = {name: self._followed[name] for name in names if name in self._followed}
+        return names
 
     def advance(self, name: str) -> bool | None:
         """One step. Raises Problem when an owner cannot be reached."""
@@ -173,7 +180,7 @@ class Driver:
             self._change(run.name, stage, reused)
         else:
             resource = node.resource(run.name)
-            self._followed.add(resource)
+            self._followed.setdefault(run.name, set()).add(resource)
             derivation = found.derivation or derivation_of(node.stage, StageContext(node.view), resource)
             self._change(
                 run.name,
@@ -190,9 +197,10 @@ class Driver:
 
     def _follow(self, view: _View, stage: Stage) -> bool | None:
         name, run = stage.name, view.run
-        if stage.resource not in self._followed:
+        followed = self._followed.setdefault(run.name, set())
+        if stage.resource not in followed:
             self._change(run.name, stage, lambda unit, at: transitions.resumed(at, name))
-            self._followed.add(stage.resource)
+            followed.add(stage.resource)
         seen = self._owners.see(view.node(stage), stage.resource)
         if seen is None:
             return self._ask(view, stage)
