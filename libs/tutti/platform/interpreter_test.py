@@ -41,3 +41,8 @@ def test_a_path_without_absolute_entries_is_left_out() -> None:
         ("PYTHONPATH", "/a:/b"),
         ("HOME", "/h"),
     }
+
+
+def test_threads_of_a_child_share_two_arenas_unless_the_environment_says_otherwise() -> None:
+    assert interpreter.isolated({})[interpreter.ARENAS] == interpreter.MOST_ARENAS
+    assert interpreter.isolated({interpreter.ARENAS: "8"})[interpreter.ARENAS] == "8"

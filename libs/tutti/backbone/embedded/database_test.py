@@ -131,3 +131,7 @@ def test_every_commit_is_synced(tmp_path: Path, db: EmbeddedDatabase) -> None:
 
 def test_the_hidden_transaction_is_the_ports() -> None:
     assert {name for name in dir(Transaction) if not name.startswith("_")} <= set(dir(SqlTransaction))
+
+
+def test_a_connection_keeps_a_mebibyte_of_pages_in_memory(db: EmbeddedDatabase) -> None:
+    assert db.run(lambda tx: tx.execute(text("PRAGMA cache_size")).scalar_one()) == -1024  # negative: KiB

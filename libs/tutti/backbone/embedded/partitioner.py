@@ -1,12 +1,14 @@
 """The partition of a key: murmur2, exactly as Kafka's Java clients and kafka-python choose it.
 
-Promises: the same key goes to the same partition whatever the adapter.
+Promises: the same key goes to the same partition whatever the adapter. The partitions of the newest KNOWN_KEYS keys are
+kept: resources that changed lately change again soon, and others stay as they are.
 """
 
 from functools import lru_cache
 
 _MASK = 0xFFFFFFFF
 _M = 0x5BD1E995
+KNOWN_KEYS = 1_024
 
 
 def murmur2(data: bytes) -> int:
@@ -24,6 +26,6 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=KNOWN_KEYS)
 def partition_of(key: str, partitions: int) -> int:
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

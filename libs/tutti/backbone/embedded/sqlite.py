@@ -21,6 +21,9 @@ class InUse(Exception):
 ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of the driver: the latter where a message quotes a schema whose text is damaged."""
 
+CACHE_KIB = 1_024
+"""Pages that a connection keeps in memory: a host has one for each service, and the system caches the files too."""
+
 _LACKING = re.compile(r"no such (?:column|table): (\S+)|has no column named (\S+)")
 
 
@@ -65,6 +68,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute(f"PRAGMA cache_size = {-CACHE_KIB}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")
