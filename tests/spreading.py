@@ -33,7 +33,7 @@ SHARING = tuple(
     for name in (
         "e2e/access", "e2e/agents", "e2e/assistant", "e2e/calls", "e2e/classifiers", "e2e/continuing", "e2e/crawl",
         "e2e/demonstrations", "e2e/filter", "e2e/first_light_assistant", "e2e/folder", "e2e/mistakes", "e2e/named",
-        "e2e/reshape", "e2e/retraction", "e2e/tokenizers", "e2e/tuned", "e2e/versions", "faults/part",
+        "e2e/reshape", "e2e/retraction", "e2e/short_runs", "e2e/tokenizers", "e2e/tuned", "e2e/versions", "faults/part",
     )
 )  # fmt: skip
 """The units whose tests use the fixture `served`: a platform that is up for the rest of the session."""
