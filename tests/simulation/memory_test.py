@@ -14,17 +14,23 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tests.simulation.story import BESIDE, CALM, CALM_NODES, Story, recipe, write_pages
-from tutti.contracts.pipeline.v1 import CreateRunRequest
+from tutti.chassis.rpc.kinds import kind_of
+from tutti.chassis.store.unit import Unit
+from tutti.contracts.common.v1 import STATE_DONE
+from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.pipeline.service import build as build_pipeline
+from tutti.simulation import Simulation
 
 FIRST, MORE = 2, 4
 """Runs after which everything was used once, and those that follow."""
 QUIET_TURNS = 1_500
 """Enough for every loop to look at its open resources again, and to forget others."""
+RESOURCES, MOST_OF_A_PAGE = 250, 100
 ELSEWHERE = ("sqlalchemy", "grpc", "google", "prometheus_client", "logging", "tutti.simulation", "tutti.backbone")
 """Packages whose objects are not looked into: libraries, and the world of the simulation."""
 LIMITED = ("agent a._journal.record.begun", "agent a._launcher._gangs")
 """The journal of an agent, which keeps the newest 256 attempts; and the ranks that a simulated world remembers."""
-Collection = dict | list | set | frozenset | tuple | deque
+COLLECTIONS = (dict, list, set, frozenset, tuple, deque)
 
 
 def entries(root: object, name: str) -> Counter[str]:
@@ -34,7 +40,7 @@ def entries(root: object, name: str) -> Counter[str]:
     waiting = deque([(name, root)])
     while waiting:
         path, each = waiting.popleft()
-        if isinstance(each, Collection):
+        if isinstance(each, COLLECTIONS):
             found[path] += len(each)
         for words, part in parts(each):
             if id(part) not in reached:
@@ -47,7 +53,7 @@ def parts(each: Any) -> Iterator[tuple[str, object]]:
     """What an object holds itself, each with the words that lead to it."""
     if isinstance(each, dict):
         yield from (("[]", value) for value in list(each.values()))
-    elif isinstance(each, Collection):
+    elif isinstance(each, COLLECTIONS):
         yield from (("[]", value) for value in list(each))
     elif isinstance(each, types.MethodType):
         yield "", each.__self__
@@ -95,3 +101,19 @@ def test_no_collection_of_a_service_or_an_agent_grows_with_the_runs_that_ended(t
     assert {"pipeline", "scheduler", "committer", "lineage", "agent a"} <= {path.partition(".")[0] for path in after}
     grown = {path: (before[path], count) for path, count in after.items() if count - before[path] >= MORE}
     assert {path: counts for path, counts in grown.items() if not path.startswith(LIMITED)} == {}
+
+
+def test_a_service_that_lists_all_resources_of_another_gets_small_pages() -> None:
+    """A block of memory that grows with the number of resources leaves ever larger holes in the heap."""
+    names = [f"runs/{number:03}" for number in range(RESOURCES)]
+    with Simulation(0, {"pipeline": build_pipeline}, rates={}) as simulation:
+        (runs,) = simulation.lives["pipeline"][0].parts.service.resources
+
+        def create(unit: Unit) -> None:
+            for name in names:
+                runs.create(unit, Run(name=name, state=STATE_DONE))
+
+        simulation.peek("pipeline", create)
+        pages = list(kind_of(Run).pages(simulation.channel("pipeline")))
+    assert [run.name for page in pages for run in page] == names
+    assert max(map(len, pages)) <= MOST_OF_A_PAGE

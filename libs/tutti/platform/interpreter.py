@@ -15,7 +15,7 @@ from typing import Any
 
 PATH, SAFE = "PYTHONPATH", "PYTHONSAFEPATH"
 ARENAS, MOST_ARENAS = "MALLOC_ARENA_MAX", "2"
-"""Of glibc: it gives many threads an arena of their own, and none gets the memory that another's threads freed."""
+"""The limit of glibc for its arenas: memory that was freed in one is not used by the threads of another."""
 
 
 def module(name: str, *arguments: str) -> list[str]:

@@ -21,7 +21,8 @@ from tutti.chassis.rpc.methods import find_method
 from tutti.contracts.common.v1 import CancelRequest, GetRequest, ListRequest
 from tutti.contracts.options.v1 import resource as option
 
-PAGE = 500
+PAGE = 100
+"""Resources: of 2 KiB each, so that a page is no large block of memory, which would leave holes where it was."""
 
 
 class BadKind(Exception):

@@ -80,7 +80,7 @@ _jobs: dict[str, _Job] = {}
 
 def _measured(job: str) -> _Job:
     """Return what is known of a job, and remove the series of those that ended long ago."""
-    measured = _jobs[job] = _jobs.pop(job, None) or _Job()
+    measured = _jobs[job] = _jobs.pop(job) if job in _jobs else _Job()
     ended = [name for name, each in _jobs.items() if not each.running]
     for name in ended[: max(0, len(ended) - MOST_ENDED)]:
         for measure in _OF_JOBS:
