@@ -34,6 +34,9 @@ INTERVAL_SECONDS = 5.0
 BLOCKED_STEPS = 60  # between two looks at copies that differ, unless the database says that something changed
 PAGE = 500
 KNOWN = 10_000
+"""Records at the end of the chain that are compared when a process starts."""
+REMEMBERED = 2 * PAGE
+"""Of the sealed records, the newest that are told from new ones: to look for those ends at a page that has one."""
 _COLUMNS = (
     "seq", "at", "user", "tenant", "method", "action", "resource", "revision", "outcome", "reason", "address", "times"
 )  # fmt: skip
@@ -77,6 +80,11 @@ class Sealer:
         self._skipped = 0
         self.trouble = ""
         """The reason why nothing is sealed; empty if records are."""
+
+    @property
+    def remembered(self) -> int:
+        """The number of sealed records that are kept in memory."""
+        return len(self._known)
 
     def step(self) -> bool:
         if self.trouble and not self._looks_again():
@@ -203,8 +211,11 @@ class Sealer:
             self._known[digest] = seq
             if record_place(batch.number, row) not in acknowledged:
                 self._sealed[seq] = digest
-        while len(self._known) > 2 * KNOWN:
-            self._sealed.pop(self._known.pop(next(iter(self._known))), None)
+        if len(self._known) > 2 * REMEMBERED:
+            newest = sorted(self._known.items(), key=lambda known: known[1])[-REMEMBERED:]
+            first = newest[0][1]
+            self._known = dict(newest)
+            self._sealed = {seq: digest for seq, digest in self._sealed.items() if seq >= first}
 
     def _unsealed(self, unit: Unit) -> tuple[list[Row], bool]:
         """Records that no batch has, in their order, and whether some are still being counted."""

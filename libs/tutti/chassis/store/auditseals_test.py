@@ -17,7 +17,7 @@ from tutti.chassis.errors import Refused
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store import audit
-from tutti.chassis.store.auditseals import Sealer, Verdict, acknowledge, digest_of, verify
+from tutti.chassis.store.auditseals import REMEMBERED, Sealer, Verdict, acknowledge, digest_of, verify
 from tutti.chassis.store.seals import key_of
 from tutti.chassis.store.tables import tables_of
 from tutti.chassis.store.unit import Unit, Units
@@ -103,6 +103,28 @@ def test_what_is_recorded_is_sealed_once_by_whichever_copy_is_first(trail: Trail
     assert (found.batches, found.records, found.unsealed, found.problems) == (4, 4, 0, ())
     assert found.head.startswith("4:blake3:")
     assert trail.verify(found.head).problems == ()
+
+
+def test_of_many_records_the_newest_are_remembered_and_none_is_sealed_twice(trail: Trail) -> None:
+    many = 3 * REMEMBERED
+
+    def change(unit: Unit) -> None:
+        for number in range(many):
+            audit.changed(unit, ENGINEER, "CancelJob", f"jobs/{number}", 2)
+
+    trail.units.run(change)
+    trail.seal()
+    assert trail.sealer.remembered <= 2 * REMEMBERED
+    for sealer in (trail.sealer, trail.restart()):
+        trail.change("jobs/later")
+        trail.seal(sealer)
+    found = trail.verify()
+    assert (found.records, found.unsealed, found.problems) == (3 + many + 2, 0, ())
+    table = trail.units.tables.audit
+    trail.execute(update(table).where(table.c.seq == many).values(user="users/eve"))
+    trail.change("jobs/d")
+    trail.seal()
+    assert f"record {many} (users/engineer: CancelJob) was changed in the database" in trail.sealer.trouble
 
 
 def test_refusals_are_sealed_when_their_minute_is_over_with_their_number(trail: Trail) -> None:
