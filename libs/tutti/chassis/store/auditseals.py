@@ -36,7 +36,7 @@ PAGE = 500
 KNOWN = 10_000
 """Records at the end of the chain that are compared when a process starts."""
 REMEMBERED = 2 * PAGE
-"""Of the sealed records, the newest that are told from new ones: to look for those ends at a page that has one."""
+"""Newest sealed records that are kept in mind: a look for new records ends at a page that has one of them."""
 _COLUMNS = (
     "seq", "at", "user", "tenant", "method", "action", "resource", "revision", "outcome", "reason", "address", "times"
 )  # fmt: skip
