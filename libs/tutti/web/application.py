@@ -423,7 +423,7 @@ class Application:
     def _refusal(self, request: Request, status: int, words: str, problem: Problem | None) -> Response:
         reason = problem.reason if problem else ""
         if getattr(request.state, "is_json", request.url.path.endswith(".json")):
-            response = json(error_body(status, words, reason), status=status)
+            response = json(error_body(status, words, problem), status=status)
         else:
             values: Mapping[str, object] = {
                 "status": status,

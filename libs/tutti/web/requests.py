@@ -7,6 +7,7 @@ from typing import TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tutti.chassis.errors import InvalidField, Problem
 from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.web.visitors import Session
 
@@ -43,5 +44,8 @@ def action_of(request: Request) -> str:
     return f"{request.method} {request.url.path}"
 
 
-def error_body(status: int, words: str, reason: str) -> str:
-    return dumps({"error": {"status": status, "reason": reason, "message": words}}, ensure_ascii=False)
+def error_body(status: int, words: str, problem: Problem | None) -> str:
+    """An error as JSON; one about a field has its name, the value that was seen and what was expected."""
+    field = problem.metadata if isinstance(problem, InvalidField) else {}
+    reason = problem.reason if problem else ""
+    return dumps({"error": {"status": status, "reason": reason, "message": words, **field}}, ensure_ascii=False)
