@@ -263,7 +263,7 @@ def test_an_answer_that_is_continued_with_another_token_has_the_same_bytes_befor
             assert branch["parent"] == first["parent"]
             assert token is other or branch["text"] == first["text"], "equal tokens have equal continuations"
             assert world.ada.post("verify", answer=branch["answer"]).json["equal"]
-            assert world.ada.get(f"why/{ident_of(found)}").json["given"] == at + 1
+            assert world.ada.get(f"why/{ident_of(found)}").json["given"] == found["messages"][-1]["given"] == at + 1
             again = [each["id"] for each in world.ada.get(f"tokens/{ident_of(found)}").json["tokens"]]
             given = [*(each["id"] for each in tokens[:at]), token["id"]]
             assert again[: at + 1] == given[: len(again)]
@@ -372,7 +372,9 @@ def test_old_turns_leave_and_the_answer_says_how_many(world: World) -> None:
         counted = world.ada.post("count", **body, text="b " * 40, settings={"model": "toy"}).json
         assert counted["tokens"] <= counted["length"] * 3 / 4
         talk = world.ada.answered(world.ada.say("b " * 40, talk, max_tokens=1))
-    assert world.ada.say("c " * 300).json["error"]["message"].startswith("text: expected fewer than")
+    refused = world.ada.say("c " * 300).json["error"]
+    assert refused["message"].startswith("text: expected fewer than")
+    assert (refused["field"], refused["expected"]) == ("text", "fewer than 256, the context of the model")
 
 
 def test_a_turn_that_was_refused_stays_visible_and_later_turns_are_answered(world: World) -> None:

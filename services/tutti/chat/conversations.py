@@ -62,7 +62,8 @@ class Message:
     """`parent` is the message before, empty for the first; messages with one parent are branches.
 
     Of an answer, `finished` says why it ended, `reason` what made it fail, `answer` names its record, and `unsent` is
-    the number of the oldest messages before it that its model did not see, because they did not fit.
+    the number of the oldest messages before it that its model did not see, because they did not fit. An answer that
+    continues another one begins with `given` tokens of which a person chose the last, and the other one had the rest.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Message:
     answer: str = ""
     model: str = ""
     unsent: int = 0
+    given: int = 0
     written_at: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, object]:
@@ -113,6 +115,7 @@ class Conversations:
             Column("model", NAME, nullable=False),
             Column("unsent", BigInteger, nullable=False),
             Column("written_at", BigInteger, nullable=False),
+            Column("given", BigInteger, nullable=False, server_default="0"),
             Index("conversation_messages_order", "conversation", "revision"),
         )
 
@@ -284,6 +287,7 @@ def _message(row: Row[Any]) -> Message:
         answer=row.answer,
         model=row.model,
         unsent=row.unsent,
+        given=row.given,
         written_at=_time(row.written_at),
     )
 

@@ -8,7 +8,7 @@ that ended with its process is shown as failed, with the text that was journaled
 import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tutti.chassis.errors import InvalidField, NotFound, Refused, Unavailable, declare
@@ -156,7 +156,7 @@ class Turns:
         _check_ended(found, branch.revision)
         model, request = self._answers.continued(branch.answer, who, branch.at, branch.token)
         group = self._beginnings.grouped(who, model, request)
-        answer = self._answer(group, before.parent, before.unsent)
+        answer = self._answer(group, before.parent, before.unsent, given=branch.at + 1)
 
         def write(unit: Unit) -> None:
             settings = found.conversation.settings
@@ -164,10 +164,11 @@ class Turns:
 
         return self._begin(who, branch.conversation, group, write)
 
-    def _answer(self, group: Group, parent: str, unsent: int) -> Message:
+    def _answer(self, group: Group, parent: str, unsent: int, *, given: int = 0) -> Message:
         """The message of an answer that begins."""
         [name], model = group.names, group.model.name
-        return Message(*(self._name(), parent, ASSISTANT, "", RUNNING), answer=name, model=model, unsent=unsent)
+        begun = Message(*(self._name(), parent, ASSISTANT, "", RUNNING), answer=name, model=model)
+        return replace(begun, unsent=unsent, given=given)
 
     def _begin(self, who: Principal, conversation: str, group: Group, store: Callable[[Unit], None]) -> Shown:
         """Reserve an answer, `store` its messages with its beginning, and begin it."""
