@@ -141,6 +141,10 @@ class Reader:
         with self.world.served.client() as operator:
             self.world.await_ready(operator)
 
+    def box(self, selector: str) -> Any:
+        """Where an element is on the screen, in pixels."""
+        return self.page.locator(selector).bounding_box()
+
     @property
     def stored(self) -> Any:
         """The conversation that is shown, as the server has it."""
@@ -204,7 +208,8 @@ def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]
     ada.page.keyboard.press("Enter")
     expect(ada.page.locator(ENDED)).to_have_count(1)
     expect(ada.page.locator("#conversations [aria-current]")).to_have_text("a b c")
-    ada.page.keyboard.press("Shift+Tab")
+    ada.page.keyboard.press("Escape")
+    expect(ada.page.locator("article.answer")).to_be_focused()
     ada.page.keyboard.press("y")
     expect(ada.page.locator("#why")).to_be_focused()
     ada.page.get_by_role("button", name="Compute it again").press("Enter")
@@ -212,7 +217,14 @@ def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]
     size = len(answer["text"].encode())
     expect(ada.page.locator("#why [role=status]")).to_have_text(f"Identical, {size} of {size} bytes")
     expect(ada.page.locator("#why")).to_contain_text(answer["answer"])
+    ada.page.keyboard.press("t")
+    expect(ada.page.locator(".tokens button").first).to_be_focused()
     ada.page.keyboard.press("Escape")
+    expect(ada.page.locator("article.answer")).to_be_focused()
+    ada.page.keyboard.press("y")
+    expect(ada.page.locator("#why")).to_be_focused()
+    expect(ada.page.locator("#why [role=status]")).to_contain_text("Identical")
+    ada.page.keyboard.press("m")
     expect(ada.page.locator("#text")).to_be_focused()
     ada.page.keyboard.press("ArrowUp")
     expect(ada.page.locator("#text")).to_have_value("a b\nc")
@@ -223,9 +235,14 @@ def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]
     ada.page.get_by_role("button", name="Version before").click()
     expect(ada.page.locator("article.person .raw")).to_have_text("a b\nc")
     assert [each["parent"] for each in ada.stored["messages"] if each["role"] == "user"] == ["", ""]
-    ada.page.get_by_role("button", name="Again").click()
+    ada.page.get_by_role("button", name="Again").press("Enter")
     expect(ada.page.locator("article.answer .tools")).to_contain_text("2 of 2")
+    expect(ada.page.locator("article.answer")).to_be_focused()
     assert said["text"] == "a b\nc"
+    expect(ada.page.locator("#differences")).to_have_text("most tokens 8")
+    ada.page.get_by_role("button", name="Reset").press("Enter")
+    expect(ada.page.locator("#differing")).to_be_hidden()
+    expect(ada.page.locator("#max_tokens")).to_have_value("")
     ada.quiet()
 
 
@@ -236,7 +253,9 @@ def test_a_reload_shows_the_branch_that_has_the_newest_message(reading: Callable
     ada.page.get_by_role("button", name="Again").first.click()
     expect(ada.page.locator("article.answer .tools").first).to_contain_text("2 of 2")
     expect(ada.page.locator(ENDED)).to_have_count(1)
-    ada.page.get_by_role("button", name="Version before").click()
+    expect(ada.page.locator(".gone")).to_contain_text("2 later messages are kept")
+    ada.page.get_by_role("button", name="Show them").press("Enter")
+    expect(ada.page.locator("article.answer").first).to_be_focused()
     ada.say("third", ended=3)
     ada.page.reload()
     expect(ada.page.locator("article.person .raw")).to_have_text(["first", "second", "third"])
@@ -255,6 +274,7 @@ def test_the_empty_page_tells_what_the_model_learnt_and_offers_prompts_of_it(
     offered = ada.page.locator("#prompts button")
     expect(offered).to_have_count(4)
     assert ada.tab.violations() == []
+    assert ada.box("#prompts")["y"] < ada.box("#text")["y"]
     prompt = offered.first.text_content()
     offered.first.press("Enter")
     expect(ada.page.locator(ENDED)).to_have_count(1)
@@ -263,20 +283,31 @@ def test_the_empty_page_tells_what_the_model_learnt_and_offers_prompts_of_it(
     ada.quiet()
 
 
-def test_conversations_are_listed_renamed_found_and_deleted(reading: Callable[..., Reader]) -> None:
+DRAFTS = "Object.keys(localStorage).filter(key => key.startsWith('tutti/chat/drafts/')).map(key => localStorage[key])"
+
+
+def test_conversations_are_listed_renamed_found_and_deleted_with_their_drafts(reading: Callable[..., Reader]) -> None:
     ada = reading()
     ada.say("about wool", ended=1)
     ada.page.get_by_role("button", name="Rename").click()
     ada.page.get_by_role("textbox", name="Title of the conversation").fill("Sheep & goats")
     ada.page.keyboard.press("Enter")
     expect(ada.page.get_by_role("heading", name="Sheep & goats")).to_be_visible()
-    first = ada.page.url
+    first, text = ada.page.url, ada.page.locator("#text")
+    text.fill("unsent wool")
+    ada.world.ada.answered(ada.world.ada.say("about ice"))
     ada.page.locator("#new").click()
+    expect(text).to_have_value("")
+    text.fill("unsent")
+    ada.page.reload()
+    expect(text).to_have_value("unsent")
     ada.say("about ice", ended=1)
+    expect(ada.page.locator("#conversations a", has_text="about ice").locator("small")).to_have_count(2)
     ada.page.get_by_role("searchbox").fill("wool")
     expect(ada.page.locator("#conversations a")).to_have_text(["Sheep & goats"])
     ada.page.locator("#conversations a").click()
     expect(ada.page.locator("article.person .raw")).to_have_text("about wool")
+    expect(text).to_have_value("unsent wool")
     assert ada.page.url == first
     with ada.page.expect_download() as saved:
         ada.page.get_by_role("button", name="Export").click()
@@ -284,8 +315,20 @@ def test_conversations_are_listed_renamed_found_and_deleted(reading: Callable[..
     ada.page.get_by_role("button", name="Delete").click()
     ada.page.locator("#dialog-ok").click()
     expect(ada.page.locator("#none")).to_be_visible()
-    ada.page.go_back()
-    expect(ada.page.locator("#notice")).to_contain_text("does not exist")
+    expect(text).to_have_value("")
+    assert ada.page.url == f"{ada.world.served.url}/chat"
+    assert ada.page.evaluate(DRAFTS) == []
+    ada.page.goto(first)
+    expect(ada.page.locator("#notice")).to_contain_text("is not here")
+    expect(ada.page.locator("#empty")).to_be_visible()
+    ada.page.get_by_role("link", name="Begin a new one").press("Enter")
+    expect(ada.page.locator("#notice")).to_be_hidden()
+    assert ada.page.url == f"{ada.world.served.url}/chat"
+    text.fill("unsent")
+    assert ada.page.evaluate(DRAFTS) == ["unsent"]
+    ada.page.get_by_role("button", name="Log out").click()
+    expect(ada.page.get_by_role("heading", name="You are logged out")).to_be_visible()
+    ada.page.wait_for_function(f"{DRAFTS}.length === 0")
     assert [each for each in ada.tab.heard if "404" not in each] == []
 
 
@@ -405,9 +448,9 @@ def test_the_oldest_turns_leave_visibly(reading: Callable[..., Reader]) -> None:
     expect(ada.page.locator("#room")).to_contain_text("the 2 oldest messages are not sent")
     expect(ada.page.locator(".gone")).to_contain_text("The 2 messages above do not fit any more")
     ada.page.locator("#text").fill("c " * 300)
-    expect(ada.page.locator("#room")).to_contain_text("expected fewer than 256")
+    expect(ada.page.locator("#room")).to_contain_text("Too long")
     ada.page.keyboard.press("Enter")
-    expect(ada.page.locator("#notice")).to_contain_text("expected fewer than 256")
+    expect(ada.page.locator("#notice")).to_contain_text("fewer than 256")
     expect(ada.page.locator("#text")).to_have_value("c " * 300)
 
 
@@ -437,6 +480,8 @@ def test_the_page_is_accessible_and_fits(reading: Callable[..., Reader], width: 
     ada.say("hello " * 30, ended=1)
     ada.page.locator("#settings-open").click()
     if width == NARROW:
+        assert ada.box(".top")["height"] < 100, "two lines"
+        assert ada.box("#send")["x"] >= ada.box("#text")["x"] + ada.box("#text")["width"]
         expect(ada.page.locator("#shelf")).to_be_hidden()
         ada.page.locator("#menu").click()
     expect(ada.page.locator("#shelf")).to_be_visible()

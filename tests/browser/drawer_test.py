@@ -83,11 +83,17 @@ def test_a_wrong_refusal_is_reported_in_the_language_of_the_refusal(reading: Cal
 def test_an_answer_is_continued_with_another_token_by_keyboard_alone(reading: Callable[..., Reader]) -> None:
     ada = reading(width=NARROW)
     ada.say("a b c", ended=1)
-    ada.page.keyboard.press("Shift+Tab")
+    ada.say("d", ended=2)
+    before = ada.stored["messages"][1]
+    ada.page.get_by_role("button", name="Why").first.press("Enter")
+    expect(ada.page.locator("#why")).to_be_focused()
     ada.page.keyboard.press("t")
     tokens = ada.page.get_by_role("toolbar", name="Tokens of the answer").get_by_role("button")
     expect(tokens.first).to_be_focused()
+    expect(ada.page.locator(".explained")).to_have_attribute("data-message", before["id"])
+    own = ada.world.ada.get(f"tokens/{before['answer'].removeprefix('answers/')}").json["tokens"]
     count = tokens.count()
+    assert count == len(own)
     assert tokens.evaluate_all("all => all.filter(each => each.tabIndex === 0).length") == 1, "one stop of the Tab key"
     ada.page.keyboard.press("End")
     expect(tokens.last).to_be_focused()
@@ -102,19 +108,21 @@ def test_an_answer_is_continued_with_another_token_by_keyboard_alone(reading: Ca
     assert ada.tab.violations() == []
     assert ada.page.evaluate("document.documentElement.scrollWidth") == NARROW
     assert [each for each in ada.page.evaluate(CUT_OFF) if 'class="unseen"' not in each] == []
-    before = ada.stored["messages"][-1]
     expect(likeliest.get_by_text("written")).to_have_count(1)
     ada.page.keyboard.press("Tab")
     expect(ada.page.locator(".likeliest button").first).to_be_focused()
     expect(ada.page.locator(".likeliest button").first).to_have_accessible_name(re.compile("^Continue with .+, prob"))
     ada.page.keyboard.press("Enter")
-    expect(ada.page.locator("article.answer .tools")).to_contain_text("2 of 2")
+    expect(ada.page.locator("article.answer .tools").first).to_contain_text("2 of 2")
     expect(ada.page.locator(ENDED)).to_have_count(1)
     expect(ada.page.locator("#why")).to_be_hidden()
+    expect(ada.page.locator("article.answer")).to_be_focused()
+    expect(ada.page.locator("article.answer .continued")).to_contain_text("token 2 was chosen")
+    expect(ada.page.locator(".gone")).to_contain_text("2 later messages are kept")
     branch = ada.stored["messages"][-1]
     assert branch["parent"] == before["parent"]
-    first = ada.world.ada.get(f"tokens/{before['answer'].removeprefix('answers/')}").json["tokens"][0]
-    assert branch["text"].startswith(first["text"])
-    ada.page.get_by_role("button", name="Why").press("Enter")
-    expect(ada.page.locator("#why")).to_contain_text("its first 2 tokens were given")
+    assert branch["text"].startswith(own[0]["text"])
+    ada.page.keyboard.press("t")
+    expect(ada.page.locator("#why")).to_contain_text("token 2 was chosen by hand")
+    expect(tokens.nth(1)).to_have_accessible_name(re.compile("chosen by hand"))
     ada.quiet()

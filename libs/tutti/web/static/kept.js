@@ -3,12 +3,18 @@
 
 const MILLISECONDS = 1000;
 const PREFIX = "tutti/";
+const DRAFTS = "tutti/chat/drafts/"; // in localStorage: what a person typed for conversations, and did not send
 const KNOWN = [{ name: "tutti/annotation" }]; // for browsers that do not list their databases
 const UNSENT = new Set(["drafts", "outbox"]); // stores of work that is nowhere else
 
 export async function dropKeptPages() {
   const late = new Promise((resolve) => setTimeout(resolve, MILLISECONDS));
   await Promise.race([Promise.allSettled([dropPages(), dropRecords()]), late]);
+}
+
+// Drops unsent texts of conversations, which are private: the person who logs out of this browser may leave it to others.
+export function dropDrafts() {
+  for (const key of Object.keys(localStorage)) if (key.startsWith(DRAFTS)) localStorage.removeItem(key);
 }
 
 async function dropPages() {

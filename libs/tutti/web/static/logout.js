@@ -1,3 +1,4 @@
-import { dropKeptPages } from "./kept.js";
+import { dropDrafts, dropKeptPages } from "./kept.js";
 
+dropDrafts();
 await dropKeptPages();

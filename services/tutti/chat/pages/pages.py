@@ -86,7 +86,8 @@ class ChatPages:
 
     def page(self, visit: Visit) -> Page:
         """The page; its script learns by a call whether the conversation exists."""
-        return Page("chat.html", "Chat", ChatView(visit.path.get("conversation", "")))
+        who = visit.principal
+        return Page("chat.html", "Chat", ChatView(visit.path.get("conversation", ""), f"{who.tenant}/{who.user}"))
 
     def models(self, visit: Visit) -> object:
         """The models that answer now, with their context, their default sampling and their release."""

@@ -11,13 +11,15 @@ from tutti.chat.overlap import Overlap
 from tutti.chat.saying import FILTERED
 from tutti.chat.turns import Shown
 from tutti.contracts.evaluation.v1 import Release, Standing
+from tutti.corpus.spans.index import LEAST
 
 
 @dataclass(frozen=True)
 class ChatView:
-    """`conversation` is the id of the one that is shown first; empty for a new one."""
+    """`conversation` is the id of the one that is shown first; empty for a new one. `owner` is the user of the page."""
 
     conversation: str
+    owner: str
 
 
 def shown(found: Shown) -> dict[str, object]:
@@ -50,6 +52,7 @@ def overlap_view(overlap: Overlap, text: str, *, readable: bool) -> dict[str, ob
         "datasets": list(overlap.datasets),
         "unindexed": list(overlap.unindexed),
         "unsearched": [{"checkpoint": name, "reason": reason} for name, reason in overlap.unsearched],
+        "least": LEAST,
         "truncated": overlap.truncated,
         "missing": overlap.missing,
         "spans": [

@@ -1,13 +1,13 @@
 // The calls of the chat page, and the stream of an answer. A call fails as a CallFailed with the status of the answer, 0
-// if there was none; the session's form token is learnt from every answer.
+// if there was none, and with the reason and the field of the error; the session's form token is learnt from every answer.
 
 const PLATFORM = "tutti-platform"; // the header with the id of the platform
 const MILLISECONDS = 15_000;
 
 export class CallFailed extends Error {
-  constructor(status, words) {
+  constructor(status, words, { reason = "", field = "", seen = "", expected = "" } = {}) {
     super(words);
-    this.status = status;
+    Object.assign(this, { status, reason, field, seen, expected });
   }
 }
 
@@ -87,6 +87,6 @@ export class Calls {
       return answer;
     }
     if (response.status === 401) throw new CallFailed(401, "you are logged out: open a link of `tutti open --chat`");
-    throw new CallFailed(response.status, answer.error?.message ?? `${response.status}`);
+    throw new CallFailed(response.status, answer.error?.message ?? `${response.status}`, answer.error);
   }
 }

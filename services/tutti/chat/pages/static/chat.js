@@ -5,29 +5,53 @@
 
 import { CallFailed, Calls } from "./calls.js";
 import { ask, askWord } from "./dialogs.js";
+import { Drafts } from "./drafts.js";
+import { Explaining } from "./explaining.js";
+import { said, sentence } from "./failures.js";
+import { Following } from "./following.js";
 import { element, plain } from "./markdown.js";
 import { reportRefusal } from "./reporting.js";
+import { Room } from "./room.js";
+import { differences, reset, setInputs, settings } from "./settings.js";
+import { shelf } from "./shelf.js";
 import { path, written } from "./tree.js";
-import { growing, turns } from "./turnsview.js";
+import { focusIn, heldFocus, turns } from "./turnsview.js";
 import { Past } from "./past.js";
-import { drawer, standing } from "./why.js";
+import { standing } from "./why.js";
 
 const $ = (id) => document.getElementById(id);
-const COUNT_MILLISECONDS = 200;
 const MODELS_MILLISECONDS = 3000;
 const NEAR_PIXELS = 100; // from the end, where the page follows an answer
-const AGAIN_MILLISECONDS = 1000;
 const SAVED_MILLISECONDS = 60_000; // the browser may read a file after the click
-const { conversation: first, formToken, platform } = $("chat").dataset;
+const { conversation: first, formToken, platform, owner } = $("chat").dataset;
 const calls = new Calls(formToken, platform);
+const drafts = new Drafts(`${platform}/${owner}`);
+const explaining = new Explaining(calls, $("turns"), branch);
+const following = new Following(calls, {
+  article: () => $("turns").querySelector(`[data-message="${running()?.id}"]`),
+  latest,
+  grow: atEnd,
+  begun: () => ($("status").textContent = "The model answers."),
+  ended(conversation) {
+    $("status").textContent = "The answer has ended.";
+    take(conversation);
+    room.count();
+  },
+  loggedOut: () => notice("You are logged out: open a link of `tutti open --chat`."),
+});
+const room = new Room(calls, $("room"), () => model() && body(typed()), (found) => {
+  if (found.unsent === unsent) return;
+  unsent = found.unsent;
+  if (!running()) render();
+});
 const learnt = new Past(calls, { words: $("empty-past"), trainings: $("empty-trainings"), prompts: $("prompts") }, (prompt) => tried(() => say({ parent: "", text: prompt })));
 let models = [];
 let now = fresh(); // the conversation that is shown; at revision 0 the server does not know it
 let chosen = new Map(); // of each parent, the message behind it that is shown
 let editing = null; // the message that the composer edits
+let sending = false;
 const reported = new Map(); // of messages whose refusal was reported, the words that say so
 let unsent = 0;
-let following = null; // { answer, controller, text, next, article, view } of the answer that is read
 let unsure = ""; // the text of a turn that was sent without an answer of the server
 
 function fresh() {
@@ -37,26 +61,41 @@ function fresh() {
 const shown = () => path(now.messages, chosen);
 const running = () => now.messages.find((each) => each.state === "running");
 const model = () => models.find((each) => each.name === $("model").value);
+const inputs = () => settings(model()?.system);
+const body = (turn) => ({ conversation: now.id, revision: now.revision, ...turn, settings: inputs() });
 
-function isAtEnd() {
-  return innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR_PIXELS;
+// Runs what changes the height of the page, and follows its end if that is in sight.
+function atEnd(work) {
+  const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR_PIXELS;
+  work();
+  if (isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
 }
 
 // Everything but the text that grows.
 function render() {
   document.title = `${now.title} · Tutti`;
   $("title").replaceChildren(plain(document.createDocumentFragment(), now.title));
+  if (now.messages.length) atEnd(renderTurns);
+  else renderTurns();
+  if (running()) following.follow(running());
+}
+
+function renderTurns() {
   $("acts").hidden = now.revision === 0;
-  const atEnd = isAtEnd();
   const acts = { copy, again, why, edit, choose, report, reported };
+  const focus = heldFocus($("turns"));
   $("turns").replaceChildren(...turns(now, shown(), unsent, acts));
-  $("empty").hidden = now.messages.length > 0;
+  focus();
+  $("empty").hidden = $("prompts").hidden = now.messages.length > 0;
   $("editing").hidden = !editing;
+  if (!shown().some((each) => each.id === explaining.message?.id)) explaining.close();
+  explaining.mark();
   const busy = running();
+  const hadFocus = [$("send"), $("stop")].includes(document.activeElement);
   $("stop").hidden = !busy;
+  $("send").hidden = Boolean(busy);
   $("send").disabled = Boolean(busy) || !model();
-  if (atEnd) scrollTo(0, document.documentElement.scrollHeight);
-  if (busy) follow(busy);
+  if (hadFocus) (busy ? $("stop") : $("send")).focus();
 }
 
 function renderModel() {
@@ -76,7 +115,7 @@ function renderModel() {
   $("system").disabled = !found?.system;
   $("system-label").textContent = found && !found.system ? "System prompt (this model learnt none)" : "System prompt";
   $("send").disabled = !found || Boolean(running());
-  count();
+  renderSettings();
 }
 
 function drawnBy({ source, top_k }) {
@@ -85,13 +124,11 @@ function drawnBy({ source, top_k }) {
   return source ? `Fields that are empty have the values of the model's own ${source}.${among}` : "";
 }
 
-function settings() {
-  const found = { model: $("model").value };
-  if ($("system").value.trim() && model()?.system) found.system = $("system").value;
-  for (const key of ["temperature", "top_p", "max_tokens"]) {
-    if ($(key).value !== "") found[key] = Number($(key).value);
-  }
-  return found;
+function renderSettings() {
+  const found = models.length ? differences(inputs()) : [];
+  $("differing").hidden = !found.length;
+  $("differences").replaceChildren(plain(document.createDocumentFragment(), found.join(", ")));
+  room.count();
 }
 
 function take(conversation) {
@@ -99,206 +136,172 @@ function take(conversation) {
   render();
 }
 
-function setInputs({ model: name, system = "", ...numbers }) {
-  if (models.some((each) => each.name === name)) $("model").value = name;
-  $("system").value = system;
-  for (const key of ["temperature", "top_p", "max_tokens"]) $(key).value = numbers[key] ?? "";
+function notice(...words) {
+  $("notice").hidden = !words.length;
+  $("notice").replaceChildren(...words);
 }
 
-function notice(words) {
-  $("notice").hidden = !words;
-  $("notice").textContent = words;
-}
-
-// Runs what a person asked for, and says why it failed.
-async function tried(work) {
+// Runs what a person asked for, and says why it failed. `missing` is called if what it needs does not exist.
+async function tried(work, missing = null) {
   try {
-    notice("");
+    notice();
     return await work();
   } catch (failure) {
     if (!(failure instanceof CallFailed)) throw failure;
-    notice(failure.message);
+    if (failure.status === 404 && missing) missing();
+    else notice(sentence(failure, model()?.length));
     return null;
   }
+}
+
+// The conversation was deleted, or is another person's: the page shows a new one, which gets what was typed.
+function gone(conversation = now) {
+  const text = conversation === now ? $("text").value : "";
+  if (conversation === now) history.replaceState(null, "", "/chat");
+  drafts.forget(conversation);
+  turnTo(fresh());
+  $("text").value = [drafts.of(now), text].filter(Boolean).join("\n");
+  keepDraft();
+  const link = element("a", { href: "/chat" }, "Begin a new one");
+  link.onclick = (event) => {
+    event.preventDefault();
+    tried(begin);
+  };
+  notice("This conversation is not here: it was deleted, or it is somebody else's. ", link, ", or choose another one in the list.");
+  list().catch(() => {});
+}
+
+function keepDraft() {
+  if (!drafts.keep(now, editing?.id, $("text").value)) $("status").textContent = "This browser does not keep what you typed.";
+}
+
+// Shows the message that is edited, or what was typed for the conversation.
+function showDraft() {
+  $("text").value = drafts.of(now, editing?.id) || (editing?.text ?? "");
 }
 
 async function list() {
   const words = $("search").value.trim();
   const { conversations } = await calls.get(`conversations?search=${encodeURIComponent(words)}`);
   $("none").hidden = conversations.length > 0 || !words;
-  $("conversations").replaceChildren(
-    ...conversations.map(({ id, title }) => {
-      const link = plain(element("a", { href: `/chat/${id}`, dir: "auto" }), title);
-      if (id === now.id) link.setAttribute("aria-current", "page");
-      link.onclick = (event) => {
-        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-        event.preventDefault();
-        tried(() => open(id));
-      };
-      return element("li", {}, link);
-    }),
-  );
+  $("conversations").replaceChildren(...shelf(conversations, now.id, (id) => open(id)));
 }
 
 async function load(id) {
   return calls.get(`conversations/${encodeURIComponent(id)}`);
 }
 
-async function open(id, { push = true } = {}) {
-  const found = await load(id);
-  leave();
-  now = found;
-  if (push) history.pushState(null, "", `/chat/${id}`);
-  setInputs(found.settings);
-  renderModel();
-  render();
-  await list();
+// The conversation that is shown as the server has it; null if it cannot be read now, or was deleted.
+async function latest() {
+  const { id } = now;
+  try {
+    return await load(id);
+  } catch (failure) {
+    if (!(failure instanceof CallFailed)) throw failure;
+    if (failure.status === 404 && id === now.id) gone();
+    return null;
+  }
 }
 
-function leave() {
-  following?.controller.abort();
-  following = null;
+// Opens a conversation, or says that there is none.
+async function open(id, { push = true } = {}) {
+  const address = () => push && history.pushState(null, "", `/chat/${id}`);
+  const shows = async () => {
+    const found = await load(id);
+    address();
+    setInputs(found.settings);
+    turnTo(found);
+    await list();
+  };
+  await tried(shows, () => {
+    address();
+    gone({ id, revision: 1 });
+  });
+}
+
+function turnTo(conversation) {
+  following.stop();
   chosen = new Map();
   editing = null;
   unsent = 0;
   $("shelf").classList.remove("open");
   $("menu").setAttribute("aria-expanded", "false");
-  $("why").hidden = true;
-}
-
-async function begin() {
-  leave();
-  now = fresh();
-  history.pushState(null, "", "/chat");
+  explaining.close();
+  now = conversation;
+  showDraft();
   render();
   renderModel();
-  $("text").focus();
+  if (!now.messages.length) scrollTo(0, 0);
+}
+
+async function begin({ push = true } = {}) {
+  if (push) history.pushState(null, "", "/chat");
+  turnTo(fresh());
+  $("text").focus({ preventScroll: true });
   await list();
 }
 
-// Sends a turn; what is typed stays where it was not stored.
+// Sends a turn; what is typed stays where it was not stored. Returns true if it was stored.
 async function say(turn) {
-  const sent = { conversation: now.id, revision: now.revision, ...turn, settings: settings() };
-  $("send").disabled = true;
+  if (sending) return false;
+  const [before, edited] = [now, editing];
+  sending = true;
   try {
-    const conversation = await calls.post("say", sent);
+    const conversation = await calls.post("say", body(turn));
+    if (turn.text !== undefined) drafts.keep(before, edited?.id, "");
+    if (now.id !== before.id) return false; // another one was opened meanwhile
     if (now.revision === 0) history.pushState(null, "", `/chat/${conversation.id}`);
-    editing = null;
     unsure = "";
-    if (turn.text !== undefined) $("text").value = "";
     chosen.delete(turn.parent);
+    const rest = $("text").value === turn.text ? "" : $("text").value; // what was typed meanwhile
     take(conversation);
+    if (edited && turn.text !== undefined) unedit();
+    else $("text").value = rest;
+    keepDraft();
     scrollTo(0, document.documentElement.scrollHeight);
-    count();
+    room.count();
     await list();
+    return true;
   } catch (failure) {
     if (failure.status === 0) unsure = turn.text ?? "";
     if (failure.status === 409) await changed(turn, failure);
     else throw failure;
+    return false;
   } finally {
+    sending = false;
     render();
   }
 }
 
 // Another tab was first, or a turn had arrived whose answer did not: show what the server has.
 async function changed(turn, failure) {
-  const conversation = await load(now.id);
-  const known = new Set(now.messages.map((each) => each.id));
+  const before = now;
+  const conversation = await load(before.id);
+  const known = new Set(before.messages.map((each) => each.id));
   now = conversation;
+  if (before.revision === 0) history.pushState(null, "", `/chat/${now.id}`);
   const mine = conversation.messages.find((each) => !known.has(each.id) && each.role === "user" && each.text === unsure);
   if (unsure && mine) {
-    $("text").value = unsure = "";
+    unsure = "";
+    drafts.keep(before, editing?.id, "");
+    unedit();
     return;
   }
   chosen = new Map();
-  editing = null;
-  notice(`Your message was not sent: ${failure.message}. It is still in the field, and the newest messages are shown.`);
+  const lost = turn.text === undefined ? "It was not answered again" : "Your message was not sent";
+  const kept = turn.text === undefined ? "The" : "It is still in the field, and the";
+  notice(`${lost}: ${said(failure)}. ${kept} newest messages are shown.`);
 }
 
 async function refresh() {
-  const conversation = now.revision ? await load(now.id) : now;
-  if (conversation.id === now.id && conversation.revision > now.revision) take(conversation);
-  await list();
+  const conversation = now.revision ? await latest() : null;
+  if (conversation?.id === now.id && conversation.revision > now.revision) take(conversation);
+  await list().catch(() => {});
 }
 
-// Reads an answer until it has ended, over streams that break, and then its conversation.
-async function follow(message) {
-  if (following?.answer === message.answer) return show();
-  following?.controller.abort();
-  const mine = (following = { answer: message.answer, controller: new AbortController(), text: "", next: 0 });
-  const { signal } = mine.controller;
-  $("status").textContent = "The model answers.";
-  let ended = false;
-  const told = (event) => {
-    if (event.text !== undefined) {
-      mine.text += event.text;
-      mine.next = event.next;
-      show(event.text);
-    }
-    ended ||= Boolean(event.ended);
-  };
-  while (!ended && !signal.aborted) {
-    try {
-      await calls.follow(mine.answer, mine.next, told, signal);
-    } catch (failure) {
-      if (!(failure instanceof CallFailed)) throw failure;
-      if (failure.status === 401) return notice("You are logged out: open a link of `tutti open --chat`.");
-    }
-    if (!ended && !signal.aborted) await new Promise((resolve) => setTimeout(resolve, AGAIN_MILLISECONDS));
-  }
-  while (!signal.aborted) {
-    const conversation = await calls.get(`conversations/${encodeURIComponent(now.id)}`).catch(() => null);
-    if (signal.aborted) return;
-    if (conversation) {
-      following = null;
-      $("status").textContent = "The answer has ended.";
-      take(conversation);
-      count();
-      return;
-    }
-    await new Promise((resolve) => setTimeout(resolve, AGAIN_MILLISECONDS));
-  }
-}
-
-// Adds a text to the answer that grows; all of it, where its element is new.
-function show(text = "") {
-  const message = running();
-  const article = message && $("turns").querySelector(`[data-message="${message.id}"]`);
-  if (!article || !following) return;
-  const atEnd = isAtEnd();
-  const isNew = following.article !== article;
-  if (isNew) Object.assign(following, { article, view: growing(article) });
-  following.view.push(isNew ? following.text : text);
-  if (atEnd) scrollTo(0, document.documentElement.scrollHeight);
-}
-
-let counting = 0;
-
-function count() {
-  clearTimeout(counting);
-  counting = setTimeout(counted, COUNT_MILLISECONDS);
-}
-
-async function counted() {
-  if (!model()) return;
-  const parent = editing ? editing.parent : (shown().at(-1)?.id ?? "");
-  const at = now.revision;
-  try {
-    const turn = { conversation: now.id, revision: at, parent, text: $("text").value, settings: settings() };
-    const found = await calls.post("count", turn);
-    if (at !== now.revision) return;
-    $("room").classList.remove("full");
-    const left = found.unsent ? `; the ${found.unsent} oldest messages are not sent` : "";
-    $("room").textContent = `${found.tokens} of ${found.length} tokens${left}`;
-    if (found.unsent !== unsent) {
-      unsent = found.unsent;
-      if (!running()) render();
-    }
-  } catch (failure) {
-    if (!(failure instanceof CallFailed)) throw failure;
-    $("room").classList.add("full");
-    $("room").textContent = failure.message;
-  }
+// What a person types, as a turn.
+function typed() {
+  return { parent: editing ? editing.parent : (shown().at(-1)?.id ?? ""), text: $("text").value };
 }
 
 async function copy(message) {
@@ -316,49 +319,44 @@ function report(message) {
   });
 }
 
-function again(message) {
-  tried(() => say({ parent: message.parent }));
+async function again(message) {
+  if (await tried(() => say({ parent: message.parent }), gone)) focusIn($("turns"), now.messages.at(-1).id);
 }
 
 function edit(message) {
   editing = message;
-  $("text").value = message.text;
+  showDraft();
   render();
-  $("text").focus();
-  count();
+  $("text").focus({ preventScroll: true });
+  room.count();
 }
 
-function choose(message) {
+function unedit() {
+  editing = null;
+  showDraft();
+  render();
+  room.count();
+}
+
+function choose(message, label) {
   chosen.set(message.parent, message.id);
   render();
-  count();
+  focusIn($("turns"), message.id, label);
+  document.activeElement.scrollIntoView({ block: "nearest" });
+  room.count();
 }
 
-// Opens the drawer of an answer; its view of the tokens.
-async function why(message) {
-  const ident = encodeURIComponent(message.answer.replace("answers/", ""));
-  const found = await tried(() => calls.get(`why/${ident}`));
-  if (!found) return null;
-  const { made, view } = drawer(found, message, {
-    verify: () => calls.post("verify", { answer: message.answer }),
-    overlap: () => calls.get(`overlap/${ident}`),
-    tokens: () => calls.get(`tokens/${ident}`),
-    place: (at) => calls.get(`tokens/${ident}/${at}`),
-    branch: (at, token) => branch(message, at, token),
-  });
-  $("why-body").replaceChildren(made);
-  $("why").hidden = false;
-  $("why").focus();
-  return view;
+function why(message) {
+  return tried(() => explaining.show(message));
 }
 
 async function branch({ answer, parent }, at, token) {
-  const body = { conversation: now.id, revision: now.revision, answer, at, token };
   try {
-    const conversation = await calls.post("branch", body);
+    const conversation = await calls.post("branch", { conversation: now.id, revision: now.revision, answer, at, token });
     chosen.delete(parent);
-    closeWhy();
+    explaining.close();
     take(conversation);
+    focusIn($("turns"), conversation.messages.at(-1).id);
     await list();
   } catch (failure) {
     if (failure.status === 409) take(await load(now.id)); // another tab was first
@@ -367,10 +365,8 @@ async function branch({ answer, parent }, at, token) {
 }
 
 function submit() {
-  const text = $("text").value;
-  if (!text.trim() || $("send").disabled) return;
-  const parent = editing ? editing.parent : (shown().at(-1)?.id ?? "");
-  tried(() => say({ parent, text }));
+  const turn = typed();
+  if (turn.text.trim() && !$("send").disabled) tried(() => say(turn), gone);
 }
 
 function toggle(button, part, isOpen) {
@@ -393,7 +389,7 @@ async function rename() {
     now.title = (await calls.post("rename", { conversation: now.id, title })).title;
     render();
     await list();
-  });
+  }, gone);
 }
 
 async function remove() {
@@ -401,15 +397,20 @@ async function remove() {
   if (!(await ask("Delete the conversation?", words, "Delete"))) return;
   await tried(async () => {
     await calls.post("delete", { conversation: now.id });
-    await begin();
-  });
+    drafts.forget(now);
+    history.replaceState(null, "", "/chat");
+    await begin({ push: false });
+  }, gone);
 }
 
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   submit();
 });
-$("text").addEventListener("input", count);
+$("text").addEventListener("input", () => {
+  keepDraft();
+  room.count();
+});
 $("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
@@ -422,7 +423,13 @@ $("text").addEventListener("keydown", (event) => {
     }
   }
 });
-$("settings").addEventListener("input", count);
+$("settings").addEventListener("input", renderSettings);
+$("reset").onclick = () => {
+  reset();
+  renderModel();
+  $("text").focus({ preventScroll: true });
+};
+$("keys-open").onclick = () => toggle($("keys-open"), $("keys"), $("keys").hidden);
 $("settings-open").onclick = () => toggle($("settings-open"), $("settings"), $("settings").hidden);
 $("menu").onclick = () => toggle($("menu"), $("shelf"), !$("shelf").classList.contains("open"));
 $("model").onchange = renderModel;
@@ -432,12 +439,11 @@ $("rename").onclick = rename;
 $("export").onclick = save;
 $("delete").onclick = remove;
 $("stop").onclick = halt;
-$("why-close").onclick = closeWhy;
+$("why-close").onclick = () => explaining.close({ back: true });
 $("unedit").onclick = () => {
-  editing = null;
-  $("text").value = "";
-  render();
-  count();
+  drafts.keep(now, editing.id, "");
+  unedit();
+  $("text").focus({ preventScroll: true });
 };
 
 function halt() {
@@ -445,29 +451,45 @@ function halt() {
   if (busy) tried(() => calls.post("stop", { answer: busy.answer }));
 }
 
-function closeWhy() {
-  $("why").hidden = true;
-  $("text").focus();
+// The answer that keys act on: the one in focus, that of the drawer, or the last one.
+function meant() {
+  const answers = shown().filter((each) => each.role === "assistant" && each.state !== "running");
+  const focused = $("turns").contains(document.activeElement) && document.activeElement.closest("[data-message]")?.dataset.message;
+  return answers.find(({ id, parent }) => focused && [id, parent].includes(focused)) ?? explaining.message ?? answers.at(-1);
+}
+
+function escape({ target, isComposing }) {
+  if (isComposing) return;
+  if (explaining.message) explaining.close({ back: true });
+  else if (running()) halt();
+  else if (target.closest("input, textarea") && !(target.type === "search" && target.value)) {
+    if (meant()) focusIn($("turns"), meant().id);
+    else $("main").focus();
+  }
 }
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || $("dialog").open) return;
-  if (event.key === "Escape") return $("why").hidden ? halt() : closeWhy();
+  if (event.key === "Escape") return escape(event);
   if (event.target.closest("input, textarea, select")) return;
   const key = event.key.toLowerCase();
   if (key === "n") {
     event.preventDefault();
     tried(begin);
+  } else if (key === "m") {
+    event.preventDefault();
+    $("text").focus({ preventScroll: true });
   } else if (key === "y" || key === "t") {
-    const last = shown().findLast((each) => each.role === "assistant" && each.state !== "running");
-    if (last) why(last).then((view) => key === "t" && view?.show());
+    const answer = meant();
+    if (answer) why(answer).then((view) => key === "t" && view?.show());
   }
 });
 addEventListener("popstate", () => {
   const id = location.pathname.split("/")[2];
-  tried(() => (id ? open(id, { push: false }) : begin()));
+  if (id) open(id, { push: false });
+  else tried(() => begin({ push: false }));
 });
-addEventListener("visibilitychange", () => document.hidden || refresh().catch(() => {}));
+addEventListener("visibilitychange", () => document.hidden || refresh());
 
 // The models that serve now; the chosen one stays chosen.
 async function loadModels() {
@@ -483,10 +505,9 @@ async function loadModels() {
 // A deployment whose replicas are started again is no model meanwhile.
 setInterval(() => model() || document.hidden || loadModels().catch(() => {}), MODELS_MILLISECONDS);
 
-tried(async () => {
-  await loadModels();
-  if (first) await open(first, { push: false });
-  else await list();
-  render();
-  $("text").focus();
-});
+const areLoaded = await tried(async () => (await loadModels(), true));
+showDraft();
+if (first) await open(first, { push: false });
+else if (areLoaded) await tried(list);
+render();
+$("text").focus({ preventScroll: true });

@@ -3,18 +3,28 @@
 // The tokens are one tab stop: arrow keys, Home and End move in them.
 
 import { CallFailed } from "./calls.js";
+import { sentence } from "./failures.js";
 import { element, plain } from "./markdown.js";
 
 const SPACES = { " ": "␣", "\n": "↵", "\t": "⇥" };
 
-// `calls`: `tokens()`, `place(at)` and `branch(at, token)`, which ends with the page showing the branch.
+// An answer that continues another one, in words; empty for others.
+export function continued({ given }) {
+  if (!given) return "";
+  const before = given > 1 ? `its first ${given - 1} tokens are those of another version, and ` : "";
+  return `Continued with another token: ${before}token ${given} was chosen by hand.`;
+}
+
+// `calls`: `tokens()`, `place(at)` and `branch(at, token)`, which ends with the page showing the branch. `given` is the number
+// of tokens with which an answer continues another one.
 export class TokenView {
   #tokens = [];
   #buttons = [];
   #at = -1; // the place that is shown
 
-  constructor(calls) {
+  constructor(calls, given) {
     this.calls = calls;
+    this.given = given;
     this.open = element("button", { type: "button", class: "verify", "data-key": "T" }, "Show its tokens");
     this.open.onclick = () => this.show();
     this.status = element("p", { "aria-live": "polite" });
@@ -24,7 +34,9 @@ export class TokenView {
     this.parts = [this.open, this.status, this.bar, this.place];
   }
 
+  // Loads the tokens once, and moves the focus to them.
   async show() {
+    if (this.#buttons.length) return this.#buttons.find((each) => each.tabIndex === 0).focus();
     const found = await this.#tried(() => this.calls.tokens());
     if (!found) return;
     this.open.hidden = true;
@@ -37,8 +49,10 @@ export class TokenView {
   }
 
   #button(token, at) {
-    const label = `Token ${at + 1} of ${this.#tokens.length}: ${spoken(token)}`;
-    const made = face(element("button", { type: "button", "aria-label": label, "aria-pressed": "false", tabindex: at ? "-1" : "0" }), token);
+    const byHand = at === this.given - 1;
+    const label = `Token ${at + 1} of ${this.#tokens.length}${byHand ? ", chosen by hand" : ""}: ${spoken(token)}`;
+    const look = byHand ? { class: "by-hand" } : {};
+    const made = face(element("button", { type: "button", ...look, "aria-label": label, "aria-pressed": "false", tabindex: at ? "-1" : "0" }), token);
     made.onclick = () => this.#choose(at);
     return made;
   }
@@ -91,7 +105,7 @@ export class TokenView {
       return await work();
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
-      this.status.textContent = failure.message;
+      this.status.textContent = sentence(failure);
       return null;
     }
   }

@@ -3,7 +3,8 @@
 import { Growing } from "./growing.js";
 import { element, markdown, plain } from "./markdown.js";
 import { WORDS } from "./reporting.js";
-import { refused, siblings } from "./tree.js";
+import { continued } from "./tokens.js";
+import { hidden, refused, siblings } from "./tree.js";
 
 const LEFT_OUT = "The filter refused this turn: the model will not see it in later ones.";
 const ENDS = { length: "It was cut: it may not be longer.", cancelled: "It was stopped.", content_filter: LEFT_OUT };
@@ -21,7 +22,27 @@ export function turns(conversation, shown, unsent, acts) {
     made.push(message.role === "user" ? person(message, beside, isUnsent, acts) : answer(message, beside, acts));
     if (isUnsent && !isLeftOut && counted === unsent) made.push(gone(unsent));
   }
+  const later = hidden(conversation.messages, shown);
+  if (later) made.push(elsewhere(later, acts));
   return made;
+}
+
+// Moves the focus to the button with this label in a message, or to the message itself.
+export function focusIn(parent, message, label = null) {
+  const article = parent.querySelector(`[data-message="${CSS.escape(message)}"]`);
+  const buttons = [...(article?.querySelectorAll("button") ?? [])];
+  (buttons.find((each) => labelOf(each) === label && !each.disabled) ?? article)?.focus({ preventScroll: true });
+}
+
+// Remembers where in the messages the focus is; returns a function that moves it there after they were made again.
+export function heldFocus(parent) {
+  const focused = document.activeElement;
+  const message = parent.contains(focused) && focused.closest("[data-message]")?.dataset.message;
+  return message ? () => focusIn(parent, message, labelOf(focused)) : () => {};
+}
+
+function labelOf(focused) {
+  return focused.getAttribute("aria-label") ?? focused.textContent;
 }
 
 // The text of an answer that grows, in an article that has none yet.
@@ -34,24 +55,31 @@ function gone(count) {
   return element("p", { class: "gone soft" }, `${words} not fit any more: the model will not see ${count === 1 ? "it" : "them"}.`);
 }
 
+function elsewhere({ count, version }, acts) {
+  const words = count === 1 ? "1 later message is" : `${count} later messages are`;
+  const show = button("Show them", () => acts.choose(version));
+  return element("p", { class: "gone soft" }, `${words} kept with another version of ${version.role === "user" ? "your message" : "the answer"}. `, show);
+}
+
 function person(message, beside, isUnsent, acts) {
   const text = plain(element("p", { class: "raw", dir: "auto" }), message.text);
   const words = element("div", { class: isUnsent ? "said unsent" : "said" }, text);
   const tools = element("div", { class: "tools" }, ...versions(message, beside, acts));
   tools.append(button("Copy", () => acts.copy(message)), button("Edit", () => acts.edit(message)));
   words.append(tools);
-  return element("article", { class: "person", "aria-label": "You", "data-message": message.id }, words);
+  return element("article", { class: "person", "aria-label": "You", "data-message": message.id, tabindex: "-1" }, words);
 }
 
 function answer(message, beside, acts) {
   const isRunning = message.state === "running";
-  const attributes = { class: "answer", "aria-label": message.model, "data-message": message.id, "aria-busy": `${isRunning}` };
+  const attributes = { class: "answer", "aria-label": message.model, "data-message": message.id, "aria-busy": `${isRunning}`, tabindex: "-1" };
   const made = element("article", attributes);
+  if (message.given) made.append(element("p", { class: "soft continued" }, continued(message)));
   const words = element("div", { class: "words" }, markdown(message.text));
   made.append(words);
   if (isRunning) return made;
   if (message.state === "failed") {
-    made.append(element("p", { class: "failed" }, `The answer ended with an error and is not whole: ${message.reason}`));
+    made.append(element("p", { class: "failed" }, `The answer ended with an error and is not whole: ${message.reason}. “Again” asks once more.`));
   } else if (ENDS[message.finished]) {
     made.append(element("p", { class: "soft" }, ENDS[message.finished]));
   }
@@ -73,7 +101,7 @@ function versions(message, beside, acts) {
   if (beside.length < 2) return [];
   const at = beside.findIndex((each) => each.id === message.id);
   const move = (label, sign, to) => {
-    const made = button(sign, () => acts.choose(beside[to]), { "aria-label": label });
+    const made = button(sign, () => acts.choose(beside[to], label), { "aria-label": label });
     made.disabled = to < 0 || to >= beside.length;
     return made;
   };

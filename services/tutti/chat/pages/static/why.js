@@ -1,8 +1,10 @@
 // The drawer "Why this answer": its record, and the comparison with an answer that is computed again.
 
+import { CallFailed } from "./calls.js";
+import { sentence } from "./failures.js";
 import { element } from "./markdown.js";
 import { overlap } from "./overlap.js";
-import { TokenView } from "./tokens.js";
+import { TokenView, continued } from "./tokens.js";
 
 const ENDS = {
   stop: "by itself, or at a stop string",
@@ -10,32 +12,38 @@ const ENDS = {
   content_filter: "withheld by the filter",
   cancelled: "stopped, or failed, before its own end",
 };
+const verdicts = new Map(); // of answers that were computed again, the class and the words, as long as the page
 
 // `calls` has `verify()` and `overlap()`, and those of a TokenView. Returns the view of the tokens, and the elements.
 export function drawer(found, message, calls) {
   const made = document.createDocumentFragment();
-  const view = new TokenView(calls);
+  const given = message.given || found.given;
+  const view = new TokenView(calls, given);
   const verdict = element("p", { role: "status" });
+  const tell = (look, words) => {
+    verdicts.set(found.answer, { look, words });
+    Object.assign(verdict, { className: look, textContent: words });
+  };
+  if (verdicts.has(found.answer)) tell(...Object.values(verdicts.get(found.answer)));
   const again = element("button", { type: "button", class: "verify" }, "Compute it again");
   again.onclick = async () => {
     again.disabled = true;
-    verdict.className = "";
-    verdict.textContent = "It is computed again …";
+    Object.assign(verdict, { className: "", textContent: "It is computed again …" });
     try {
       const { equal, differs, bytes } = await calls.verify();
-      verdict.className = equal ? "same" : "differs";
-      verdict.textContent = equal ? `Identical, ${bytes} of ${found.bytes} bytes` : `It differs in: ${differs.join(", ")}`;
+      if (equal) tell("same", `Identical, ${bytes} of ${found.bytes} bytes`);
+      else tell("differs", `It differs in: ${differs.join(", ")}`);
     } catch (failure) {
-      verdict.className = "differs";
-      verdict.textContent = failure.message;
+      if (!(failure instanceof CallFailed)) throw failure;
+      tell("differs", sentence(failure));
     }
     again.disabled = false;
   };
+  if (given) made.append(element("p", { class: "continued" }, continued({ given })));
   made.append(verdict, again, section("Tokens", ...view.parts));
   made.append(section(found.release ? "Released" : "An experiment", ...standing(found.release)));
   made.append(section("Overlap with the training data", overlap(calls.overlap)));
   const done = [found.moved ? moves(found) : "It was made by one replica."];
-  if (found.given) done.push(`It continues another answer: its first ${found.given} tokens were given.`);
   if (message.unsent) done.push(`The model did not see the ${message.unsent} oldest messages: they did not fit.`);
   made.append(section("What was done to it", ...done.map((each) => element("p", {}, each))));
   const record = {

@@ -1,0 +1,43 @@
+// The tokens of the turn that is typed, of those that the model can read.
+
+import { CallFailed } from "./calls.js";
+import { sentence } from "./failures.js";
+
+const COUNT_MILLISECONDS = 200;
+
+// `turn()` is what would be sent, or null; `element` shows the tokens; `told(found)` is called with the answer.
+export class Room {
+  #waiting = 0;
+
+  constructor(calls, element, turn, told) {
+    Object.assign(this, { calls, element, turn, told });
+  }
+
+  // Soon, since a person may go on typing.
+  count() {
+    clearTimeout(this.#waiting);
+    this.#waiting = setTimeout(() => this.#count(), COUNT_MILLISECONDS);
+  }
+
+  async #count() {
+    const turn = this.turn();
+    if (!turn) return;
+    try {
+      const found = await this.calls.post("count", turn);
+      const { conversation, revision } = this.turn() ?? {};
+      if (conversation !== turn.conversation || revision !== turn.revision) return;
+      const left = found.unsent ? `; the ${found.unsent} oldest messages are not sent` : "";
+      this.#show(`${found.tokens} of ${found.length} tokens${left}`, { isFull: false });
+      this.told(found);
+    } catch (failure) {
+      if (!(failure instanceof CallFailed)) throw failure;
+      const isLong = failure.field === "text" && failure.seen.includes(" tokens");
+      this.#show(isLong ? `Too long: ${failure.seen.replaceAll("'", "")}` : sentence(failure), { isFull: true });
+    }
+  }
+
+  #show(words, { isFull }) {
+    this.element.classList.toggle("full", isFull);
+    this.element.textContent = words;
+  }
+}
