@@ -36,7 +36,7 @@ PAGE = 500
 KNOWN = 10_000
 """Records at the end of the chain that are compared when a process starts."""
 REMEMBERED = 2 * PAGE
-"""Newest sealed records that are kept in mind: a look for new records ends at a page that has one of them."""
+"""The number of sealed records that are kept in memory, the newest: the search for new ones ends at a page with one."""
 _COLUMNS = (
     "seq", "at", "user", "tenant", "method", "action", "resource", "revision", "outcome", "reason", "address", "times"
 )  # fmt: skip
