@@ -53,7 +53,8 @@ def test_an_answer_that_the_filter_cut_has_no_tokens_and_is_not_continued(
     before: list[int], after: list[int], at: int, token: int
 ) -> None:
     served, request = served_with(PAIR), read(BODY)
-    pieces, record = said(served, request, [*(each for each in before if each != talks.TOKENIZER.eos), 97, 98, *after])
+    begun = [each for each in before if each != talks.TOKENIZER.eos]
+    pieces, record = said(served, request, [*begun, *talks.TOKENIZER.encode("ab"), *after])
     finished, generation = pieces[-1].finished, Generation(request, record.ids)
     assert finished == FILTERED
     assert tokens_of(served, generation, finished) == []
