@@ -33,6 +33,7 @@ from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.service import Consumed
 from tutti.chassis.store import audit, taskrows
+from tutti.chassis.store.columns import Index
 from tutti.chassis.store.leases import Leases
 from tutti.chassis.store.limits import Limit, Limits
 from tutti.chassis.store.resources import Resource
@@ -70,7 +71,12 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.metadata = MetaData()
-        self.jobs = Resource(self.metadata, "jobs", Job, {"state": lambda job: job.state})
+        columns: dict[str, Index] = {
+            "state": lambda job: int(job.state),
+            "words": lambda job: tuple(job.history),
+            "new": lambda job: job.step == 0,
+        }
+        self.jobs = Resource(self.metadata, "jobs", Job, columns)
         self.nodes = Resource(self.metadata, "nodes", Node)
         self.units = self.another(self.place.db)
         self.leases = Leases(self.metadata)
@@ -235,6 +241,26 @@ def test_a_state_is_filtered_by_its_name_or_as_it_is_printed(bench: Bench, state
     assert [job.name for job in listed.found] == ["jobs/a"]
     with pytest.raises(InvalidField, match=r"a whole number or one of .*queued, .*running.* for state"):
         bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter="state=waiting"), OPERATOR))
+
+
+def test_a_list_is_filtered_by_words_and_by_yes_or_no(bench: Bench) -> None:
+    words = {"a": ["fast", "lr_1"], "b": ["fast"], "c": ["fast-er", "lrx1"], "d": []}
+    for number, (name, each) in enumerate(words.items()):
+        bench.create(f"jobs/{name}", history=each, step=number % 2)
+
+    def listed(wanted: str) -> str:
+        page = bench.units.run(lambda unit: bench.jobs.page(unit, ListRequest(filter=wanted), OPERATOR))
+        return "".join(job.name.removeprefix("jobs/") for job in page.found)
+
+    assert listed("words:fast") == "ab"
+    assert listed("words:lr_1") == "a"
+    assert listed("words:lr_1 AND words:fast AND new=true") == "a"
+    assert listed("words:fast AND new=false") == "b"
+    assert (listed("new=true"), listed("new=false")) == ("ac", "bd")
+    for wrong in ("words=fast", "new:true", "new=maybe", "words:", "words:%", "words:FAST", "words:a b", "word:a"):
+        with pytest.raises(InvalidField) as refused:
+            listed(wrong)
+        assert refused.value.field == "filter"
 
 
 def test_an_event_is_refused_without_its_resource_its_key_or_a_small_payload(bench: Bench) -> None:

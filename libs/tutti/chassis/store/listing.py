@@ -8,35 +8,49 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tutti.chassis.enums import word
 from tutti.chassis.errors import InvalidField
+from tutti.chassis.store.columns import WORD, WORD_RULE, having
 from tutti.contracts.common.v1 import ListRequest
 
 DEFAULT_SIZE, MAX_SIZE = 100, 1000
+TRUTH = {"true": 1, "false": 0}
 Value = str | int
+Types = Mapping[str, type]
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Page:
-    """`equal`: the filter by column; `after`: the last name of the page before."""
+    """`equal`, `having`: the filter by column, and by words of columns; `after`: the last name of the page before."""
 
     size: int
     after: str
     equal: Mapping[str, Value]
+    having: Sequence[tuple[str, str]] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The columns of words that are filtered by, once for each word."""
+        return tuple(field for field, _ in self.having)
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The parameters of a query that filters by both."""
+        return {**self.equal, **{f"having_{at}": having(word) for at, (_, word) in enumerate(self.having)}}
 
 
-def parse(request: ListRequest, kind: str, columns: Mapping[str, type[Value]], fields: Fields) -> Page:
+def parse(request: ListRequest, kind: str, columns: Types, fields: Fields) -> Page:
     """Raises InvalidField."""
     if request.page_size > MAX_SIZE:
         raise InvalidField("page_size", seen=request.page_size, expected=f"at most {MAX_SIZE}")
-    equal = _filter(request.filter, columns, fields)
+    equal, words = _filter(request.filter, columns, fields)
     after = _untoken(request.page_token, kind, request.filter) if request.page_token else ""
-    return Page(request.page_size or DEFAULT_SIZE, after, equal)
+    return Page(request.page_size or DEFAULT_SIZE, after, equal, words)
 
 
 def token(kind: str, request: ListRequest, last: str) -> str:
@@ -64,24 +78,42 @@ def _untoken(text: str, kind: str, asked: str) -> str:
     return str(found[2])
 
 
-def _filter(text: str, columns: Mapping[str, type[Value]], fields: Fields) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+def _filter(text: str, columns: Types, fields: Fields) -> tuple[dict[str, Value], list[tuple[str, str]]]:
+    equal, words = dict[str, Value](), list[tuple[str, str]]()
     for pair in re.split(r"\s+AND\s+", text.strip()) if text.strip() else ():
+        field, colon, word = (part.strip() for part in pair.partition(":"))
+        if colon and columns.get(field) is tuple:
+            words.append((field, _word(text, word)))
+            continue
         field, equals, value = (part.strip() for part in pair.partition("="))
-        known = ", ".join(sorted(columns)) or "none"
-        if not equals or field not in columns:
-            raise InvalidField("filter", seen=text, expected=f'"field=value" joined by " AND " with fields {known}')
-        found[field] = _value(text, field, value.strip('"'), columns[field], fields)
-    return found
+        if not equals or columns.get(field, tuple) is tuple:
+            raise InvalidField("filter", seen=text, expected=_rule(columns))
+        equal[field] = _value(text, field, value.strip('"'), columns[field], fields)
+    return equal, words
 
 
-def _value(text: str, field: str, value: str, kind: type[Value], fields: Fields) -> Value:
+def _rule(columns: Types) -> str:
+    known = ", ".join(sorted(name for name, kind in columns.items() if kind is not tuple)) or "none"
+    several = ", ".join(f'"{name}:word"' for name, kind in sorted(columns.items()) if kind is tuple)
+    return f'"field=value"{f" or {several}" if several else ""} joined by " AND " with fields {known}'
+
+
+def _word(text: str, word: str) -> str:
+    if not WORD.fullmatch(word):
+        raise InvalidField("filter", seen=text, expected=f"a word of {WORD_RULE}, after the colon")
+    return word
+
+
+def _value(text: str, field: str, value: str, kind: type, fields: Fields) -> Value:
     if kind is str:
         return value
     declared = fields.get(field)
     names = {} if declared is None or declared.enum_type is None else _names(declared.enum_type)
+    names = TRUTH if kind is bool else names
     if value in names:
         return names[value]
+    if kind is bool:
+        raise InvalidField("filter", seen=text, expected=f"true or false for {field}")
     try:
         return int(value)
     except ValueError:

@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
+    ColumnElement,
     Select,
     Table,
     Update,
@@ -37,15 +38,20 @@ def selected(table: Table, among: tuple[tuple[str, bool], ...]) -> Select[Any]:
 
 
 @prepared
-def paged(table: Table, equal: tuple[str, ...]) -> Select[Any]:
-    same = [table.c[name] == bindparam(name) for name in equal]
-    query = select(table).where(table.c.name > bindparam("page_after"), *same)
+def paged(table: Table, equal: tuple[str, ...], having: tuple[str, ...]) -> Select[Any]:
+    """Rows of a page by columns that are equal to a value, and columns of words that have one: see `Page.values`."""
+    query = select(table).where(table.c.name > bindparam("page_after"), *_holds(table, equal, having))
     return query.order_by(table.c.name).limit(bindparam("page_size"))
 
 
 @prepared
-def names_of(table: Table, equal: tuple[str, ...]) -> Select[Any]:
-    return select(table.c.name).where(*(table.c[name] == bindparam(name) for name in equal))
+def names_of(table: Table, equal: tuple[str, ...], having: tuple[str, ...]) -> Select[Any]:
+    return select(table.c.name).where(*_holds(table, equal, having))
+
+
+def _holds(table: Table, equal: tuple[str, ...], having: tuple[str, ...]) -> list[ColumnElement[bool]]:
+    same = [table.c[name] == bindparam(name) for name in equal]
+    return same + [table.c[name].like(bindparam(f"having_{at}"), escape="/") for at, name in enumerate(having)]
 
 
 def by_number(name: str) -> tuple[tuple[bool, int, str], ...]:

@@ -29,6 +29,7 @@ from tutti.chassis.identity.principal import Principal
 from tutti.chassis.names import check_kind, check_name
 from tutti.chassis.store import listing, origins
 from tutti.chassis.store.bodies import content_digest, seal
+from tutti.chassis.store.columns import Columns, Index
 from tutti.chassis.store.resourcequeries import (
     by_name,
     by_number,
@@ -49,8 +50,6 @@ from tutti.contracts.options.v1 import resource as option
 __all__ = ["Resource", "check_name"]
 
 M = TypeVar("M", bound=Message)
-Value = str | int | None
-Index = Callable[[Any], Value]
 Shown = Callable[[Unit, M, Principal], bool]
 Viewed = Callable[[Unit, M, Principal], M]
 _MANY = (list, tuple, set, frozenset)
@@ -106,10 +105,7 @@ class Resource(Generic[M]):
             if field not in message.DESCRIPTOR.fields_by_name:
                 raise ValueError(f"{message.DESCRIPTOR.full_name} cannot be a resource: it has no field {field!r}")
         self._event = event_type(message) if is_event(message) else None
-        self._columns = dict(columns or {})
-        self.filters: dict[str, type[str | int]] = {
-            name: int if isinstance(value(message()), int) else str for name, value in self._columns.items()
-        }
+        self._columns = Columns(kind, message, columns or {})
         self.changed: list[Listener] = []
         self.table = declare(
             kind.replace("-", "_"),
@@ -120,7 +116,7 @@ class Resource(Generic[M]):
             Column("digest", String, nullable=False),
             Column("request_id", NAME, unique=True),
             Column("request_digest", String, nullable=False),
-            *(Column(name, BigInteger if kind is int else NAME, index=True) for name, kind in self.filters.items()),
+            *self._columns.declared(),
         )
 
     def create(self, unit: Unit, message: M, request: Message | None = None) -> M:
@@ -228,6 +224,11 @@ class Resource(Generic[M]):
         self._tell(unit, before, made)
         return made
 
+    @property
+    def filters(self) -> Mapping[str, type]:
+        """The fields that a list may be filtered by, with the type of their values (a tuple: words)."""
+        return self._columns.types
+
     def select(self, unit: Unit, **columns: Any) -> list[M]:
         """Those whose columns have these values (a list: one of them), in name order."""
         return self._all(unit, *self._wanted(columns))
@@ -251,8 +252,8 @@ class Resource(Generic[M]):
 
     def _wanted(self, columns: Mapping[str, Any]) -> tuple[Select[Any], dict[str, Any]]:
         for name in columns:
-            if name not in self._columns:
-                raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns)}")
+            if name not in self._columns.types:
+                raise ValueError(f"{self.kind} has no column {name!r}; known: {sorted(self._columns.types)}")
         wanted = {name: list(value) if isinstance(value, _MANY) else value for name, value in columns.items()}
         among = tuple((name, isinstance(value, list)) for name, value in wanted.items())
         return selected(self.table, among), wanted
@@ -267,7 +268,7 @@ class Resource(Generic[M]):
         Damaged rows are left out for people, and named. Services and agents get no list without them: it would look
         complete. Raises InvalidField, CorruptRow.
         """
-        page = listing.parse(request, self.kind, self.filters, self.message.DESCRIPTOR.fields_by_name)
+        page = listing.parse(request, self.kind, self._columns.types, self.message.DESCRIPTOR.fields_by_name)
         strict = principal.is_machine or principal.may(frozenset({Role.SERVICE}))
         named = self._names_damage(principal)
         found, damaged, after, more = list[M](), list[tuple[str, str]](), page.after, True
@@ -294,9 +295,9 @@ class Resource(Generic[M]):
     def _after(self, unit: Unit, page: listing.Page, after: str) -> list[Any]:
         """Rows, one more than a page has, after a name, in the order of the list."""
         if not self._sorted:
-            asked = {**page.equal, "page_after": after, "page_size": page.size + 1}
-            return self._rows(unit, paged(self.table, tuple(page.equal)), asked)
-        listed = unit.tx.execute(names_of(self.table, tuple(page.equal)), dict(page.equal)).scalars()
+            asked = {**page.values, "page_after": after, "page_size": page.size + 1}
+            return self._rows(unit, paged(self.table, tuple(page.equal), page.fields), asked)
+        listed = unit.tx.execute(names_of(self.table, tuple(page.equal), page.fields), page.values).scalars()
         names = sorted(listed, key=by_number)
         first = bisect_right(names, by_number(after), key=by_number) if after else 0
         wanted = names[first : first + page.size + 1]
@@ -373,16 +374,8 @@ class Resource(Generic[M]):
             "revision": revision,
             "body": body,
             "digest": _seal(_name(made), revision, body, request_id, digest),
-            **{name: self._value(name, value(made)) for name, value in self._columns.items()},
+            **self._columns.row(made),
         }
-
-    def _value(self, column: str, value: Value) -> Value:
-        if value is not None and not isinstance(value, self.filters[column]):
-            raise TypeError(
-                f"the column {column} of {self.kind} holds {self.filters[column].__name__}, got {value!r}: its type is "
-                f"that of its value for an empty message"
-            )
-        return int(value) if isinstance(value, int) else value
 
     def _read(self, row: Any) -> M:
         if isinstance(row, _Unreadable):
@@ -394,8 +387,8 @@ class Resource(Generic[M]):
             message = self.message.FromString(body)
         except DecodeError as error:
             raise self._corrupt(row.name, f"its body is no {self.message.DESCRIPTOR.full_name}: {error}") from None
-        for name, value in self._columns.items():
-            if (expected := self._value(name, value(message))) != getattr(row, name):
+        for name, expected in self._columns.row(message).items():
+            if expected != getattr(row, name):
                 raise self._corrupt(
                     row.name, f"its column {name} is {getattr(row, name)!r}, its body says {expected!r}"
                 )

@@ -26,7 +26,8 @@ from tutti.chassis.service import Host, Served, TaskKind
 from tutti.chassis.store import crud, taskrows
 from tutti.chassis.store.canonical import CanonicalLine
 from tutti.chassis.store.clipping import clipped
-from tutti.chassis.store.resources import Index, Resource, Shown
+from tutti.chassis.store.columns import Index
+from tutti.chassis.store.resources import Resource, Shown
 from tutti.chassis.store.unit import Unit
 from tutti.chassis.tasks import Finish, Task, TaskContext
 from tutti.contracts.common.v1 import (
