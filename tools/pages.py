@@ -157,8 +157,9 @@ with growing and random waits, and repeats nothing else.
   made and changed: a page begins after the last name of the one before. Tokens have no end of validity. An empty
   `next_page_token` is that of the last page.
 - `filter` is `field=value`, or several of them joined by ` AND `, over the fields below. Values of an enum are
-  written as its name (`STATE_RUNNING`), its word (`running`) or its number. There is no `OR`, no comparison and no
-  search: read the pages and choose.
+  written as its name (`STATE_RUNNING`), its word (`running`) or its number; a flag is `true` or `false`. A field that
+  holds words, such as the tags of a run, is asked for one of them with `field:word`. There is no `OR`, no comparison
+  and no search: read the pages and choose.
 - `read_mask` names the fields to return, in Get and in lists, as in the proto file, with dots for a field of a field
   (`progress.done`). Unset, all fields are returned; a name that is no field is refused.
 - A row that cannot be read any more is left out of a list; `damaged` of the list names it, with the reason.
@@ -183,11 +184,16 @@ for people and may change. `metadata` of the `ErrorInfo` has the parts of the me
 def conventions_page(every: Sequence[Service]) -> str:
     """What holds for every method, with the fields that lists of each kind can be filtered by."""
     rows = sorted(
-        f"| `{resource.kind}` | {each.name} | {', '.join(f'`{name}`' for name in sorted(resource.filters)) or 'none'} |"
+        f"| `{resource.kind}` | {each.name} | {', '.join(_filters(resource.filters)) or 'none'} |"
         for each in every
         for resource in each.resources
     )
     return "\n".join([CONVENTIONS.rstrip(), *rows, WATCHING])
+
+
+def _filters(fields: Mapping[str, type]) -> Iterator[str]:
+    signs = {tuple: ":WORD", bool: "=true"}
+    return (f"`{name}{signs.get(kind, '')}`" for name, kind in sorted(fields.items()))
 
 
 REFERENCE = """\
@@ -421,7 +427,8 @@ runs the recipe once for each value and lists the runs by their bits per byte on
 several keys, every combination is a run (at most 64; `--dry-run` lists them). A comma within brackets or quotes
 belongs to a value. Trainings share the preparation of the texts if no key of it differs. If there are not enough
 slots for all, they wait for each other. The loss of two tokenizers cannot be compared, bits per byte can; `--by loss`
-sorts by the loss of the newest steps. A run that did not finish is last, and then the command exits with 1.
+sorts by the loss of the newest steps. `--tag NAME` tags the runs, so that `tutti runs ls --tag NAME` lists them later.
+A run that did not finish is last, and then the command exits with 1.
 
 ### Continue from a checkpoint
 

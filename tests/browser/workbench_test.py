@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import chromium
@@ -11,9 +12,18 @@ from tests.browser.login import log_in
 from tests.browser.pages_test import Tab, assert_fits
 from tests.browser.reader import NARROW, WIDE
 from tests.web.hosted import Hosted, hosted
+from tutti.contracts.pipeline.v1 import UpdateRunRequest
 from tutti.pipeline.pages.workbench import ROWS
 
 RUNS = 1000
+LABELS = UpdateRunRequest(
+    name="runs/planted-1",
+    update_mask=FieldMask(paths=["title", "note", "tags"]),
+    title="<b>" + "long" * 40,
+    note=f"<script>alert(1)</script> {'x' * 500}\n" + "שלום\n" * 9,
+    tags=["long", *(f"{at}{'x' * 38}" for at in range(9))],
+)
+SELECTED = "/labels?run=planted-1&run=planted-2"
 FOUR = "/compare?" + "&".join(f"run=planted-{at}" for at in range(1, 5))
 
 
@@ -23,6 +33,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
         found.plant_sweep(RUNS - 4)
         for at in range(4):
             found.plant_run(f"with a curve {at}")
+        with found.client() as client:
+            client.pipeline.UpdateRun(LABELS)
         yield found
 
 
@@ -42,7 +54,10 @@ def tab(request: pytest.FixtureRequest, browser: Browser, served: Hosted) -> Ite
     found.context.close()
 
 
-@pytest.mark.parametrize("path", ["/runs?sort=bits_per_byte", FOUR])
+@pytest.mark.parametrize(
+    "path",
+    ["/runs?sort=bits_per_byte", FOUR, "/runs?tag=long", "/runs/planted-1", "/labels?run=planted-1", SELECTED],
+)
 def test_a_page_is_quiet_accessible_and_fits(tab: Tab, served: Hosted, path: str) -> None:
     tab.page.goto(f"{served.url}{path}")
     assert_fits(tab, served)
@@ -63,6 +78,35 @@ def test_runs_are_sorted_selected_and_compared_by_keyboard(tab: Tab, served: Hos
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare 2 runs")
     assert [value for _, value in parse_qsl(urlsplit(page.url).query)] == names
+    assert tab.heard == []
+
+
+def test_selected_runs_are_tagged_archived_and_found_again_by_keyboard(tab: Tab, served: Hosted) -> None:
+    page, tag = tab.page, f"tab-{tab.page.viewport_size['width']}"  # type: ignore[index]
+
+    def select_two() -> None:
+        for row in (0, 1):
+            page.get_by_role("checkbox").nth(row).focus()
+            page.keyboard.press("Space")
+        page.get_by_role("button", name="Tag or archive them").focus()
+        page.keyboard.press("Enter")
+
+    page.goto(f"{served.url}/runs")
+    select_two()
+    page.get_by_label("Tags to add").focus()
+    page.keyboard.type(tag)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=tag).first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("checkbox")).to_have_count(2)
+    select_two()
+    page.get_by_role("button", name="Archive 2 runs").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("2 archived runs are not listed")).to_be_visible()
+    page.goto(f"{served.url}/runs?tag={tag}&archived=only")
+    select_two()
+    page.get_by_role("button", name="Unarchive 2 of them").click()
+    expect(page.locator(".paging")).to_contain_text(f"{ROWS} of {RUNS:,} runs")
     assert tab.heard == []
 
 

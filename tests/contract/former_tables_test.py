@@ -16,10 +16,15 @@ from sqlalchemy import Connection, MetaData, create_engine, inspect, text
 from sqlalchemy.engine import make_url
 from tools import migration
 
-from tutti.backbone import migrations
+from tutti.backbone import ManualClock, SeededRandomness, migrations
 from tutti.backbone.connect import open_database
 from tutti.backbone.migrations import History
+from tutti.chassis.identity.auth import Role
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store import stack
+from tutti.chassis.store.unit import Units
+from tutti.contracts.common.v1 import ListRequest
+from tutti.pipeline.runs.tables import Tables
 from tutti.upkeep.backup.databases import fill, installed
 
 RELEASES = Path(__file__).parents[1] / "e2e" / "releases"
@@ -44,6 +49,7 @@ IN_SQLITE = (
     (' COLLATE "C"', ""),
     ("BYTEA", "BLOB"),
 )
+OPERATOR = Principal.of_role(Role.OPERATOR)
 Schema = dict[str, Any]
 Opened = Callable[[str], Any]
 
@@ -174,3 +180,22 @@ def test_databases_of_a_release_become_as_new_ones(
                 database.create(tables[service], installed()[service])
                 seen.append(database.run(lambda tx: schema(tx.execute(text("SELECT 1")).connection)))
         assert seen[0] == seen[1], service
+
+
+@pytest.mark.parametrize("release", sorted(path.name for path in RELEASES.glob("*.tar.xz")))
+def test_runs_of_a_release_are_listed_and_found_by_their_titles(tmp_path: Path, release: str) -> None:
+    with tarfile.open(RELEASES / release) as archive:
+        kept = next(each for each in archive.getmembers() if each.name.endswith("db/pipeline.db"))
+        archive.extract(kept, tmp_path, filter="data")
+    metadata = MetaData()
+    runs = Tables(metadata).runs
+    with closing(open_database(f"sqlite://{(tmp_path / kept.name).parent}", "pipeline")) as database:
+        database.create(tables_of_services()["pipeline"], installed()["pipeline"])
+        units = Units(database, "pipeline", metadata, clock=ManualClock(), randomness=SeededRandomness("x"))
+        listed = units.run(lambda unit: runs.readable(unit))
+        assert listed.found
+        assert listed.damaged == []
+        for run in listed.found:
+            wanted = ListRequest(filter=f"archived=false AND title={run.spec.title}")
+            found = units.run(lambda unit, wanted=wanted: runs.page(unit, wanted, OPERATOR))  # type: ignore[misc]
+            assert run.name in [each.name for each in found.found]

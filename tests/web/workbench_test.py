@@ -1,12 +1,19 @@
 """The list of runs with their figures, runs side by side, and the commands beside them, over HTTP."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.web.commands_test import tutti
 from tests.web.hosted import STEPS, Hosted, Visitor, hosted
+from tests.web.sessions_test import form_token
+from tutti.chassis.errors import InvalidField
 from tutti.chassis.identity.auth import Role
+from tutti.cli.app import build
+from tutti.pipeline.runs.labels import MOST_TAGS
 from tutti.web.pages import Entry, Site, menu_of
 
 
@@ -77,3 +84,108 @@ def test_the_list_and_the_commands_agree(served: Hosted, visitor: Visitor) -> No
     listed = tutti(served, "runs", "ls", "--sort", "-bits_per_byte")
     assert listed[-1]["name"] == "runs/under-way"
     assert {each["bits_per_byte"] for each in listed} == {2.5, None}
+
+
+def label(visitor: Visitor, **fields: str) -> int:
+    token = form_token(visitor.get("/labels?run=planted-1").text)
+    return visitor.post("/labels", {"form_token": token, **fields}).status
+
+
+def row_of(visitor: Visitor, name: str, query: str = "") -> dict[str, Any]:
+    return next((each for each in visitor.get(f"/runs.json{query}").json["runs"] if each["name"] == name), {})
+
+
+def test_a_run_is_given_a_title_a_note_and_tags_that_are_text_wherever_they_are_shown(visitor: Visitor) -> None:
+    note = "</textarea><script>alert(1)</script>\r\nsecond line"
+    fields = {"title": "<b>best</b>", "note": note, "tags": "lr_1 fast fast", "revision": "0"}
+    assert label(visitor, runs="runs/planted-3", action="save", **fields) == 303
+    found = row_of(visitor, "runs/planted-3", "?tag=fast")
+    assert (found["title"], found["tags"]) == ("<b>best</b>", ["fast", "lr_1"])
+    assert found["note"] == "</textarea><script>alert(1)</script>…"
+    told = visitor.get("/runs/planted-3.json").json["labels"]
+    assert told == {"tags": ["fast", "lr_1"], "note": note.replace("\r", ""), "archived_at": ""}
+    for path in ("/runs", "/runs/planted-3", "/labels?run=planted-3", "/compare?run=planted-3&run=planted-1"):
+        page = visitor.get(path).text
+        assert "<script>alert" not in page, path
+        assert "<b>best" not in page, path
+    assert "&lt;script&gt;" in visitor.get("/labels?run=planted-3").text
+    assert label(visitor, runs="runs/planted-3", action="save", **fields) == 303  # the same again
+    assert label(visitor, runs="runs/planted-3", action="save", **fields | {"title": "mine"}) == 409
+    assert label(visitor, runs="runs/planted-3", action="save", **fields | {"title": "", "revision": "1"}) == 303
+    assert row_of(visitor, "runs/planted-3")["title"] == "other"
+
+
+def test_selected_runs_are_tagged_and_archived_together_or_not_at_all(visitor: Visitor) -> None:
+    both = "runs/planted-2 runs/planted-1"
+    assert label(visitor, runs=both, action="tag", add="old kept", remove="none") == 303
+    assert label(visitor, runs=both, action="tag", remove="kept") == 303
+    assert [each["name"] for each in visitor.get("/runs.json?tag=old").json["runs"]] == both.split()
+    assert label(visitor, runs=f"{both} runs/none", action="archive") == 404
+    assert visitor.get("/runs.json").json["hidden"] == 0
+    assert label(visitor, runs=both, action="archive") == 303
+    listed = visitor.get("/runs.json?tag=old").json
+    assert (listed["found"], listed["hidden"]) == (0, 2)
+    assert row_of(visitor, "runs/planted-1", "?archived=only")["archived"]
+    assert len(visitor.get(f"{listed['unhide'].replace('/runs', '/runs.json')}").json["runs"]) == 2
+    assert "archived" in visitor.get("/runs/planted-1").text
+    assert label(visitor, runs=both, action="unarchive") == 303
+    assert label(visitor, runs=both, action="tag", remove="old") == 303
+    assert visitor.get("/runs.json").json["hidden"] == 0
+
+
+def test_a_form_of_labels_that_no_page_sends_is_refused(visitor: Visitor) -> None:
+    assert visitor.post("/labels", {"runs": "runs/planted-1", "action": "archive"}).status == 403
+    for fields in ({"action": "delete"}, {"action": "save"}, {"action": "save", "revision": "0", "tags": "A"}):
+        assert label(visitor, runs="runs/planted-1", **fields) == 400
+    assert visitor.get("/labels").status == 400
+    assert visitor.get("/labels?run=none").status == 404
+    assert visitor.get("/runs?archived=no").status == 400
+    assert visitor.get("/runs?tag=A").status == 400
+
+
+def said(served: Hosted, *arguments: str, text: str = "") -> Result:
+    """A command for people."""
+    command = [*arguments, "--data-dir", str(served.data_dir.path)]
+    return CliRunner().invoke(build(), command, standalone_mode=False, input=text)
+
+
+def test_commands_rename_a_run_and_write_its_note(served: Hosted) -> None:
+    assert tutti(served, "runs", "rename", "planted-3", "best of all")["title"] == "best of all"
+    assert tutti(served, "runs", "show", "best of all")["name"] == "runs/planted-3"
+    assert tutti(served, "runs", "compare", "best of all", "planted-1")[1]["a"] == "best of all"
+    assert said(served, "runs", "note", "planted-3", "-", text="one\n\u202etwo\n").exit_code == 0
+    assert said(served, "runs", "note", "planted-3").stdout == "one\n\\u202etwo\n"
+    assert "one" in said(served, "runs", "show", "planted-3").stdout
+    assert isinstance(said(served, "runs", "note", "planted-3", "\x1b[31m").exception, InvalidField)
+    assert tutti(served, "runs", "note", "planted-3", "--clear")["note"] == ""
+    assert tutti(served, "runs", "rename", "planted-3", "--clear")["title"] == "other"
+    for verb, *more in (["rename"], ["rename", "a", "--clear"], ["note", "a", "--clear"]):
+        assert isinstance(said(served, "runs", verb, "planted-3", *more).exception, click.UsageError)
+
+
+def test_commands_tag_and_archive_several_runs_or_none(served: Hosted) -> None:
+    def listed(*options: str) -> list[str]:
+        return [each["name"].removeprefix("runs/") for each in tutti(served, "runs", "ls", *options)]
+
+    tagged = tutti(served, "runs", "tag", "planted-1", "planted-2", "--add", "command", "--dry-run")
+    assert [each["tags"] for each in tagged] == [["command"]] * 2
+    assert listed("--tag", "command") == []
+    tutti(served, "runs", "tag", "planted-1", "planted-2", "--add", "command", "--add", "first")
+    tutti(served, "runs", "tag", "--filter", "tags:command AND title=words", "--remove", "first")
+    assert listed("--tag", "command") == ["planted-1", "planted-2"]
+    assert listed("--tag", "command", "--tag", "first") == []
+    tutti(served, "runs", "tag", "planted-2", "--add", "full")
+    many = [word for at in range(MOST_TAGS - 1) for word in ("--add", f"{at}")]
+    full = said(served, "runs", "tag", "planted-1", "planted-2", *many)
+    assert isinstance(full.exception, InvalidField)
+    assert tutti(served, "runs", "show", "planted-1")["tags"] == ["command"]
+    tutti(served, "runs", "archive", "--filter", "tags:command")
+    assert listed("--tag", "command") == []
+    assert listed("--tag", "command", "--archived") == listed("--filter", "archived=true") == ["planted-1", "planted-2"]
+    hidden = said(served, "runs", "ls")
+    assert "planted-1" not in hidden.stdout
+    assert "2 archived runs" in hidden.stderr
+    assert "command" in said(served, "runs", "ls", "--archived").stdout
+    assert tutti(served, "runs", "show", "planted-1")["archived"]
+    tutti(served, "runs", "unarchive", "planted-1", "planted-2")
+    assert "archived" not in said(served, "runs", "ls").stderr

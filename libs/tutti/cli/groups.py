@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from tutti.chassis.rpc.kinds import Kind
-from tutti.cli import INTERRUPTED, interrupt
+from tutti.cli import INTERRUPTED, interrupt, labels
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, TIMES, resolved, resolved_filter
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_damaged
@@ -19,6 +19,7 @@ from tutti.cli.waiting import answers
 from tutti.client import Client
 from tutti.client.plain import Plain, indented, plain
 from tutti.client.resources import get_one, list_all
+from tutti.client.titles import title_of
 from tutti.report.comparing import training_of
 from tutti.report.hints import tries
 from tutti.report.results import models
@@ -31,6 +32,8 @@ WATCH_SECONDS = 1.0
 ZERO_TIME = "1970-01-01T00:00:00Z"
 OF_TRAININGS = ("step", "loss", "bits_per_byte", "parameters")
 """Figures of the newest training of a run that are at the top of its row."""
+ABOVE = (*OF_TRAININGS, "labels", "archived")
+"""Fields of a run that people see elsewhere: in its figures, and in lines of their own."""
 LATER = "~"
 """Behind every time: of what has not begun."""
 
@@ -47,7 +50,7 @@ def titles(noun: Kind, client: Client) -> dict[str, str]:
     if noun.plural != "jobs":
         return {}
     runs = sorted(list_all(client, "runs", damaged=say_damaged), key=lambda run: run.started_at.ToNanoseconds())
-    return {stage.resource: run.spec.title for run in runs for stage in run.stages}
+    return {stage.resource: title_of(run) for run in runs for stage in run.stages}
 
 
 def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
@@ -61,9 +64,10 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
         value["title"] = titled.get(message.name, "")
         value["spec"]["training"] = json.loads(message.spec.training)
     if noun.plural == "runs":
-        value["title"] = message.spec.title
+        value["title"] = title_of(message)
         training = plain(training_of(message))
         value |= {name: training[name] if training["job"] else None for name in OF_TRAININGS}
+        value |= {"tags": list(message.labels.tags), "archived": message.labels.HasField("archived_at")}
     if noun.plural == "retractions":
         value |= value["spec"]
     if noun.plural == "topologies":
@@ -86,7 +90,9 @@ def for_people(noun: Kind, value: Plain) -> Plain:
         return value | {"sampling": drawn(value["sampling"])}
     if noun.plural != "runs":
         return value
-    others = {name: each for name, each in value.items() if name not in OF_TRAININGS}  # these are in its figures
+    others = {name: each for name, each in value.items() if name not in ABOVE}
+    if given := value["labels"]:
+        others |= {"archived_at": given["archived_at"], "note": given["note"].splitlines()}
     value = others | {"stages": stage_lines(value["stages"])}
     if not (value["spec"] and value["spec"]["recipe"]):
         return value
@@ -160,9 +166,21 @@ def aged(noun: Kind) -> tuple[str, ...]:
     return (*others[:at], "age", *others[at:])
 
 
+def tagged(columns: tuple[str, ...], rows: Sequence[Plain]) -> tuple[str, ...]:
+    """Return the columns that people see: with tags, and whether it is archived, where a row has some."""
+    more = [each for each in ("tags", "archived") if any(row.get(each) for row in rows)]
+    at = columns.index("reason") if "reason" in columns else len(columns)
+    return (*columns[:at], *more, *columns[at:])
+
+
 def told(rows: list[Plain], output: str) -> list[Plain]:
-    """Return rows as they are printed: with their age for people."""
-    return rows if output == JSON else [each | {"age": age(each, datetime.now(UTC))} for each in rows]
+    """Return rows as they are printed: with their age for people, and tags in one text."""
+    if output == JSON:
+        return rows
+    now = datetime.now(UTC)
+    return [
+        each | {"age": age(each, now)} | ({"tags": " ".join(each["tags"])} if "tags" in each else {}) for each in rows
+    ]
 
 
 def age(row: Plain, now: datetime) -> str:
@@ -198,10 +216,21 @@ def group(noun: Kind) -> click.Group:
     @click.option("--filter", "filter_text", default="", help="`field=value` pairs joined by AND.")
     @click.option("--sort", "by", default="", metavar="FIELD", help="Sort by a field of -o json; -FIELD reverses.")
     @click.option("-w", "--watch", is_flag=True, help="Continue with changed resources, until Ctrl-C.")
+    @labels.listing_options(noun)
     @output_option
     @connection_options
-    def ls(filter_text: str, by: str, watch: bool, output: str, **where: Any) -> None:
+    def ls(
+        filter_text: str,
+        by: str,
+        watch: bool,
+        output: str,
+        tags: Sequence[str] = (),
+        archived: bool = False,
+        **where: Any,
+    ) -> None:
         named: set[str] = set()
+        filter_text = labels.with_tags(filter_text, tags)
+        hides = labels.hides(noun, filter_text, archived=archived)
 
         def leave_out(reason: str) -> None:
             if reason not in named:
@@ -210,13 +239,17 @@ def group(noun: Kind) -> click.Group:
 
         def rows() -> list[Plain]:
             titled, chosen = titles(noun, client), resolved_filter(client, filter_text)
+            chosen = labels.both(chosen, labels.HIDING) if hides else chosen
             listed = list_all(client, noun.plural, chosen, damaged=leave_out)
             found = in_order(noun, [row(noun, each, titled) for each in listed])
             return sorted_by(found, by) if by else found
 
-        columns = noun.columns if output == JSON else aged(noun)
         with connected(**where) as client:
-            print_list(found := told(rows(), output), columns, output, nothing=noun.empty)
+            found = told(rows(), output)
+            columns = noun.columns if output == JSON else tagged(aged(noun), found)
+            print_list(found, columns, output, nothing=noun.empty if not tags else "no runs like this")
+            if hides:
+                labels.say_hidden(client, resolved_filter(client, filter_text))
             if watch:
                 look_on(lambda: told(rows(), output), found, columns, output)
 

@@ -16,6 +16,7 @@ from tutti.cli.nouns import BY_PLURAL
 from tutti.cli.output import say_damaged
 from tutti.client import Client
 from tutti.client.resources import full_name, get_one, list_all
+from tutti.client.titles import title_of
 from tutti.report.results import LIVE, dataset_of, newest_checkpoint, newest_of_job
 
 LATEST = "latest"
@@ -112,16 +113,16 @@ def _exact(client: Client, plural: str, text: str) -> str:
 def _candidates(client: Client, plural: str) -> list[Candidate]:
     """Return every resource of a kind that may be meant: no checkpoint that is damaged or removed."""
     fields = kinds.named(plural).message.DESCRIPTOR.fields_by_name
-    wanted = ["name", *(each for each in (*TIMES, "state", "step", "spec") if each in fields)]
-    if plural != "runs" and "spec" in wanted:
-        wanted.remove("spec")
+    wanted = ["name", *(each for each in (*TIMES, "state", "step") if each in fields)]
+    if plural == "runs":
+        wanted += ["spec.title", "labels.title"]
     found = []
     for each in list_all(client, plural, fields=wanted, damaged=say_damaged):
         if plural == "checkpoints" and each.state not in LIVE:
             continue
         times = [getattr(each, field).ToNanoseconds() for field in TIMES if field in wanted]
         step = [each.step] if "step" in wanted else []
-        title = each.spec.title if plural == "runs" else ""
+        title = title_of(each) if plural == "runs" else ""
         found.append(Candidate(each.name, (*times, *step), title))
     if not any(each in wanted for each in TIMES):
         return _by_run(client, found)

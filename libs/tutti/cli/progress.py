@@ -21,6 +21,7 @@ from tutti.cli.advance import Advance, Rate
 from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.client import Client
+from tutti.client.titles import title_of
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
@@ -166,7 +167,7 @@ class LiveView:
 
         `now` is monotonic, `wall` since 1970, both in seconds.
         """
-        self.heading = f"{run.name}  {printable(run.spec.title)}".rstrip()
+        self.heading = f"{run.name}  {printable(title_of(run))}".rstrip()
         for stage in run.stages:
             if stage.name not in self._tasks:
                 self._tasks[stage.name] = self._progress.add_task(

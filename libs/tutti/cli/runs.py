@@ -11,7 +11,7 @@ import click
 
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import InvalidField, Unavailable
-from tutti.cli import INTERRUPTED, recipefiles
+from tutti.cli import INTERRUPTED, labels, recipefiles
 from tutti.cli.access import consulted, reached, upheld
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -267,6 +267,7 @@ def finish(platform: Platform, name: str, output: str) -> None:
 
 def extend(group: click.Group) -> None:
     """Add the verbs of a run to the group `runs`."""
+    labels.extend(group)
 
     @group.command(
         "cancel", help="Cancel a run. Later runs reuse finished stages; a training starts from the beginning."

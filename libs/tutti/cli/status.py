@@ -22,6 +22,7 @@ from tutti.cli.progress import training_loss
 from tutti.client import Client
 from tutti.client.overview import SECONDS, Overview, look
 from tutti.client.plain import Plain
+from tutti.client.titles import title_of
 from tutti.contracts.admin.v1 import DescribeResponse, ListDeadLettersRequest
 from tutti.contracts.common.v1 import STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
@@ -160,7 +161,7 @@ def _current(client: Client, run: Run, jobs: dict[str, Job]) -> Plain:
         progress = f"step {job.step:,}, {training_loss(job)}" if job.step else _state(job)
     elif known := Advance().of(client, stage):
         progress = f"{far(known)} {known.unit if known.unit != 'bytes' else ''}".rstrip()
-    return {"run": run.name, "title": run.spec.title, "stage": stage.name, "progress": progress}
+    return {"run": run.name, "title": title_of(run), "stage": stage.name, "progress": progress}
 
 
 @click.command(short_help="Show running and waiting work, and problems.")

@@ -19,7 +19,7 @@ from tutti.cli.waiting import ENDED, answers
 from tutti.client import READING_SECONDS
 from tutti.client.plain import Plain, plain
 from tutti.contracts.common.v1 import GetRequest
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, UpdateRunRequest
 from tutti.report.comparing import training_of
 from tutti.report.stages import trains
 
@@ -92,6 +92,7 @@ def _parts(value: str) -> Iterator[str]:
 @click.option(
     "--by", type=click.Choice(FIGURES), default=FIGURES[0], show_default=True, help="The figure, lowest first."
 )
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Give each run this tag; repeatable.")
 @dry_run_option
 @detach_option
 @output_option
@@ -100,6 +101,7 @@ def sweep(
     recipe: Path,
     overrides: Sequence[str],
     by: str,
+    tags: Sequence[str],
     dry_run: bool,
     detach: bool,
     output: str,
@@ -111,6 +113,7 @@ def sweep(
     \b
     tutti sweep recipes/tiny.yaml --set train.learning_rate=1e-3,3e-3,1e-2
     tutti sweep mine.yaml --set size=tiny,mini --set train.steps=100,200 --dry-run
+    tutti sweep mine.yaml --set size=tiny,mini --tag sizes; tutti runs ls --tag sizes
 
     All values are checked before the first run begins; a wrong one makes no run. The other runs begin when the first
     one trains, and reuse its stages that are equal, such as the preparation of the texts; with --detach all begin at
@@ -141,6 +144,9 @@ def sweep(
                 recipefiles.send(platform.client, create)
                 recipeclassifiers.resolve(platform, create, anew=True)
                 names.append(created(platform, create).name)
+                if tags:
+                    tag = UpdateRunRequest(request_id=fresh_id(), name=names[-1], add_tags=tags)
+                    platform.client.pipeline.UpdateRun(tag)
                 say(f"{names[-1]}  {each.words}")
                 if len(names) == 1 and not detach:
                     _until(platform, names, wanted, _trains)

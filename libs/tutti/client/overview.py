@@ -41,7 +41,7 @@ NOT_OPEN = (JOB_STATE_UNSPECIFIED, JOB_STATE_DONE, JOB_STATE_FAILED, JOB_STATE_C
 OPEN_JOBS = tuple(JobState.Name(each) for each in JobState.values() if each not in NOT_OPEN)
 OPEN_RUNS = tuple(State.Name(each) for each in (STATE_PENDING, STATE_RUNNING))
 JOB_FIELDS = ("name", "state", "reason", "epoch", "step", "loss", "skipped", "skipped_in_a_row", "shape", "spec.steps")
-RUN_FIELDS = ("name", "state", "reason", "stages", "spec.title", "started_at")
+RUN_FIELDS = ("name", "state", "reason", "stages", "spec.title", "labels.title", "started_at")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutti.chassis.enums import word
+from tutti.client.titles import title_of
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1 import Run, RunTraining
 from tutti.report.stages import seconds
@@ -82,7 +83,7 @@ def _optional(field: str, form: str) -> Callable[[RunTraining], str]:
 
 FIGURES: Mapping[str, Callable[[Run], str]] = {
     "run": lambda run: run.name,
-    "title": lambda run: run.spec.title,
+    "title": title_of,
     "state": lambda run: word(State.DESCRIPTOR, State.Name(run.state)),
     "documents kept": lambda run: f"{run.figures.documents:,}" if run.figures.HasField("documents") else "",
     "tokens": lambda run: f"{run.figures.tokens:,}" if run.figures.HasField("tokens") else "",

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.version import VERSION
 from tutti.client.plain import Plain, indented
+from tutti.client.titles import title_in
 from tutti.contracts.committer.v1 import GetCurveResponse
 from tutti.report import figures, passages, verdict
 from tutti.report.abilities import groups
@@ -86,7 +87,7 @@ def _values(facts: Facts) -> dict[str, Any]:
     run, dataset, job = found["run"], found["dataset"], found["train"]
     checkpoints = found["checkpoints"][-SHOWN_CHECKPOINTS:]
     values: dict[str, Any] = {
-        "title": run["spec"]["title"] or run["name"],
+        "title": title_in(run) or run["name"],
         "run": run,
         "source": _source(found),
         "recipe": _recipe(run),

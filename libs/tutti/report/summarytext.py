@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.client.plain import Plain
+from tutti.client.titles import title_in
 from tutti.report import mixtures, passages, verdict
 from tutti.report.figures import ranks
 from tutti.report.hints import tries, typed
@@ -24,7 +25,7 @@ SHOWN_UNITS = 3
 def lines(found: Plain, data_dir: Path = DEFAULT) -> Iterator[str]:
     """Yield a summary for people, line by line; commands that it names are those for this data directory."""
     ingest, chosen, dedup, dataset, job = (found[key] for key in ("ingest", "filter", "dedup", "dataset", "train"))
-    rows: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {found['run']['spec']['title']}")]
+    rows: list[tuple[str, str]] = [("run", f"{found['run']['name']}  {title_in(found['run'])}")]
     if found["crawl"]:
         rows.append(("crawl", visited(found["crawl"]["counts"])))
         if found["crawl"]["spec"]["since"]:

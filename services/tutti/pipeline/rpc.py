@@ -29,6 +29,7 @@ from tutti.contracts.pipeline.v1 import (
     RecipeProblem,
     Run,
     Stage,
+    UpdateRunRequest,
 )
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.pipeline.definitions.trainingstage import progress_of
@@ -36,7 +37,7 @@ from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Result, Sources
-from tutti.pipeline.runs import reruns, transitions
+from tutti.pipeline.runs import labels, reruns, transitions
 from tutti.pipeline.runs.driver import Driver
 from tutti.pipeline.runs.forecasts import Forecasts
 from tutti.pipeline.runs.references import Earlier
@@ -154,6 +155,11 @@ class PipelineApi:
             )
 
         return self._viewed(self._host.units.run(cancel), call)
+
+    def UpdateRun(self, request: UpdateRunRequest, call: Call) -> Run:
+        check_name("runs", request.name)
+        wanted = labels.checked(request)
+        return self._host.units.run(lambda unit: self._tables.label(unit, wanted, call.principal))
 
     def ListRecipeFiles(self, request: ListRecipeFilesRequest, call: Call) -> ListRecipeFilesResponse:
         return self._asked.files(request)

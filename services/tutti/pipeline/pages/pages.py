@@ -1,4 +1,4 @@
-"""The pages of runs: read-only, and live.
+"""The pages of runs: live, and read-only but for the labels of runs.
 
 Promises: a page shows what its run has, also while the owner of a stage is away, and says who did not answer.
 """
@@ -11,7 +11,9 @@ from google.protobuf.message import Message
 
 from tutti.chassis.errors import NotFound, Problem
 from tutti.chassis.service import Host
+from tutti.chassis.store.unit import Unit
 from tutti.client import Client
+from tutti.client.titles import title_of
 from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
@@ -20,7 +22,7 @@ from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
 from tutti.pipeline.definitions.trainingstage import progress_of
-from tutti.pipeline.pages import comparison, views, workbench
+from tutti.pipeline.pages import comparison, labelling, views, workbench
 from tutti.pipeline.pages.statuspage import ROLES, StatusPage
 from tutti.pipeline.pages.views import Training
 from tutti.pipeline.runs.tables import Tables
@@ -28,7 +30,7 @@ from tutti.records.figures import NEWEST_STEPS
 from tutti.report.comparing import LETTERS, training_of
 from tutti.web.charts import Series
 from tutti.web.curves import curves as curves_of
-from tutti.web.pages import Entry, Get, Page, Site, Visit
+from tutti.web.pages import Entry, Get, Page, Post, Redirect, Site, Visit
 
 T = TypeVar("T")
 GOING = ListRequest(
@@ -59,6 +61,8 @@ class RunPages:
                 Get("/runs/{id}", self.run, ROLES, version=self.run_version),
                 Get("/runs/{id}/report", self.report, ROLES),
                 Get("/compare", self.compare, ROLES),
+                Get("/labels", self.labels, ROLES),
+                Post("/labels", self.label, ROLES),
                 Get("/status", self._status.status, ROLES, version=self._status.version),
             ],
             menu=[Entry("Runs", "/runs", ROLES, first=True), Entry("Status", "/status", ROLES)],
@@ -91,6 +95,24 @@ class RunPages:
         view = comparison.compare_view(runs, curves, missing)
         return Page("compare.html", f"Compare {len(runs)} runs", view)
 
+    def labels(self, visit: Visit) -> Page:
+        """The form for the labels of runs; it is not live, so nothing that is typed is lost."""
+        names = labelling.names_of(visit.several.get("run", ()))
+        view = labelling.labels_view([self._named(name, visit) for name in names])
+        title = f"Labels of {view.runs[0].title}" if view.one else f"Labels of {len(names)} runs"
+        return Page("labels.html", title, view)
+
+    def label(self, visit: Visit) -> Redirect:
+        """Change the labels of all runs of the form, or of none. Raises InvalidField, NotFound, Refused."""
+        asked = labelling.requests(visit.form)
+
+        def change(unit: Unit) -> None:
+            for request in asked:
+                self._tables.label(unit, request, visit.principal)
+
+        self._host.units.run(change)
+        return labelling.back(visit.form)
+
     def _curves(self, run: Run, missing: list[str]) -> Sequence[Series]:
         """The curves of the newest training of a run; none once a question about curves was not answered."""
         newest = training_of(run).checkpoint
@@ -120,7 +142,7 @@ class RunPages:
 
         run = self._run(visit)
         facts = gather(Client.of_channels(self._host.channel), run, BRIEF)
-        view = views.ReportView(run.name, run.spec.title or run.name, facts.summary, body(facts))
+        view = views.ReportView(run.name, title_of(run) or run.name, facts.summary, body(facts))
         return Page("report.html", f"Report of {view.title}", view)
 
     def run_version(self, visit: Visit) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tutti.chassis.enums import word
 from tutti.chassis.rpc import remedies
 from tutti.client.overview import Copy, Overview
+from tutti.client.titles import title_of
 from tutti.contracts.common.v1 import STATE_RUNNING, State
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import (
@@ -218,7 +219,7 @@ def _job(job: Job) -> JobRow:
 def _run(run: Run) -> RunRow:
     return RunRow(
         name=run.name,
-        title=run.spec.title or run.name,
+        title=title_of(run) or run.name,
         state=word(State.DESCRIPTOR, State.Name(run.state)),
         stages=[_stage(each) for each in run.stages if each.state == STATE_RUNNING],
         reason=run.reason,

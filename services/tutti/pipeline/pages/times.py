@@ -5,10 +5,10 @@ from datetime import datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tutti.contracts.committer.v1 import Checkpoint
-from tutti.contracts.pipeline.v1 import Run, Stage
+from tutti.contracts.pipeline.v1 import Run, RunLabels, Stage
 
 
-def moment_of(message: Run | Checkpoint, field: str) -> str:
+def moment_of(message: Run | RunLabels | Checkpoint, field: str) -> str:
     """A time in ISO 8601 in UTC; empty where there is none."""
     stamp: Timestamp = getattr(message, field)
     return stamp.ToJsonString() if message.HasField(field) else ""  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tutti.chassis.enums import word
+from tutti.client.titles import title_of
 from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveResponse
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1 import Run, Stage
@@ -21,6 +22,8 @@ from tutti.contracts.scheduler.v1 import (
     JobState,
 )
 from tutti.contracts.tokenization.v1 import Dataset
+from tutti.pipeline.pages.labelling import ShownLabels
+from tutti.pipeline.pages.labelling import shown as shown_labels
 from tutti.pipeline.pages.times import moment_of, seconds_of
 from tutti.records.figures import newest_loss
 from tutti.report import figures
@@ -96,6 +99,7 @@ class RunView:
     stages: Sequence[StageRow]
     trainings: Sequence[Training]
     missing: Sequence[str]
+    labels: ShownLabels
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def run_view(
 ) -> RunView:
     return RunView(
         name=run.name,
-        title=run.spec.title or run.name,
+        title=title_of(run) or run.name,
         state=_state(run.state),
         reason=run.reason,
         started_at=moment_of(run, "started_at"),
@@ -125,6 +129,7 @@ def run_view(
         stages=[_stage(stage, now) for stage in run.stages],
         trainings=trainings,
         missing=missing,
+        labels=shown_labels(run),
     )
 
 

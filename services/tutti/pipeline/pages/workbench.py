@@ -11,17 +11,22 @@ from urllib.parse import urlencode
 
 from tutti.chassis.enums import word
 from tutti.chassis.errors import InvalidField
+from tutti.client import titles
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.pipeline.v1 import Run, RunTraining
 from tutti.contracts.scheduler.v1 import Job
 from tutti.pipeline.definitions.trainingstage import progress_of
 from tutti.pipeline.pages.times import moment_of, seconds_of
+from tutti.pipeline.runs.labels import tags_of
 from tutti.report.comparing import Change, changes, training_of
 
 ROWS = 50
 SHOWN_CHANGES = 4
+SHOWN_NOTE = 100
 MOST_WORDS = 200
 STATES = ("running", "done", "failed", "cancelled")
+ARCHIVED = ("also", "only")
+"""The answers to which archived runs are listed; "" for none."""
 Key = Callable[[Run], float | str | None]
 
 
@@ -56,12 +61,17 @@ COLUMNS: Mapping[str, Column] = {
 
 @dataclass(frozen=True)
 class Question:
-    """The part of the list that a visitor asks for. `sort` is a column, after a "-" if the largest is first."""
+    """The part of the list that a visitor asks for. `sort` is a column, after a "-" if the largest is first.
+
+    `tags` are those that a run must have, with blanks between them; `archived` is one of ARCHIVED, or empty.
+    """
 
     words: str = ""
     state: str = ""
     sort: str = "-started"
     page: int = 1
+    tags: str = ""
+    archived: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Self:
@@ -71,33 +81,46 @@ class Question:
             raise InvalidField("q", seen=f"{len(words)} characters", expected=f"at most {MOST_WORDS}")
         if state and state not in STATES:
             raise InvalidField("state", seen=state, expected=f"one of {', '.join(STATES)}")
+        tags = " ".join(tags_of(query.get("tag", "").split(), "tag"))
+        archived = query.get("archived", "")
+        if archived and archived not in ARCHIVED:
+            raise InvalidField("archived", seen=archived, expected=f"one of {', '.join(ARCHIVED)}")
         if sort.removeprefix("-") not in COLUMNS:
             raise InvalidField("sort", seen=sort, expected=f"one of {', '.join(COLUMNS)}, or one of them after a -")
         page = query.get("page", "1")
         if not (page.isascii() and page.isdecimal() and int(page[:9]) >= 1):
             raise InvalidField("page", seen=page, expected="a whole number from 1")
-        return cls(words, state, sort, int(page[:9]))
+        return cls(words, state, sort, int(page[:9]), tags, archived)
 
     @property
     def href(self) -> str:
         """The address that asks for this."""
-        given = {"q": self.words, "state": self.state, "sort": self.sort, "page": self.page}
-        default = Question()
-        unlike = {"q": default.words, "state": default.state, "sort": default.sort, "page": default.page}
+        given, unlike = self._fields, Question()._fields
         changed = {name: value for name, value in given.items() if value != unlike[name]}
         return f"/runs?{urlencode(changed)}" if changed else "/runs"
 
+    @property
+    def _fields(self) -> Mapping[str, str | int]:
+        found = {"q": self.words, "state": self.state, "tag": self.tags, "archived": self.archived}
+        return {**found, "sort": self.sort, "page": self.page}
+
     def matches(self, run: Run) -> bool:
-        """True if the run has this state, and each word is in its title, its name or its reason."""
+        """True if the run has this state and these tags, and each word is in its title, name, reason or note."""
         if self.state and state_of(run) != self.state:
             return False
-        text = f"{run.spec.title} {run.name} {run.reason}".casefold()
+        if not set(self.tags.split()) <= set(run.labels.tags):
+            return False
+        text = f"{run.labels.title} {run.spec.title} {run.name} {run.reason} {run.labels.note}".casefold()
         return all(each in text for each in self.words.casefold().split())
+
+    def lists(self, run: Run) -> bool:
+        """True if a run that matches is listed, archived or not."""
+        return self.archived == "also" or is_archived(run) == (self.archived == "only")
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """`stage` is the one that is under way; empty in a run that has ended.
+    """`stage` is the one that is under way; empty in a run that has ended. `note` is the beginning of the note.
 
     `changes` are the first keys of the recipe that differ from the run `before`, the one of this title before it;
     `more_changes` are not shown.
@@ -120,6 +143,9 @@ class RunRow:
     before: str
     changes: Sequence[Change]
     more_changes: int
+    tags: Sequence[str]
+    note: str
+    archived: bool
 
 
 @dataclass(frozen=True)
@@ -137,7 +163,8 @@ class RunsView:
     """A page of runs: those `found` of the `total`, of which `runs` begin after `skipped` others.
 
     `more`: runs that were found and are not shown; `damaged`: the reason for each that is left out; `missing`: which
-    services did not answer.
+    services did not answer. `hidden`: archived runs that match and are not listed, which the address `unhide` lists.
+    `chips`: the address that asks for a tag too, for each tag of the runs.
     """
 
     runs: Sequence[RunRow]
@@ -154,6 +181,11 @@ class RunsView:
     previous: str
     next: str
     missing: Sequence[str]
+    tags: str
+    archived: str
+    hidden: int
+    unhide: str
+    chips: Mapping[str, str]
 
 
 def going(runs: Iterable[Run]) -> bool:
@@ -174,7 +206,8 @@ def runs_view(
     runs: Sequence[Run], now: datetime, asked: Question, damaged: Sequence[str] = (), missing: Sequence[str] = ()
 ) -> RunsView:
     """The page of runs that a visitor asks for; of pages behind the last one, the last."""
-    found = ordered([run for run in runs if asked.matches(run)], asked.sort)
+    matching = [run for run in runs if asked.matches(run)]
+    found = ordered(filter(asked.lists, matching), asked.sort)
     pages = max(1, -(-len(found) // ROWS))
     asked = replace(asked, page=min(asked.page, pages))
     skipped = (asked.page - 1) * ROWS
@@ -194,6 +227,11 @@ def runs_view(
         previous=replace(asked, page=asked.page - 1).href if asked.page > 1 else "",
         next=replace(asked, page=asked.page + 1).href if asked.page < pages else "",
         missing=missing,
+        tags=asked.tags,
+        archived=asked.archived,
+        hidden=len(matching) - len(found) if not asked.archived else 0,
+        unhide=replace(asked, archived="also", page=1).href,
+        chips={tag: _chip(tag, asked) for tag in sorted({tag for run in shown for tag in run.labels.tags})},
     )
 
 
@@ -229,12 +267,19 @@ def run_row(run: Run, now: datetime, before: Run | None = None) -> RunRow:
         before=before.name if before is not None else "",
         changes=changed[:SHOWN_CHANGES],
         more_changes=max(0, len(changed) - SHOWN_CHANGES),
+        tags=list(run.labels.tags),
+        note=_beginning(run.labels.note),
+        archived=is_archived(run),
     )
 
 
 def title_of(run: Run) -> str:
     """The title of a run, or its name."""
-    return run.spec.title or run.name
+    return titles.title_of(run) or run.name
+
+
+def is_archived(run: Run) -> bool:
+    return run.labels.HasField("archived_at")
 
 
 def state_of(run: Run) -> str:
@@ -250,8 +295,19 @@ def _head(name: str, asked: Question) -> Head:
     return Head(name, column.title, replace(asked, sort=f"{sort}{name}", page=1).href, order)
 
 
+def _chip(tag: str, asked: Question) -> str:
+    """The address that asks for runs with this tag, too."""
+    return replace(asked, tags=" ".join(sorted({*asked.tags.split(), tag})), page=1).href
+
+
+def _beginning(note: str) -> str:
+    """The first line of a note, cut."""
+    line = note.partition("\n")[0]
+    return line if line == note and len(line) <= SHOWN_NOTE else f"{line[:SHOWN_NOTE].rstrip()}…"
+
+
 def _before(runs: Iterable[Run]) -> dict[str, Run]:
-    """The run before each one that has the same title, by name."""
+    """The run before each one whose recipe has the same title, by name."""
     newest, found = dict[str, Run](), dict[str, Run]()
     for run in sorted(runs, key=lambda run: (run.started_at.ToNanoseconds(), run.name)):
         if (before := newest.get(run.spec.title)) is not None:

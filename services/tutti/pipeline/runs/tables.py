@@ -5,12 +5,15 @@ Promises: a folder's path stays here and reaches no event.
 
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, insert, or_, select, update
 
+from tutti.chassis.errors import NotFound
+from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store.resources import Resource
 from tutti.chassis.store.tables import declare, micros
 from tutti.chassis.store.unit import Unit
-from tutti.contracts.pipeline.v1 import Run
+from tutti.client.titles import title_of
+from tutti.contracts.pipeline.v1 import Run, UpdateRunRequest
 from tutti.pipeline.recipes.values import Result, Source, Sources
-from tutti.pipeline.runs import tenancy, transitions
+from tutti.pipeline.runs import labels, tenancy, transitions
 
 
 class Tables:
@@ -19,7 +22,13 @@ class Tables:
             metadata,
             "runs",
             Run,
-            {"state": lambda run: int(run.state), "recipe_digest": lambda run: run.spec.recipe_digest},
+            {
+                "state": lambda run: int(run.state),
+                "recipe_digest": lambda run: run.spec.recipe_digest,
+                "title": title_of,
+                "tags": lambda run: tuple(run.labels.tags),
+                "archived": lambda run: run.labels.HasField("archived_at"),
+            },
             event=transitions.event,
             viewed=tenancy.viewed,
         )
@@ -57,6 +66,14 @@ class Tables:
 
     def open_runs(self, unit: Unit) -> list[Run]:
         return self.runs.select(unit, state=[int(state) for state in transitions.OPEN])
+
+    def label(self, unit: Unit, request: UpdateRunRequest, who: Principal) -> Run:
+        """The run with the labels that a checked request asks for. Raises NotFound, Refused, InvalidField."""
+        run = self.runs.lock(unit, request.name)
+        if not self.runs.is_whole_for(unit, run.name, who):
+            raise NotFound(f"the note of {run.name}, a run over judgements of another tenant,")
+        after = labels.labelled(run, request, unit.now)
+        return self.runs.view(unit, after if request.validate_only else self.runs.put(unit, after), who)
 
     def sources_of(self, unit: Unit, run: str) -> dict[str, Source]:
         """The folders of a run by place: a row is named by the run alone, or RUN/PLACE."""

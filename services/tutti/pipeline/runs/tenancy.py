@@ -1,7 +1,7 @@
 """Tenancy of runs: everybody with the role sees a run, but not what stages made of the work of another tenant's people.
 
-Promises: without the keys, digests and words of stages whose resources belong to a tenant, and without the recipe,
-which has their guidelines; a result of such a stage is kept under a key of its tenant.
+Promises: without the keys, digests and words of stages whose resources belong to a tenant, without the recipe, which
+has their guidelines, and without the note; a result of such a stage is kept under a key of its tenant.
 """
 
 from tutti.chassis.errors import NotFound
@@ -31,6 +31,8 @@ def viewed(unit: Unit, run: Run, principal: Principal) -> Run:
     seen = Run()
     seen.CopyFrom(run)
     seen.spec.ClearField("recipe")
+    if seen.labels.note:
+        seen.labels.ClearField("note")
     if any(seen.reason.startswith(f"{name}: ") for name in hidden):
         seen.ClearField("reason")
     for stage in seen.stages:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.auth import Role
@@ -13,7 +14,14 @@ from tutti.chassis.identity.principal import Method, Principal
 from tutti.contracts.annotation.v1 import CAMPAIGN_STATE_FAILED
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.lineage.v1 import ReachedRun
-from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, ListRunsResponse, PlanRerunsRequest, Run
+from tutti.contracts.pipeline.v1 import (
+    CheckRecipeRequest,
+    CreateRunRequest,
+    ListRunsResponse,
+    PlanRerunsRequest,
+    Run,
+    UpdateRunRequest,
+)
 from tutti.pipeline.pages.pages import RunPages
 from tutti.pipeline.runs.tables import Tables
 from tutti.pipeline.stages import campaigns_test
@@ -117,6 +125,18 @@ def test_the_same_request_of_another_tenant_tells_no_more(world: World) -> None:
     assert digest not in str(create(world, OTHER, name="runs/one"))
     cancelled = world.api.CancelRun(CancelRequest(name=name, validate_only=True), replace(CALL, user=OTHER))
     assert digest not in str(cancelled)
+
+
+def test_the_note_of_a_run_over_judgements_of_a_tenant_is_of_this_tenant(world: World) -> None:
+    name = create(world, OWN).name
+    note = UpdateRunRequest(name=name, update_mask=FieldMask(paths=["note"]), note="Mia judges fast", add_tags=["a"])
+    world.api.UpdateRun(note, replace(CALL, user=OWN))
+    assert seen(world, name, OWN).labels.note
+    for other in (seen(world, name, OTHER), *listed(world, OTHER)):
+        assert (other.labels.note, list(other.labels.tags)) == ("", ["a"])
+    with pytest.raises(NotFound):
+        world.api.UpdateRun(UpdateRunRequest(name=name, add_tags=["b"]), replace(CALL, user=OTHER))
+    assert list(seen(world, name, OWN).labels.tags) == ["a"]
 
 
 def test_neither_a_run_nor_a_stage_of_another_tenant_is_reused(world: World) -> None:

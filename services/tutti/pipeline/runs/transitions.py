@@ -1,6 +1,6 @@
 """The life of a run, as pure steps from one recorded value to the next.
 
-Promises: stages are done in order, one at a time; an ended run never changes again.
+Promises: stages are done in order, one at a time; an ended run never changes again, but for its labels.
 """
 
 from dataclasses import replace
@@ -40,15 +40,17 @@ def created(name: str, recipe: Recipe, sources: Sources, now: datetime, origin: 
 
 
 def event(before: Run | None, run: Run) -> Run:
-    """The event of a change: the run without its recipe, and only the stages that changed.
+    """The event of a change: the run without its recipe and its note, and only the stages that changed.
 
-    So an event is small however many stages there are.
+    So an event is small however many stages there are, and has no text of a person beyond a title.
     """
     known = {} if before is None else {stage.name: stage for stage in before.stages}
     changed = [stage for stage in run.stages if stage.state != STATE_PENDING and stage != known.get(stage.name)]
     told = Run()
     told.CopyFrom(run)
     told.spec.ClearField("recipe")
+    if told.labels.note:
+        told.labels.ClearField("note")
     del told.stages[:]
     told.stages.extend(changed)
     return told

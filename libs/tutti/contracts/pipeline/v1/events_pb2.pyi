@@ -195,6 +195,7 @@ class Run(_message.Message):
     TRAINING_FIELD_NUMBER: _builtins.int
     INPUT_PATH_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -231,6 +232,10 @@ class Run(_message.Message):
     def figures(self) -> Global___RunFigures:
         """figures of its results, kept as its stages end; runs that ended before 0.3 have none."""
 
+    @_builtins.property
+    def labels(self) -> Global___RunLabels:
+        """labels that users gave it; they change neither its recipe nor its results."""
+
     def __init__(
         self,
         *,
@@ -245,14 +250,57 @@ class Run(_message.Message):
         training: Global___RunTraining | None = ...,
         input_path: _builtins.str = ...,
         figures: Global___RunFigures | None = ...,
+        labels: Global___RunLabels | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "figures", b"figures", "spec", b"spec", "started_at", b"started_at", "training", b"training"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "figures", b"figures", "labels", b"labels", "spec", b"spec", "started_at", b"started_at", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "figures", b"figures", "input_path", b"input_path", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "figures", b"figures", "input_path", b"input_path", "labels", b"labels", "name", b"name", "reason", b"reason", "revision", b"revision", "spec", b"spec", "stages", b"stages", "started_at", b"started_at", "state", b"state", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class RunLabels(_message.Message):
+    """RunLabels are for finding a run and for putting it away. They are no part of its recipe, its digests or its lineage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TITLE_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    ARCHIVED_AT_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    title: _builtins.str
+    """title instead of the one of the recipe, which spec.title keeps; empty if there is no other."""
+    note: _builtins.str
+    """note as plain text. Not in an event."""
+    revision: _builtins.int
+    """revision increases by one with every change of the labels; other changes of the run leave it."""
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """tags, distinct and sorted."""
+
+    @_builtins.property
+    def archived_at(self) -> _timestamp_pb2.Timestamp:
+        """archived_at is when it was archived; unset if it is not."""
+
+    def __init__(
+        self,
+        *,
+        title: _builtins.str = ...,
+        note: _builtins.str = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        archived_at: _timestamp_pb2.Timestamp | None = ...,
+        revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["archived_at", b"archived_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived_at", b"archived_at", "note", b"note", "revision", b"revision", "tags", b"tags", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunLabels: _TypeAlias = RunLabels  # noqa: Y015
 
 @_typing.final
 class RunFigures(_message.Message):

@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from tutti.contracts.common.v1 import common_pb2 as tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2
 from tutti.contracts.ingest.v1 import ingest_pb2 as tutti_dot_contracts_dot_ingest_dot_v1_dot_ingest__pb2
 from tutti.contracts.lineage.v1 import lineage_pb2 as tutti_dot_contracts_dot_lineage_dot_v1_dot_lineage__pb2
@@ -29,7 +30,7 @@ from tutti.contracts.options.v1 import options_pb2 as tutti_dot_contracts_dot_op
 from tutti.contracts.pipeline.v1 import events_pb2 as tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/pipeline/v1/pipeline.proto\x12\x11tutti.pipeline.v1\x1a&tutti/contracts/common/v1/common.proto\x1a&tutti/contracts/ingest/v1/ingest.proto\x1a(tutti/contracts/lineage/v1/lineage.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/pipeline/v1/events.proto\"\xee\x02\n\x10\x43reateRunRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12 \n\x04name\x18\x02 \x01(\tB\x0c\xa2\xb5\x18\x08\n\x04runs\x10\x01R\x04name\x12\x16\n\x06recipe\x18\x03 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x05 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x06 \x01(\tR\tdirectory\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\x12 \n\x05\x61gain\x18\n \x01(\tB\n\xa2\xb5\x18\x06\n\x04runsR\x05\x61gain\x12\x44\n\x05\x66iles\x18\x0b \x03(\x0b\x32..tutti.pipeline.v1.CreateRunRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"=\n\x11\x43reateRunResponse\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x16.tutti.pipeline.v1.RunR\x03run\"\x80\x01\n\x10ListRunsResponse\x12*\n\x04runs\x18\x01 \x03(\x0b\x32\x16.tutti.pipeline.v1.RunR\x04runs\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\xcb\x02\n\x12\x43heckRecipeRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x03 \x01(\tR\tdirectory\x12 \n\x05\x61gain\x18\n \x01(\tB\n\xa2\xb5\x18\x06\n\x04runsR\x05\x61gain\x12!\n\x0c\x61ll_problems\x18\x0b \x01(\x08R\x0b\x61llProblems\x12\x1a\n\x08\x66orecast\x18\x0c \x01(\x08R\x08\x66orecast\x12\x46\n\x05\x66iles\x18\r \x03(\x0b\x32\x30.tutti.pipeline.v1.CheckRecipeRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"N\n\x16ListRecipeFilesRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\"2\n\nRecipeFile\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\"N\n\x17ListRecipeFilesResponse\x12\x33\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1d.tutti.pipeline.v1.RecipeFileR\x05\x66iles\"i\n\x0bInputReport\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\x12\x34\n\x06sample\x18\x03 \x01(\x0b\x32\x1c.tutti.ingest.v1.InputSampleR\x06sample\"\xf7\x02\n\x13\x43heckRecipeResponse\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages\x12<\n\x08problems\x18\x04 \x03(\x0b\x32 .tutti.pipeline.v1.RecipeProblemR\x08problems\x12\x1f\n\x0binput_files\x18\x05 \x01(\x04R\ninputFiles\x12\x1f\n\x0binput_bytes\x18\x06 \x01(\x04R\ninputBytes\x12\x39\n\tforecasts\x18\x07 \x03(\x0b\x32\x1b.tutti.pipeline.v1.ForecastR\tforecasts\x12\x36\n\x06inputs\x18\x08 \x03(\x0b\x32\x1e.tutti.pipeline.v1.InputReportR\x06inputs\"Q\n\rRecipeProblem\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04seen\x18\x02 \x01(\tR\x04seen\x12\x1a\n\x08\x65xpected\x18\x03 \x01(\tR\x08\x65xpected\"\x94\x02\n\x08\x46orecast\x12\x14\n\x05stage\x18\x01 \x01(\tR\x05stage\x12\x1d\n\x07seconds\x18\x02 \x01(\x01H\x00R\x07seconds\x88\x01\x01\x12\"\n\ndisk_bytes\x18\x03 \x01(\x04H\x01R\tdiskBytes\x88\x01\x01\x12&\n\x0cmemory_bytes\x18\x04 \x01(\x04H\x02R\x0bmemoryBytes\x88\x01\x01\x12\x14\n\x05\x62\x61sis\x18\x05 \x01(\tR\x05\x62\x61sis\x12/\n\x11rank_memory_bytes\x18\x06 \x01(\x04H\x03R\x0frankMemoryBytes\x88\x01\x01\x42\n\n\x08_secondsB\r\n\x0b_disk_bytesB\x0f\n\r_memory_bytesB\x14\n\x12_rank_memory_bytes\"\x9f\x01\n\x11PlanRerunsRequest\x12\x30\n\x04runs\x18\x01 \x03(\x0b\x32\x1c.tutti.lineage.v1.ReachedRunR\x04runs\x12<\n\x08\x64\x61tasets\x18\x02 \x03(\x0b\x32 .tutti.lineage.v1.ReachedDatasetR\x08\x64\x61tasets\x12\x1a\n\x08recorded\x18\x03 \x01(\x08R\x08recorded\"F\n\x12PlanRerunsResponse\x12\x30\n\x06reruns\x18\x01 \x03(\x0b\x32\x18.tutti.pipeline.v1.RerunR\x06reruns\"X\n\nRerunStage\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x36\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x1e.tutti.pipeline.v1.RerunEffectR\x06\x65\x66\x66\x65\x63t\"\xc7\x01\n\x05Rerun\x12\x10\n\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n\x06needed\x18\x03 \x01(\x08R\x06needed\x12\x14\n\x05\x61\x66ter\x18\x04 \x01(\tR\x05\x61\x66ter\x12\x1b\n\tafter_all\x18\x05 \x01(\x08R\x08\x61\x66terAll\x12\x14\n\x05steps\x18\x06 \x01(\x04R\x05steps\x12\x35\n\x06stages\x18\x07 \x03(\x0b\x32\x1d.tutti.pipeline.v1.RerunStageR\x06stages*v\n\x0bRerunEffect\x12\x1c\n\x18RERUN_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n\x13RERUN_EFFECT_REUSED\x10\x01\x12\x18\n\x14RERUN_EFFECT_PERHAPS\x10\x02\x12\x16\n\x12RERUN_EFFECT_AGAIN\x10\x03\x32\xbd\x05\n\x0fPipelineService\x12\x65\n\tCreateRun\x12#.tutti.pipeline.v1.CreateRunRequest\x1a$.tutti.pipeline.v1.CreateRunResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12J\n\x06GetRun\x12\x1b.tutti.common.v1.GetRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Z\n\x08ListRuns\x12\x1c.tutti.common.v1.ListRequest\x1a#.tutti.pipeline.v1.ListRunsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tCancelRun\x12\x1e.tutti.common.v1.CancelRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12t\n\x0fListRecipeFiles\x12).tutti.pipeline.v1.ListRecipeFilesRequest\x1a*.tutti.pipeline.v1.ListRecipeFilesResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12j\n\x0b\x43heckRecipe\x12%.tutti.pipeline.v1.CheckRecipeRequest\x1a&.tutti.pipeline.v1.CheckRecipeResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x12g\n\nPlanReruns\x12$.tutti.pipeline.v1.PlanRerunsRequest\x1a%.tutti.pipeline.v1.PlanRerunsResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x42\x39Z7github.com/tutti/tutti/gen/tutti/pipeline/v1;pipelinev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*tutti/contracts/pipeline/v1/pipeline.proto\x12\x11tutti.pipeline.v1\x1a google/protobuf/field_mask.proto\x1a&tutti/contracts/common/v1/common.proto\x1a&tutti/contracts/ingest/v1/ingest.proto\x1a(tutti/contracts/lineage/v1/lineage.proto\x1a(tutti/contracts/options/v1/options.proto\x1a(tutti/contracts/pipeline/v1/events.proto\"\xee\x02\n\x10\x43reateRunRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12 \n\x04name\x18\x02 \x01(\tB\x0c\xa2\xb5\x18\x08\n\x04runs\x10\x01R\x04name\x12\x16\n\x06recipe\x18\x03 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x05 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x06 \x01(\tR\tdirectory\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly\x12 \n\x05\x61gain\x18\n \x01(\tB\n\xa2\xb5\x18\x06\n\x04runsR\x05\x61gain\x12\x44\n\x05\x66iles\x18\x0b \x03(\x0b\x32..tutti.pipeline.v1.CreateRunRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"=\n\x11\x43reateRunResponse\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x16.tutti.pipeline.v1.RunR\x03run\"\x8b\x03\n\x10UpdateRunRequest\x12\x1d\n\nrequest_id\x18\x01 \x01(\tR\trequestId\x12\x1e\n\x04name\x18\x02 \x01(\tB\n\xa2\xb5\x18\x06\n\x04runsR\x04name\x12;\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\x14\n\x05title\x18\x04 \x01(\tR\x05title\x12\x12\n\x04note\x18\x05 \x01(\tR\x04note\x12\x12\n\x04tags\x18\x06 \x03(\tR\x04tags\x12\x1a\n\x08\x61rchived\x18\x07 \x01(\x08R\x08\x61rchived\x12\x19\n\x08\x61\x64\x64_tags\x18\x08 \x03(\tR\x07\x61\x64\x64Tags\x12\x1f\n\x0bremove_tags\x18\t \x03(\tR\nremoveTags\x12,\n\x0flabels_revision\x18\n \x01(\x04H\x00R\x0elabelsRevision\x88\x01\x01\x12#\n\rvalidate_only\x18\x0b \x01(\x08R\x0cvalidateOnlyB\x12\n\x10_labels_revision\"\x80\x01\n\x10ListRunsResponse\x12*\n\x04runs\x18\x01 \x03(\x0b\x32\x16.tutti.pipeline.v1.RunR\x04runs\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n\x07\x64\x61maged\x18\x03 \x03(\tR\x07\x64\x61maged\"\xcb\x02\n\x12\x43heckRecipeRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\x12\x1c\n\tdirectory\x18\x03 \x01(\tR\tdirectory\x12 \n\x05\x61gain\x18\n \x01(\tB\n\xa2\xb5\x18\x06\n\x04runsR\x05\x61gain\x12!\n\x0c\x61ll_problems\x18\x0b \x01(\x08R\x0b\x61llProblems\x12\x1a\n\x08\x66orecast\x18\x0c \x01(\x08R\x08\x66orecast\x12\x46\n\x05\x66iles\x18\r \x03(\x0b\x32\x30.tutti.pipeline.v1.CheckRecipeRequest.FilesEntryR\x05\x66iles\x1a\x38\n\nFilesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"N\n\x16ListRecipeFilesRequest\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12\x1c\n\toverrides\x18\x02 \x03(\tR\toverrides\"2\n\nRecipeFile\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\"N\n\x17ListRecipeFilesResponse\x12\x33\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1d.tutti.pipeline.v1.RecipeFileR\x05\x66iles\"i\n\x0bInputReport\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04path\x18\x02 \x01(\tR\x04path\x12\x34\n\x06sample\x18\x03 \x01(\x0b\x32\x1c.tutti.ingest.v1.InputSampleR\x06sample\"\xf7\x02\n\x13\x43heckRecipeResponse\x12\x16\n\x06recipe\x18\x01 \x01(\tR\x06recipe\x12#\n\rrecipe_digest\x18\x02 \x01(\tR\x0crecipeDigest\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32\x18.tutti.pipeline.v1.StageR\x06stages\x12<\n\x08problems\x18\x04 \x03(\x0b\x32 .tutti.pipeline.v1.RecipeProblemR\x08problems\x12\x1f\n\x0binput_files\x18\x05 \x01(\x04R\ninputFiles\x12\x1f\n\x0binput_bytes\x18\x06 \x01(\x04R\ninputBytes\x12\x39\n\tforecasts\x18\x07 \x03(\x0b\x32\x1b.tutti.pipeline.v1.ForecastR\tforecasts\x12\x36\n\x06inputs\x18\x08 \x03(\x0b\x32\x1e.tutti.pipeline.v1.InputReportR\x06inputs\"Q\n\rRecipeProblem\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n\x04seen\x18\x02 \x01(\tR\x04seen\x12\x1a\n\x08\x65xpected\x18\x03 \x01(\tR\x08\x65xpected\"\x94\x02\n\x08\x46orecast\x12\x14\n\x05stage\x18\x01 \x01(\tR\x05stage\x12\x1d\n\x07seconds\x18\x02 \x01(\x01H\x00R\x07seconds\x88\x01\x01\x12\"\n\ndisk_bytes\x18\x03 \x01(\x04H\x01R\tdiskBytes\x88\x01\x01\x12&\n\x0cmemory_bytes\x18\x04 \x01(\x04H\x02R\x0bmemoryBytes\x88\x01\x01\x12\x14\n\x05\x62\x61sis\x18\x05 \x01(\tR\x05\x62\x61sis\x12/\n\x11rank_memory_bytes\x18\x06 \x01(\x04H\x03R\x0frankMemoryBytes\x88\x01\x01\x42\n\n\x08_secondsB\r\n\x0b_disk_bytesB\x0f\n\r_memory_bytesB\x14\n\x12_rank_memory_bytes\"\x9f\x01\n\x11PlanRerunsRequest\x12\x30\n\x04runs\x18\x01 \x03(\x0b\x32\x1c.tutti.lineage.v1.ReachedRunR\x04runs\x12<\n\x08\x64\x61tasets\x18\x02 \x03(\x0b\x32 .tutti.lineage.v1.ReachedDatasetR\x08\x64\x61tasets\x12\x1a\n\x08recorded\x18\x03 \x01(\x08R\x08recorded\"F\n\x12PlanRerunsResponse\x12\x30\n\x06reruns\x18\x01 \x03(\x0b\x32\x18.tutti.pipeline.v1.RerunR\x06reruns\"X\n\nRerunStage\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x36\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x1e.tutti.pipeline.v1.RerunEffectR\x06\x65\x66\x66\x65\x63t\"\xc7\x01\n\x05Rerun\x12\x10\n\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n\x06needed\x18\x03 \x01(\x08R\x06needed\x12\x14\n\x05\x61\x66ter\x18\x04 \x01(\tR\x05\x61\x66ter\x12\x1b\n\tafter_all\x18\x05 \x01(\x08R\x08\x61\x66terAll\x12\x14\n\x05steps\x18\x06 \x01(\x04R\x05steps\x12\x35\n\x06stages\x18\x07 \x03(\x0b\x32\x1d.tutti.pipeline.v1.RerunStageR\x06stages*v\n\x0bRerunEffect\x12\x1c\n\x18RERUN_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n\x13RERUN_EFFECT_REUSED\x10\x01\x12\x18\n\x14RERUN_EFFECT_PERHAPS\x10\x02\x12\x16\n\x12RERUN_EFFECT_AGAIN\x10\x03\x32\x93\x06\n\x0fPipelineService\x12\x65\n\tCreateRun\x12#.tutti.pipeline.v1.CreateRunRequest\x1a$.tutti.pipeline.v1.CreateRunResponse\"\r\x92\xb5\x18\t\n\x03\x01\x02\x05\x10\x01\x18\x01\x12J\n\x06GetRun\x12\x1b.tutti.common.v1.GetRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12Z\n\x08ListRuns\x12\x1c.tutti.common.v1.ListRequest\x1a#.tutti.pipeline.v1.ListRunsResponse\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12P\n\tCancelRun\x12\x1e.tutti.common.v1.CancelRequest\x1a\x16.tutti.pipeline.v1.Run\"\x0b\x92\xb5\x18\x07\n\x03\x01\x02\x05\x10\x01\x12T\n\tUpdateRun\x12#.tutti.pipeline.v1.UpdateRunRequest\x1a\x16.tutti.pipeline.v1.Run\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12t\n\x0fListRecipeFiles\x12).tutti.pipeline.v1.ListRecipeFilesRequest\x1a*.tutti.pipeline.v1.ListRecipeFilesResponse\"\n\x92\xb5\x18\x06\n\x02\x01\x02\x10\x01\x12j\n\x0b\x43heckRecipe\x12%.tutti.pipeline.v1.CheckRecipeRequest\x1a&.tutti.pipeline.v1.CheckRecipeResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x12g\n\nPlanReruns\x12$.tutti.pipeline.v1.PlanRerunsRequest\x1a%.tutti.pipeline.v1.PlanRerunsResponse\"\x0c\x92\xb5\x18\x08\n\x02\x01\x02\x10\x01\x18\x01\x42\x39Z7github.com/tutti/tutti/gen/tutti/pipeline/v1;pipelinev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,6 +44,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATERUNREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\010\n\004runs\020\001'
   _globals['_CREATERUNREQUEST'].fields_by_name['again']._loaded_options = None
   _globals['_CREATERUNREQUEST'].fields_by_name['again']._serialized_options = b'\242\265\030\006\n\004runs'
+  _globals['_UPDATERUNREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_UPDATERUNREQUEST'].fields_by_name['name']._serialized_options = b'\242\265\030\006\n\004runs'
   _globals['_CHECKRECIPEREQUEST_FILESENTRY']._loaded_options = None
   _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_options = b'8\001'
   _globals['_CHECKRECIPEREQUEST'].fields_by_name['again']._loaded_options = None
@@ -55,48 +58,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIPELINESERVICE'].methods_by_name['ListRuns']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
   _globals['_PIPELINESERVICE'].methods_by_name['CancelRun']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['CancelRun']._serialized_options = b'\222\265\030\007\n\003\001\002\005\020\001'
+  _globals['_PIPELINESERVICE'].methods_by_name['UpdateRun']._loaded_options = None
+  _globals['_PIPELINESERVICE'].methods_by_name['UpdateRun']._serialized_options = b'\222\265\030\006\n\002\001\002\020\001'
   _globals['_PIPELINESERVICE'].methods_by_name['ListRecipeFiles']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['ListRecipeFiles']._serialized_options = b'\222\265\030\006\n\002\001\002\020\001'
   _globals['_PIPELINESERVICE'].methods_by_name['CheckRecipe']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['CheckRecipe']._serialized_options = b'\222\265\030\010\n\002\001\002\020\001\030\001'
   _globals['_PIPELINESERVICE'].methods_by_name['PlanReruns']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['PlanReruns']._serialized_options = b'\222\265\030\010\n\002\001\002\020\001\030\001'
-  _globals['_RERUNEFFECT']._serialized_start=2753
-  _globals['_RERUNEFFECT']._serialized_end=2871
-  _globals['_CREATERUNREQUEST']._serialized_start=272
-  _globals['_CREATERUNREQUEST']._serialized_end=638
-  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_start=582
-  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_end=638
-  _globals['_CREATERUNRESPONSE']._serialized_start=640
-  _globals['_CREATERUNRESPONSE']._serialized_end=701
-  _globals['_LISTRUNSRESPONSE']._serialized_start=704
-  _globals['_LISTRUNSRESPONSE']._serialized_end=832
-  _globals['_CHECKRECIPEREQUEST']._serialized_start=835
-  _globals['_CHECKRECIPEREQUEST']._serialized_end=1166
-  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_start=582
-  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_end=638
-  _globals['_LISTRECIPEFILESREQUEST']._serialized_start=1168
-  _globals['_LISTRECIPEFILESREQUEST']._serialized_end=1246
-  _globals['_RECIPEFILE']._serialized_start=1248
-  _globals['_RECIPEFILE']._serialized_end=1298
-  _globals['_LISTRECIPEFILESRESPONSE']._serialized_start=1300
-  _globals['_LISTRECIPEFILESRESPONSE']._serialized_end=1378
-  _globals['_INPUTREPORT']._serialized_start=1380
-  _globals['_INPUTREPORT']._serialized_end=1485
-  _globals['_CHECKRECIPERESPONSE']._serialized_start=1488
-  _globals['_CHECKRECIPERESPONSE']._serialized_end=1863
-  _globals['_RECIPEPROBLEM']._serialized_start=1865
-  _globals['_RECIPEPROBLEM']._serialized_end=1946
-  _globals['_FORECAST']._serialized_start=1949
-  _globals['_FORECAST']._serialized_end=2225
-  _globals['_PLANRERUNSREQUEST']._serialized_start=2228
-  _globals['_PLANRERUNSREQUEST']._serialized_end=2387
-  _globals['_PLANRERUNSRESPONSE']._serialized_start=2389
-  _globals['_PLANRERUNSRESPONSE']._serialized_end=2459
-  _globals['_RERUNSTAGE']._serialized_start=2461
-  _globals['_RERUNSTAGE']._serialized_end=2549
-  _globals['_RERUN']._serialized_start=2552
-  _globals['_RERUN']._serialized_end=2751
-  _globals['_PIPELINESERVICE']._serialized_start=2874
-  _globals['_PIPELINESERVICE']._serialized_end=3575
+  _globals['_RERUNEFFECT']._serialized_start=3185
+  _globals['_RERUNEFFECT']._serialized_end=3303
+  _globals['_CREATERUNREQUEST']._serialized_start=306
+  _globals['_CREATERUNREQUEST']._serialized_end=672
+  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_start=616
+  _globals['_CREATERUNREQUEST_FILESENTRY']._serialized_end=672
+  _globals['_CREATERUNRESPONSE']._serialized_start=674
+  _globals['_CREATERUNRESPONSE']._serialized_end=735
+  _globals['_UPDATERUNREQUEST']._serialized_start=738
+  _globals['_UPDATERUNREQUEST']._serialized_end=1133
+  _globals['_LISTRUNSRESPONSE']._serialized_start=1136
+  _globals['_LISTRUNSRESPONSE']._serialized_end=1264
+  _globals['_CHECKRECIPEREQUEST']._serialized_start=1267
+  _globals['_CHECKRECIPEREQUEST']._serialized_end=1598
+  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_start=616
+  _globals['_CHECKRECIPEREQUEST_FILESENTRY']._serialized_end=672
+  _globals['_LISTRECIPEFILESREQUEST']._serialized_start=1600
+  _globals['_LISTRECIPEFILESREQUEST']._serialized_end=1678
+  _globals['_RECIPEFILE']._serialized_start=1680
+  _globals['_RECIPEFILE']._serialized_end=1730
+  _globals['_LISTRECIPEFILESRESPONSE']._serialized_start=1732
+  _globals['_LISTRECIPEFILESRESPONSE']._serialized_end=1810
+  _globals['_INPUTREPORT']._serialized_start=1812
+  _globals['_INPUTREPORT']._serialized_end=1917
+  _globals['_CHECKRECIPERESPONSE']._serialized_start=1920
+  _globals['_CHECKRECIPERESPONSE']._serialized_end=2295
+  _globals['_RECIPEPROBLEM']._serialized_start=2297
+  _globals['_RECIPEPROBLEM']._serialized_end=2378
+  _globals['_FORECAST']._serialized_start=2381
+  _globals['_FORECAST']._serialized_end=2657
+  _globals['_PLANRERUNSREQUEST']._serialized_start=2660
+  _globals['_PLANRERUNSREQUEST']._serialized_end=2819
+  _globals['_PLANRERUNSRESPONSE']._serialized_start=2821
+  _globals['_PLANRERUNSRESPONSE']._serialized_end=2891
+  _globals['_RERUNSTAGE']._serialized_start=2893
+  _globals['_RERUNSTAGE']._serialized_end=2981
+  _globals['_RERUN']._serialized_start=2984
+  _globals['_RERUN']._serialized_end=3183
+  _globals['_PIPELINESERVICE']._serialized_start=3306
+  _globals['_PIPELINESERVICE']._serialized_end=4093
 # @@protoc_insertion_point(module_scope)

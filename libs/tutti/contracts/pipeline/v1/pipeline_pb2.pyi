@@ -5,6 +5,7 @@ API of the pipeline."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -149,6 +150,80 @@ class CreateRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateRunResponse: _TypeAlias = CreateRunResponse  # noqa: Y015
+
+@_typing.final
+class UpdateRunRequest(_message.Message):
+    """UpdateRunRequest contains the labels to change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    ADD_TAGS_FIELD_NUMBER: _builtins.int
+    REMOVE_TAGS_FIELD_NUMBER: _builtins.int
+    LABELS_REVISION_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id is copied into the headers of the resulting events; the call is idempotent because of its content."""
+    name: _builtins.str
+    """name of the run."""
+    title: _builtins.str
+    """title: at most 200 characters on one line; empty returns to the title of the recipe."""
+    note: _builtins.str
+    """note: at most 4,000 characters of plain text; empty removes it."""
+    archived: _builtins.bool
+    """archived: true archives a run that has ended, false undoes it. Nothing is deleted."""
+    labels_revision: _builtins.int
+    """labels_revision: the revision of the labels that the caller read; if they changed since, the call is refused. Unset
+    changes them whichever they are.
+    """
+    validate_only: _builtins.bool
+    """validate_only checks and changes nothing."""
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """update_mask: which of title, note, tags and archived to replace."""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """tags: at most 16, each at most 40 characters of a-z, 0-9 and ._-, starting with a letter or digit."""
+
+    @_builtins.property
+    def add_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """add_tags beside those that the run has; not with tags in the update_mask."""
+
+    @_builtins.property
+    def remove_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """remove_tags that the run has; others are ignored."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        title: _builtins.str = ...,
+        note: _builtins.str = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        archived: _builtins.bool = ...,
+        add_tags: _abc.Iterable[_builtins.str] | None = ...,
+        remove_tags: _abc.Iterable[_builtins.str] | None = ...,
+        labels_revision: _builtins.int | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_labels_revision", b"_labels_revision", "labels_revision", b"labels_revision", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_labels_revision", b"_labels_revision", "add_tags", b"add_tags", "archived", b"archived", "labels_revision", b"labels_revision", "name", b"name", "note", b"note", "remove_tags", b"remove_tags", "request_id", b"request_id", "tags", b"tags", "title", b"title", "update_mask", b"update_mask", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__labels_revision: _TypeAlias = _typing.Literal["labels_revision"]  # noqa: Y015
+    _WhichOneofArgType__labels_revision: _TypeAlias = _typing.Literal["_labels_revision", b"_labels_revision"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__labels_revision) -> _WhichOneofReturnType__labels_revision | None: ...
+
+Global___UpdateRunRequest: _TypeAlias = UpdateRunRequest  # noqa: Y015
 
 @_typing.final
 class ListRunsResponse(_message.Message):

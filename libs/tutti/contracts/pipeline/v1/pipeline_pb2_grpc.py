@@ -57,6 +57,11 @@ class PipelineServiceStub:
                 request_serializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
                 response_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.FromString,
                 _registered_method=True)
+        self.UpdateRun = channel.unary_unary(
+                '/tutti.pipeline.v1.PipelineService/UpdateRun',
+                request_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.UpdateRunRequest.SerializeToString,
+                response_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.FromString,
+                _registered_method=True)
         self.ListRecipeFiles = channel.unary_unary(
                 '/tutti.pipeline.v1.PipelineService/ListRecipeFiles',
                 request_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.ListRecipeFilesRequest.SerializeToString,
@@ -93,7 +98,8 @@ class PipelineServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """ListRuns returns one page of runs, sorted by name.
+        """ListRuns returns one page of runs, sorted by name; archived runs too, unless the filter has `archived=false`. The
+        filter `tags:WORD` selects runs with a tag.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,6 +107,14 @@ class PipelineServiceServicer:
 
     def CancelRun(self, request, context):
         """CancelRun cancels a run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateRun(self, request, context):
+        """UpdateRun changes the labels of a run, also of one that has ended: its title, note and tags, and whether it is
+        archived.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -148,6 +162,11 @@ def add_PipelineServiceServicer_to_server(servicer, server):
             'CancelRun': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelRun,
                     request_deserializer=tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.FromString,
+                    response_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.SerializeToString,
+            ),
+            'UpdateRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateRun,
+                    request_deserializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.UpdateRunRequest.FromString,
                     response_serializer=tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.SerializeToString,
             ),
             'ListRecipeFiles': grpc.unary_unary_rpc_method_handler(
@@ -274,6 +293,33 @@ class PipelineService:
             target,
             '/tutti.pipeline.v1.PipelineService/CancelRun',
             tutti_dot_contracts_dot_common_dot_v1_dot_common__pb2.CancelRequest.SerializeToString,
+            tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tutti.pipeline.v1.PipelineService/UpdateRun',
+            tutti_dot_contracts_dot_pipeline_dot_v1_dot_pipeline__pb2.UpdateRunRequest.SerializeToString,
             tutti_dot_contracts_dot_pipeline_dot_v1_dot_events__pb2.Run.FromString,
             options,
             channel_credentials,

@@ -40,9 +40,15 @@ class PipelineServiceStub:
     GetRun: _grpc.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Run]
     """GetRun returns a run."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _pipeline_pb2.ListRunsResponse]
-    """ListRuns returns one page of runs, sorted by name."""
+    """ListRuns returns one page of runs, sorted by name; archived runs too, unless the filter has `archived=false`. The
+    filter `tags:WORD` selects runs with a tag.
+    """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Run]
     """CancelRun cancels a run."""
+    UpdateRun: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.UpdateRunRequest, _events_pb2.Run]
+    """UpdateRun changes the labels of a run, also of one that has ended: its title, note and tags, and whether it is
+    archived.
+    """
     ListRecipeFiles: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.ListRecipeFilesRequest, _pipeline_pb2.ListRecipeFilesResponse]
     """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them."""
     CheckRecipe: _grpc.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]
@@ -60,9 +66,15 @@ class PipelineServiceAsyncStub(PipelineServiceStub):
     GetRun: _aio.UnaryUnaryMultiCallable[_common_pb2.GetRequest, _events_pb2.Run]  # type: ignore[assignment]
     """GetRun returns a run."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_common_pb2.ListRequest, _pipeline_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """ListRuns returns one page of runs, sorted by name."""
+    """ListRuns returns one page of runs, sorted by name; archived runs too, unless the filter has `archived=false`. The
+    filter `tags:WORD` selects runs with a tag.
+    """
     CancelRun: _aio.UnaryUnaryMultiCallable[_common_pb2.CancelRequest, _events_pb2.Run]  # type: ignore[assignment]
     """CancelRun cancels a run."""
+    UpdateRun: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.UpdateRunRequest, _events_pb2.Run]  # type: ignore[assignment]
+    """UpdateRun changes the labels of a run, also of one that has ended: its title, note and tags, and whether it is
+    archived.
+    """
     ListRecipeFiles: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.ListRecipeFilesRequest, _pipeline_pb2.ListRecipeFilesResponse]  # type: ignore[assignment]
     """ListRecipeFiles returns the files of text that a recipe names, such as guidelines, so that the caller can send them."""
     CheckRecipe: _aio.UnaryUnaryMultiCallable[_pipeline_pb2.CheckRecipeRequest, _pipeline_pb2.CheckRecipeResponse]  # type: ignore[assignment]
@@ -95,7 +107,9 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pipeline_pb2.ListRunsResponse, _abc.Awaitable[_pipeline_pb2.ListRunsResponse]]:
-        """ListRuns returns one page of runs, sorted by name."""
+        """ListRuns returns one page of runs, sorted by name; archived runs too, unless the filter has `archived=false`. The
+        filter `tags:WORD` selects runs with a tag.
+        """
 
     @_abc_1.abstractmethod
     def CancelRun(
@@ -104,6 +118,16 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_events_pb2.Run, _abc.Awaitable[_events_pb2.Run]]:
         """CancelRun cancels a run."""
+
+    @_abc_1.abstractmethod
+    def UpdateRun(
+        self,
+        request: _pipeline_pb2.UpdateRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_events_pb2.Run, _abc.Awaitable[_events_pb2.Run]]:
+        """UpdateRun changes the labels of a run, also of one that has ended: its title, note and tags, and whether it is
+        archived.
+        """
 
     @_abc_1.abstractmethod
     def ListRecipeFiles(
