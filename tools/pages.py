@@ -192,7 +192,7 @@ def conventions_page(every: Sequence[Service]) -> str:
 
 
 def _filters(fields: Mapping[str, type]) -> Iterator[str]:
-    signs = {tuple: ":WORD", bool: "=true"}
+    signs: dict[type, str] = {tuple: ":WORD", bool: "=true"}
     return (f"`{name}{signs.get(kind, '')}`" for name, kind in sorted(fields.items()))
 
 
