@@ -227,6 +227,11 @@ def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]
     ada.page.keyboard.press("m")
     expect(ada.page.locator("#text")).to_be_focused()
     ada.page.keyboard.press("ArrowUp")
+    for key in ("Escape", "m", "Escape"):  # the drawer is closed first
+        ada.page.keyboard.press(key)
+    expect(ada.page.locator("#editing")).to_be_hidden()
+    expect(ada.page.locator("#text")).to_have_value("")
+    ada.page.keyboard.press("ArrowUp")
     expect(ada.page.locator("#text")).to_have_value("a b\nc")
     ada.page.keyboard.type(" d")
     ada.page.keyboard.press("Enter")

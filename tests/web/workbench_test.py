@@ -149,6 +149,13 @@ def said(served: Hosted, *arguments: str, text: str = "") -> Result:
     return CliRunner().invoke(build(), command, standalone_mode=False, input=text)
 
 
+def test_a_run_is_not_compared_with_itself(served: Hosted) -> None:
+    for names in (["under way"], ["planted-1", "runs/planted-1"]):
+        refused = said(served, "runs", "compare", *names)
+        assert refused.exit_code != 0
+        assert "name different runs" in str(refused.exception)
+
+
 def test_commands_rename_a_run_and_write_its_note(served: Hosted) -> None:
     assert tutti(served, "runs", "rename", "planted-3", "best of all")["title"] == "best of all"
     assert tutti(served, "runs", "show", "best of all")["name"] == "runs/planted-3"

@@ -54,5 +54,6 @@ def test_a_signal_that_was_ignored_before_stays_ignored() -> None:
 
 def test_an_interrupt_says_how_many_steps_are_computed_again() -> None:
     assert recomputed(212, 200) == "12 steps will be computed again, since the checkpoint of step 200"
+    assert recomputed(0, 0) == "the training has made no step yet"
     assert recomputed(7, 0) == "7 steps will be computed again, since there is no checkpoint yet"
     assert recomputed(200, 200) == "nothing is lost: step 200 is in a checkpoint"

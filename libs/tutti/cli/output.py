@@ -81,7 +81,7 @@ def print_list(
         return
     numeric = [_numeric(rows, column) for column in columns]
     heads = heads or {}
-    lines = [[shown(heads[each]) if each in heads else each.replace("_", " ") for each in columns]]
+    lines = [[shown(heads[each]) if each in heads else _head(each) for each in columns]]
     lines += [[shown(row[column], short=True) for column in columns] for row in rows]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     state = list(columns).index("state") if "state" in columns and coloured() else -1
@@ -139,6 +139,11 @@ def flat(row: Plain) -> Plain:
         else:
             found[key] = value
     return found
+
+
+def _head(column: str) -> str:
+    """The head of a column; the key of a recipe is as it is typed."""
+    return column if "." in column else column.replace("_", " ")
 
 
 def _numeric(rows: Sequence[Plain], column: str) -> bool:

@@ -215,6 +215,8 @@ def again(client: Client, name: str) -> str:
 
 def recomputed(step: int, decided: int) -> str:
     """Return what a training that stops after `step` loses, where its newest checkpoint is of step `decided`."""
+    if step == 0:
+        return "the training has made no step yet"
     if step <= decided:
         return f"nothing is lost: step {decided:,} is in a checkpoint"
     since = f"since the checkpoint of step {decided:,}" if decided else "since there is no checkpoint yet"
@@ -313,6 +315,9 @@ def extend(group: click.Group) -> None:
             raise click.UsageError(f"{len(names)} runs were named, expected at most {len(LETTERS)}")
         with connected(**where) as client:
             full = [resolved(client, "runs", each) for each in (*names, *([LATEST] if len(names) == 1 else ()))]
+            if len(set(full)) < len(full):
+                among = f"{full[0]} is the newest run" if len(names) == 1 else f"two of {', '.join(names)} are the same"
+                raise Failure(f"{among}: name different runs, such as two that `tutti runs ls` lists", MISUSE)
             runs = [client.pipeline.GetRun(GetRequest(name=name)) for name in full]
         compared = [*figures(runs), *(row for row in settings(runs) if every or row.differs)]
         letters = LETTERS[: len(runs)]

@@ -22,6 +22,7 @@ import { standing } from "./why.js";
 const $ = (id) => document.getElementById(id);
 const MODELS_MILLISECONDS = 3000;
 const NEAR_PIXELS = 100; // from the end, where the page follows an answer
+const COPIED_MILLISECONDS = 2000;
 const SAVED_MILLISECONDS = 60_000; // the browser may read a file after the click
 const { conversation: first, formToken, platform, owner } = $("chat").dataset;
 const calls = new Calls(formToken, platform);
@@ -231,7 +232,7 @@ function turnTo(conversation) {
   showDraft();
   render();
   renderModel();
-  if (!now.messages.length) scrollTo(0, 0);
+  scrollTo(0, now.messages.length ? document.documentElement.scrollHeight : 0);
 }
 
 async function begin({ push = true } = {}) {
@@ -304,9 +305,11 @@ function typed() {
   return { parent: editing ? editing.parent : (shown().at(-1)?.id ?? ""), text: $("text").value };
 }
 
-async function copy(message) {
+async function copy(message, button) {
   await navigator.clipboard.writeText(message.text);
   $("status").textContent = "It was copied.";
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy"), COPIED_MILLISECONDS);
 }
 
 function report(message) {
@@ -320,7 +323,11 @@ function report(message) {
 }
 
 async function again(message) {
-  if (await tried(() => say({ parent: message.parent }), gone)) focusIn($("turns"), now.messages.at(-1).id);
+  if (!(await tried(() => say({ parent: message.parent }), gone))) return;
+  if (Number($("temperature").value || $("temperature").placeholder) === 0) {
+    notice("At temperature 0, the same message has the same answer: raise the temperature in Settings for another one.");
+  }
+  focusIn($("turns"), now.messages.at(-1).id);
 }
 
 function edit(message) {
@@ -366,7 +373,9 @@ async function branch({ answer, parent }, at, token) {
 
 function submit() {
   const turn = typed();
-  if (turn.text.trim() && !$("send").disabled) tried(() => say(turn), gone);
+  if (!turn.text.trim()) return;
+  if (running()) notice("The model still answers: send it when the answer has ended, or stop the answer.");
+  else if (!$("send").disabled) tried(() => say(turn), gone);
 }
 
 function toggle(button, part, isOpen) {
@@ -393,7 +402,7 @@ async function rename() {
 }
 
 async function remove() {
-  const words = "The conversation is deleted for good, with all that was kept of its answers but their records.";
+  const words = "The conversation is deleted for good, with the texts of its answers. Only records without a text stay.";
   if (!(await ask("Delete the conversation?", words, "Delete"))) return;
   await tried(async () => {
     await calls.post("delete", { conversation: now.id });
@@ -426,6 +435,7 @@ $("text").addEventListener("keydown", (event) => {
 $("settings").addEventListener("input", renderSettings);
 $("reset").onclick = () => {
   reset();
+  notice();
   renderModel();
   $("text").focus({ preventScroll: true });
 };
@@ -461,7 +471,11 @@ function meant() {
 function escape({ target, isComposing }) {
   if (isComposing) return;
   if (explaining.message) explaining.close({ back: true });
-  else if (running()) halt();
+  else if ($("shelf").classList.contains("open")) {
+    toggle($("menu"), $("shelf"), false);
+    $("menu").focus();
+  } else if (running()) halt();
+  else if (editing && target === $("text")) unedit();
   else if (target.closest("input, textarea") && !(target.type === "search" && target.value)) {
     if (meant()) focusIn($("turns"), meant().id);
     else $("main").focus();

@@ -65,7 +65,7 @@ function person(message, beside, isUnsent, acts) {
   const text = plain(element("p", { class: "raw", dir: "auto" }), message.text);
   const words = element("div", { class: isUnsent ? "said unsent" : "said" }, text);
   const tools = element("div", { class: "tools" }, ...versions(message, beside, acts));
-  tools.append(button("Copy", () => acts.copy(message)), button("Edit", () => acts.edit(message)));
+  tools.append(button("Copy", (event) => acts.copy(message, event.currentTarget)), button("Edit", () => acts.edit(message)));
   words.append(tools);
   return element("article", { class: "person", "aria-label": "You", "data-message": message.id, tabindex: "-1" }, words);
 }
@@ -85,7 +85,7 @@ function answer(message, beside, acts) {
   }
   if (message.finished === "content_filter") made.append(reporting(message, acts));
   const tools = element("div", { class: "tools" }, ...versions(message, beside, acts));
-  tools.append(button("Copy", () => acts.copy(message)), button("Again", () => acts.again(message)));
+  tools.append(button("Copy", (event) => acts.copy(message, event.currentTarget)), button("Again", () => acts.again(message)));
   tools.append(button("Why", () => acts.why(message), { "data-key": "Y" }));
   made.append(tools);
   return made;
