@@ -184,3 +184,12 @@ def test_a_step_makes_another_run_and_none_of_one_that_has_ended(step: Callable[
     for state in (STATE_DONE, STATE_FAILED, STATE_CANCELLED):
         with pytest.raises(ValueError, match="has ended"):
             step(Run(name="runs/a", state=state))
+
+
+def test_an_event_has_no_note_and_no_labels_where_a_run_has_none() -> None:
+    run = Run(name="runs/x")
+    assert not transitions.event(None, run).HasField("labels")
+    run.labels.title, run.labels.note = "x", "said to nobody"
+    told = transitions.event(None, run)
+    assert (told.labels.title, told.labels.note) == ("x", "")
+    assert run.labels.note, "the run itself is unchanged"

@@ -51,15 +51,6 @@ def again(world: World, *overrides: str) -> list[str]:
     return done
 
 
-def test_an_event_has_no_note_and_no_labels_where_a_run_has_none() -> None:
-    run = Run(name="runs/x")
-    assert not transitions.event(None, run).HasField("labels")
-    run.labels.title, run.labels.note = "x", "said to nobody"
-    told = transitions.event(None, run)
-    assert (told.labels.title, told.labels.note) == ("x", "")
-    assert run.labels.note, "the run itself is unchanged"
-
-
 def test_stages_follow_each_other_and_each_gets_the_result_before(world: World) -> None:
     name = world.create().name
     for at, stage in enumerate(STAGES):
