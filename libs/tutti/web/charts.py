@@ -11,7 +11,7 @@ from html import escape
 # On the narrowest screen that a report is for, a chart is 292 pixels wide: letters of LETTERS are 12 pixels high there.
 WIDTH, HEIGHT, LETTERS = 320, 214, 13.5
 LARGE_WIDTH, LARGE_HEIGHT = 760, 340
-"""Width of a large chart, which a narrow screen scrolls."""
+"""Width of a large chart; a narrow screen of a page shows a small one instead."""
 SMOOTHED_FROM, SPANS = 40, 100
 """Points from which on a large chart has a smoothed line, over about n / SPANS of n points, ten at least."""
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
@@ -120,7 +120,7 @@ class Frame:
         parts += [
             f'<text class="tick" x="{self.x(tick):.1f}" y="{foot + 18}" text-anchor="middle">{self._label(tick)}</text>'
             for tick in nice_ticks(self.first, self.last, 8 if self.width == LARGE_WIDTH else 4)
-            if self.first <= tick <= self.last
+            if self.first <= tick <= self.last and (self.across != STEP or tick == round(tick))
         ]
         middle = f'x="{(LEFT + end) / 2:.0f}" y="{self.height - 4}" text-anchor="middle"'
         return [*parts, f'<text class="tick" {middle}>{escape(self.across)}</text>']

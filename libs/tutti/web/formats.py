@@ -1,12 +1,15 @@
 """Numbers and times as people read them: filters for templates."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 from markupsafe import Markup
 
 from tutti.web.charts import Series, chart
 from tutti.web.overlays import Overlay, overlay
 
+Drawing = TypeVar("Drawing", Series, Overlay)
 REMEDIES: Mapping[str, str] = {
     "no_text": "Set input.text_field to the name of the field that holds the texts.",
     "too_large": "Raise input.max_file_bytes.",
@@ -56,13 +59,21 @@ def size(nbytes: int) -> str:
 
 
 def drawn(series: Series, ident: str) -> Markup:
-    """A chart as SVG; empty where there is no finite number to draw."""
-    return Markup(chart(series, ident=ident))  # noqa: S704 - every text in it is escaped where it is made
+    """A chart as SVG; empty where there is no finite number to draw. A large one has a small form for phones."""
+    return _fitting(series, lambda each, name: chart(each, ident=name), ident)
 
 
 def overlaid(found: Overlay, ident: str) -> Markup:
     """Curves over each other as SVG; empty where there is no finite number to draw."""
-    return Markup(overlay(found, ident=ident))  # noqa: S704 - every text in it is escaped where it is made
+    return _fitting(found, lambda each, name: overlay(each, ident=name), ident)
+
+
+def _fitting(found: Drawing, draw: Callable[[Drawing, str], str], ident: str) -> Markup:
+    made = Markup(draw(found, ident))  # noqa: S704 - every text in it is escaped where it is made
+    if not found.large or not made:
+        return made
+    small = Markup(draw(replace(found, large=False), f"{ident}-small"))  # noqa: S704
+    return Markup('<div class="wide-only">{}</div><div class="narrow-only">{}</div>').format(made, small)
 
 
 FILTERS: Mapping[str, Callable[..., object]] = {
