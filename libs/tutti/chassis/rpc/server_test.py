@@ -351,7 +351,7 @@ class SlowReader:
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
         return CreateRunResponse()
 
-    ListRuns = CancelRun = PlanReruns = CreateRun
+    ListRuns = CancelRun = PlanReruns = UpdateRun = CreateRun
 
 
 def reading(api: SlowReader, tokens: Tokens) -> RpcServer:
