@@ -229,8 +229,8 @@ _CLASSES: tuple[type[Problem], ...] = (
 def _class(code: str, reason: str) -> type[Problem]:
     """The class of a reason, else the general one of a gRPC code."""
     found = [each for each in _CLASSES if each.code == code]
-    general = [each for each in found if each not in (FencedOff, EmitRefused, StaleWrite)]
-    return next((each for each in [*found, *general[:1]] if each.default_reason == reason), [*general, Internal][0])
+    special = next((each for each in found if each.default_reason == reason), None)
+    return special or next((each for each in found if each not in (FencedOff, EmitRefused, StaleWrite)), Internal)
 
 
 _CODES: dict[str, str] = {each.default_reason: each.code for each in _CLASSES}
