@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.durations import COMMITTED, expected, known, merged, record, recorded
 from tests.scale import SOAK, rotation
-from tests.spreading import ByModule, unit
+from tests.spreading import COLLECTED, ByModule, unit
 from tests.summary import adapters, adapters_table, longest_table, scales, scales_table
 from tests.training import mark
 from tests.turns import waiting
@@ -52,6 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if "trains" in config.option.markexpr:
         mark(items)
+    config.stash[COLLECTED] = tuple(items)
     out = _waiting(config)
     config.hook.pytest_deselected(items=[item for item in items if unit(item.nodeid) in out])
     items[:] = [item for item in items if unit(item.nodeid) not in out]

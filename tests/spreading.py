@@ -10,8 +10,11 @@ pytest-xdist 3.8.
 import re
 from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+COLLECTED = pytest.StashKey[tuple[pytest.Item, ...]]()
+"""In the stash of the configuration: all tests that were collected, with those that wait for their turn."""
 _PART = re.compile(r"[\[-](part\d+)[\]-]")
 WAITING = (
     "tests/stack/",
@@ -32,8 +35,9 @@ SHARING = tuple(
     f"tests/{name}_test.py"
     for name in (
         "e2e/access", "e2e/agents", "e2e/assistant", "e2e/calls", "e2e/classifiers", "e2e/continuing", "e2e/crawl",
-        "e2e/demonstrations", "e2e/filter", "e2e/first_light_assistant", "e2e/folder", "e2e/mistakes", "e2e/named",
-        "e2e/reshape", "e2e/retraction", "e2e/short_runs", "e2e/tokenizers", "e2e/tuned", "e2e/versions", "faults/part",
+        "e2e/demonstrations", "e2e/examples", "e2e/filter", "e2e/first_light_assistant", "e2e/folder", "e2e/mistakes",
+        "e2e/named", "e2e/nouns", "e2e/reshape", "e2e/retraction", "e2e/short_runs", "e2e/spikes", "e2e/sweep",
+        "e2e/tokenizers", "e2e/tuned", "e2e/versions", "faults/part",
     )
 )  # fmt: skip
 """The units whose tests use the fixture `served`: a platform that is up for the rest of the session."""

@@ -61,18 +61,6 @@ def test_units_that_share_a_platform_go_to_one_worker_until_nothing_else_is_left
     assert preferred([shares]) == shares
 
 
-def test_the_units_that_share_a_platform_are_those_whose_tests_use_it(request: pytest.FixtureRequest) -> None:
-    """Of all tests that were collected with this one."""
-    using = set[str]()
-    for item in request.session.items:
-        assert isinstance(item, pytest.Function)
-        places = {fixture.func.__module__ for fixture in item._fixtureinfo.name2fixturedefs.get("served", ())}
-        if "tests.e2e.conftest" in places and "served" in item.fixturenames:
-            using.add(unit(item.nodeid))
-    collected = {unit(item.nodeid) for item in request.session.items}
-    assert using == collected & set(SHARING)
-
-
 def test_every_unit_that_waits_or_shares_exists() -> None:
     assert all((ROOT / name).exists() for name in (*WAITING, *SHARING))
 

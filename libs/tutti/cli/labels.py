@@ -21,7 +21,7 @@ from tutti.client.plain import Plain, plain
 from tutti.client.resources import list_all
 from tutti.client.titles import title_of
 from tutti.contracts.common.v1 import GetRequest
-from tutti.contracts.pipeline.v1 import Run, UpdateRunRequest
+from tutti.contracts.pipeline.v1 import Run, RunLabels, UpdateRunRequest
 from tutti.report.values import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,11 +35,17 @@ filter_option = click.option("--filter", "filter_text", default="", help="Also r
 dry_run_option = click.option("--dry-run", is_flag=True, help="Check all changes and make none.")
 
 
+def labelled(noun: Kind) -> bool:
+    """Return whether resources of a kind have titles, notes, tags and an archive."""
+    field = noun.message.DESCRIPTOR.fields_by_name.get("labels")
+    return field is not None and field.message_type == RunLabels.DESCRIPTOR
+
+
 def listing_options(noun: Kind) -> Callable[[F], F]:
     """Return a decorator with the options of `ls` for a kind with labels; of another kind, with none."""
 
     def decorate(command: F) -> F:
-        if "labels" not in noun.message.DESCRIPTOR.fields_by_name:
+        if not labelled(noun):
             return command
         command = click.option("--archived", is_flag=True, help="Also list archived runs.")(command)
         return click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeatable.")(
@@ -56,8 +62,7 @@ def with_tags(filter_text: str, tags: Sequence[str]) -> str:
 
 def hides(noun: Kind, filter_text: str, *, archived: bool) -> bool:
     """Return whether a list leaves out archived resources: not if they were requested, or if the filter names them."""
-    labelled = "labels" in noun.message.DESCRIPTOR.fields_by_name
-    return labelled and not archived and not _ARCHIVED.search(filter_text)
+    return labelled(noun) and not archived and not _ARCHIVED.search(filter_text)
 
 
 def both(filter_text: str, more: str) -> str:

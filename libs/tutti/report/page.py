@@ -30,9 +30,10 @@ from tutti.report.outcomes import outcome, reason
 from tutti.report.policies import drawn, spread
 from tutti.report.samples import samples, visible
 from tutti.report.summary import ORDINARY
-from tutti.web.charts import Series, chart, describe, smoothed
+from tutti.web.charts import Series, describe, smoothed
 from tutti.web.curves import curves
 from tutti.web.formats import count, duration, moment, size
+from tutti.web.formats import drawn as fitted
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160
 
@@ -103,9 +104,9 @@ def _values(facts: Facts) -> dict[str, Any]:
         "references": facts.references,
         "job": job,
         "charts": [
-            Drawn(series.title, Markup(svg), describe(series), _legend(series), series.large)  # noqa: S704  (escaped where it is made)
+            Drawn(series.title, svg, describe(series), _legend(series), series.large)
             for at, series in enumerate(curves(facts.curve))
-            if (svg := chart(series, ident=f"chart{at}"))
+            if (svg := fitted(series, f"chart{at}"))
         ],
         "curve": facts.curve,
         "steps": _steps(facts.curve),

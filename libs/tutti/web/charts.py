@@ -11,7 +11,7 @@ from html import escape
 # On the narrowest screen that a report is for, a chart is 292 pixels wide: letters of LETTERS are 12 pixels high there.
 WIDTH, HEIGHT, LETTERS = 320, 214, 13.5
 LARGE_WIDTH, LARGE_HEIGHT = 760, 340
-"""Width of a large chart; a narrow screen of a page shows a small one instead."""
+"""Width of a large chart; a narrow screen shows a small one instead."""
 SMOOTHED_FROM, SPANS = 40, 100
 """Points from which on a large chart has a smoothed line, over about n / SPANS of n points, ten at least."""
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
