@@ -12,7 +12,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.corpus.conversations.conversations import Message, Role
 
 MOST_MESSAGES, MOST_PROMPTS, MOST_IDS = 1000, 128, 1 << 20
-MOST_STOPS = 4
+MOST_STOPS = 16
+"""OpenAI's API takes 4, but lm-eval adds the token that ends a text to the stop strings of a task."""
 MOST_STOP = 256
 """Characters of a stop string, at most."""
 IDS = 2**32

@@ -103,7 +103,7 @@ def test_a_seed_outside_the_range_of_draws_is_hashed_and_both_are_known(seed: in
         ({"messages": [{"role": "user", "content": "x", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
         ({"stream": "yes"}, "stream"),
         ({"stream_options": {"other": True}}, "stream_options"),
-        ({"stop": ["a"] * 5}, "stop"),
+        ({"stop": ["a"] * 17}, "stop"),
         ({"stop": [""]}, "stop"),
         ({"stop": 7}, "stop"),
         ({"seed": 1.5}, "seed"),
