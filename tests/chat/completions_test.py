@@ -121,7 +121,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Hosted]:
     def build(host: Host) -> Service:
-        routes = [*world.completions(host).routes(), *Tokenizing(lambda: [world.model]).routes(ROLES)]
+        routes = [*world.completions(host).routes(), *Tokenizing(lambda: world.models).routes(ROLES)]
         return Service(name="toy", resources=[], pages=Site("toy", "tests.web", routes))
 
     with hosted(tmp_path_factory.mktemp("platform"), *LIMITS, builds={"toy": build}) as found:
@@ -305,6 +305,17 @@ def test_an_echo_has_the_log_probabilities_of_its_prompt_with_every_bit(program:
     assert all(world.verified(each) for each in names)
 
 
+def test_every_token_of_an_echo_has_a_score_and_the_one_behind_it_too(program: Program) -> None:
+    """Clients that take likelihoods count tokens from both ends."""
+    prompt = talks.TOKENIZER.encode("a \u00e9 \U0001f600 b").tolist()
+    halves = talks.TOKENIZER.encode("\u00e9").tolist()
+    for last in (talks.TOKENIZER.eos, prompt[0], *halves):
+        more = {"max_tokens": 1, "temperature": 0, "logit_bias": {str(last): 100}}
+        found = complete(program, prompt, echo=True, logprobs=1, **more)["choices"][0]["logprobs"]
+        assert len(found["token_logprobs"]) == len(prompt) + 1
+        assert None not in found["token_logprobs"][1:]
+
+
 def test_texts_become_ids_and_ids_become_texts(program: Program) -> None:
     def call(path: str, **sent: Any) -> Any:
         status, found, _ = program.send("POST", path, json.dumps(sent).encode())
@@ -318,8 +329,10 @@ def test_texts_become_ids_and_ids_become_texts(program: Program) -> None:
     assert found["count"] == len(found["tokens"]) == len(found["token_strs"])
     assert call("/detokenize", tokens=found["tokens"]) == {"prompt": text}
     assert (
-        call("/tokenize", messages=HELLO)["tokens"] == CHAT_1.bind(talks.TOKENIZER).open(read(body()).messages).tolist()
+        call("/tokenize", model="toy", messages=HELLO)["tokens"]
+        == CHAT_1.bind(talks.TOKENIZER).open(read(body()).messages).tolist()
     )
+    assert call("/tokenize", messages=HELLO) == (400, "model")
     assert call("/tokenize", prompt="a", messages=HELLO) == (400, "prompt")
     assert call("/detokenize", tokens=[10**6]) == (400, "tokens")
     assert call("/tokenize", prompt="a", model="other") == (404, None)

@@ -139,10 +139,10 @@ COMPLETIONS: Mapping[str, Field] = {
     "suffix": _refused("no text can be inserted before another", ""),
     "best_of": _refused("every choice is returned; ask for n", 1),
 }
-_ANY_MODEL = replace(_MODEL, about="the deployment; without it, the only one that serves", required=False)
+_ANY_MODEL = replace(_MODEL, about="the deployment; not needed where all that serve have one tokenizer", required=False)
 TOKENIZE: Mapping[str, Field] = {
     "model": _ANY_MODEL,
-    "prompt": _used("a text; one that spells the token that ends a text is that token", AnyText()),
+    "prompt": _used("a text; the name of the token that ends or begins a text is that token", AnyText()),
     "messages": replace(CHAT["messages"], about="a conversation, as it is put before an answer", required=False),
     "add_special_tokens": _used("with the ids that the tokenizer puts before a text", Flag(True)),
     "return_token_strs": _used("with the text of each token", Flag()),

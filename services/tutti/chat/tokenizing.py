@@ -12,6 +12,7 @@ from tutti.chat.bodies import named
 from tutti.chat.fields import DETOKENIZE, TOKENIZE, values_of
 from tutti.chat.models import Model, called
 from tutti.chat.openapi import document
+from tutti.chat.saying import Served
 from tutti.corpus.conversations.conversations import Message
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer
 from tutti.web.pages import Api, Ask, Reply
@@ -67,8 +68,9 @@ class Tokenizing:
         ]
 
     async def _tokenize(self, ask: Ask) -> Reply:
-        model, texts = self._model(ask.body.model), ask.body
-        ids = await asyncio.to_thread(partial(_ids, model, texts))  # a template of others runs in a process
+        texts = ask.body
+        model = model_for(self._models(), texts.model, by_template=bool(texts.messages))
+        ids = await asyncio.to_thread(partial(ids_of, model.served, texts))  # a template of others runs in a process
         tokenizer = model.served.tokenizer
         strings = [_string(tokenizer, each) for each in ids] if texts.with_texts else None
         return Reply(
@@ -76,13 +78,13 @@ class Tokenizing:
         )
 
     async def _detokenize(self, ask: Ask) -> Reply:
-        tokenizer = self._model(ask.body.model).served.tokenizer
+        tokenizer = model_for(self._models(), ask.body.model).served.tokenizer
         if wrong := [each for each in ask.body.ids if each >= tokenizer.vocabulary]:
             raise InvalidField("tokens", seen=wrong[0], expected=f"ids below {tokenizer.vocabulary}")
         return Reply({"prompt": await asyncio.to_thread(tokenizer.decode, ask.body.ids)})
 
     async def _info(self, ask: Ask) -> Reply:
-        model = self._model(ask.query.get("model", ""))
+        model = model_for(self._models(), ask.query.get("model", ""))
         tokenizer = model.served.tokenizer
         opening = tokenizer.opening
         return Reply(
@@ -101,21 +103,29 @@ class Tokenizing:
     async def _describe(self, ask: Ask) -> Reply:
         return Reply(document(sorted(each.name for each in self._models())))
 
-    def _model(self, name: str) -> Model:
-        """The model of this name; without a name, the only one. Raises NotFound, InvalidField."""
-        models = self._models()
-        if not name and len(models) > 1:
-            names = ", ".join(sorted(each.name for each in models))
-            raise InvalidField("model", seen="none", expected=f"one of {names}, since several serve")
-        return called(models, name) if name else called(models, models[0].name if models else "")
+
+def model_for(models: Sequence[Model], name: str, *, by_template: bool = False) -> Model:
+    """The model of this name; without a name, the one with the shortest context.
+
+    Without a name, all must have one tokenizer, and with `by_template`, there must be only one. Raises NotFound,
+    InvalidField.
+    """
+    if name or not models:
+        return called(models, name)
+    if len(models) > 1 and (by_template or len({each.served.tokenizer.version for each in models}) > 1):
+        names = ", ".join(sorted(each.name for each in models))
+        raise InvalidField("model", seen="none", expected=f"one of {names}, since several serve")
+    return min(models, key=lambda each: (each.served.length, each.name))
 
 
-def _ids(model: Model, texts: Texts) -> Sequence[int]:
-    tokenizer = model.served.tokenizer
+def ids_of(served: Served, texts: Texts) -> Sequence[int]:
+    """The token ids of a request; a prompt that is the name of the token that ends or begins a text is that token."""
+    tokenizer = served.tokenizer
     if texts.prompt is None:
-        return rendered(model.served, texts.messages)
-    if texts.prompt and texts.prompt == named(tokenizer, tokenizer.eos):
-        return (tokenizer.eos,)
+        return rendered(served, texts.messages)
+    special = {named(tokenizer, each): each for each in (*tokenizer.opening[:1], tokenizer.eos)}
+    if texts.prompt and texts.prompt in special:
+        return (special[texts.prompt],)
     return (*(tokenizer.opening if texts.with_opening else ()), *tokenizer.encode(texts.prompt).tolist())
 
 
