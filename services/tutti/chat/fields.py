@@ -102,7 +102,9 @@ CHAT: Mapping[str, Field] = {
     "messages": _used(
         "texts, or lists of text parts, of system, developer, user and assistant", Messages(), required=True
     ),
-    "max_tokens": _used("tokens of each choice, at most; without it, the room in the context", Whole(1, MOST_TOKENS)),
+    "max_tokens": _used(
+        "tokens of each choice, at most; the room in the context is the default, and bounds it", Whole(1, MOST_TOKENS)
+    ),
     "max_completion_tokens": _used("the same by its newer name", Whole(1, MOST_TOKENS)),
     "logprobs": _used("log-probabilities of the model for each token that is shown", Flag()),
     "top_logprobs": _used("with so many likeliest tokens each; needs logprobs", Whole(0, MOST_ALTERNATIVES)),
