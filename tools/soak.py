@@ -144,7 +144,7 @@ ROWS = {
         (campaign("services/tutti/chat/filter", "tests/chat/filter_test.py"),),
     ),
     27: Row(
-        "1,000 short runs: the memory of host and agent is flat after the first 500",
+        "1,000 short runs: the memory of host and agent is flat after the first 200",
         (campaign("tests/e2e/short_runs_test.py"),),
     ),
 }
