@@ -82,7 +82,7 @@ class Pasts:
         Raises Unavailable, which names who is missing.
         """
         asking = Asking(SECONDS)
-        trainings, begun = list[Trained](), list[Turn]()
+        trainings, begun, alone = list[Trained](), list[Turn](), list[Turn]()
         while checkpoint and len(trainings) < MOST_TRAININGS:
             try:
                 asked = GetRequest(name=f"jobs/{checkpoint.split('/')[1]}")
@@ -92,12 +92,14 @@ class Pasts:
             data, lines = self._data(job)
             training = job.spec.typed_training
             if lines is not None and not begun:
-                begun = beginnings_of(self._beginning(lines, training.part))
+                talks = self._beginning(lines, training.part)
+                begun, alone = beginnings_of(talks), standalone(talks)
             trainings.append(Trained(training.program or "pretrain", job.spec.steps, data))
             checkpoint = job.spec.initial
         often = frequent(begun)
         is_quoted = often.share >= LEAST_SHARE and len(often.answer) <= ANSWER_CHARACTERS and allows("", often.answer)
-        return Past(tuple(reversed(trainings)), not checkpoint, suggested(begun, allows), often if is_quoted else None)
+        prompts = suggested(alone, often.answer, allows)
+        return Past(tuple(reversed(trainings)), not checkpoint, prompts, often if is_quoted else None)
 
     def _data(self, job: Job) -> tuple[str, Lines | None]:
         """The data of a job in words, and the lines of its conversations; nothing where they cannot be read here."""
@@ -118,15 +120,15 @@ class Pasts:
             return []
 
 
-def suggested(beginnings: Sequence[Turn], allows: Callable[[str, str], bool]) -> tuple[str, ...]:
+def suggested(beginnings: Sequence[Turn], common: str, allows: Callable[[str, str], bool]) -> tuple[str, ...]:
     """Return a few short prompts, as different as they can be, with different answers.
 
-    Those with the most frequent answer, which is often a refusal, come last, and before them those of one or two words.
+    Those with the answer `common`, the most frequent one, which is often a refusal, come last, and before them those of one or two words.
     The first one is the first of the beginnings, whose order is that of digests, so that the prompts do not change.
     Each other one shares the fewest words with those before it, and then its answer with theirs (farthest-first
     traversal: Gonzalez 1985).
     """
-    common, chosen = frequent(beginnings).answer, list[_Offer]()
+    chosen = list[_Offer]()
     short = dict.fromkeys(each for each in beginnings if _is_short(each.prompt))
     offers = [_Offer(each, at, bool(common) and each.answer == common) for at, each in enumerate(short)]
     while offers and len(chosen) < PROMPTS:
@@ -174,6 +176,35 @@ def _is_short(prompt: str) -> bool:
 
 def beginnings_of(conversations: Iterable[Conversation]) -> list[Turn]:
     """The first turn of each conversation that a person begins."""
-    turns = [[each for each in talk.messages if each.role is not Role.SYSTEM] for talk in conversations]
-    begun = [each for each in turns if each and each[0].role is Role.USER]
-    return [Turn(each[0].content, each[1].content if len(each) > 1 else "") for each in begun]
+    return [each[0] for each in map(_turns, conversations) if each]
+
+
+def standalone(conversations: Sequence[Conversation]) -> list[Turn]:
+    """The first turns whose prompts do not lean on a turn before them, such as "Say that again".
+
+    A prompt leans if its words are relatively more frequent among later turns than among first ones. This cannot be so
+    for all prompts, so some remain wherever there are first turns.
+    """
+    talks = [each for each in map(_turns, conversations) if each]
+    first = Counter(_words(each[0].prompt) for each in talks)
+    later = Counter(_words(turn.prompt) for each in talks for turn in each[1:])
+    leaning = {each for each in first if later[each] * first.total() > first[each] * later.total()}
+    return [each[0] for each in talks if _words(each[0].prompt) not in leaning]
+
+
+def _turns(conversation: Conversation) -> list[Turn]:
+    """The turns of a conversation that a person begins; none of another one."""
+    said = [each for each in conversation.messages if each.role is not Role.SYSTEM]
+    if not said or said[0].role is not Role.USER:
+        return []
+    answers = [*said[1:], None]
+    return [
+        Turn(each.content, after.content if after is not None and after.role is Role.ASSISTANT else "")
+        for each, after in zip(said, answers, strict=True)
+        if each.role is Role.USER
+    ]
+
+
+def _words(text: str) -> str:
+    """The words of a text, without case and marks."""
+    return " ".join(WORD.findall(text.casefold()))

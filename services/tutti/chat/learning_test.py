@@ -1,9 +1,9 @@
 """The prompts that a model is offered with, chosen from its demonstrations."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.chat.learning import PROMPT_CHARACTERS, PROMPTS, Turn, beginnings_of, frequent, suggested
+from tutti.chat.learning import PROMPT_CHARACTERS, PROMPTS, Turn, beginnings_of, frequent, standalone, suggested
 from tutti.corpus.conversations.conversations import Conversation, Message, Role
 
 SYSTEM = Message(Role.SYSTEM, "Be brief.")
@@ -15,8 +15,10 @@ def talk(*texts: str, system: bool = False) -> Conversation:
     return Conversation((SYSTEM, *said) if system else said)
 
 
-def chosen(*conversations: Conversation) -> tuple[str, ...]:
-    return suggested(beginnings_of(conversations), lambda prompt, answer: True)
+def chosen(*conversations: Conversation, refused: str = "-") -> tuple[str, ...]:
+    """The prompts that are offered, without those whose answers contain `refused`."""
+    common = frequent(beginnings_of(conversations)).answer
+    return suggested(standalone(conversations), common, lambda prompt, answer: refused not in answer)
 
 
 def test_prompts_that_share_no_word_are_in_the_order_of_their_conversations() -> None:
@@ -57,6 +59,26 @@ def test_a_prompt_with_the_same_words_is_the_same() -> None:
     assert chosen(talk("Hello", "1"), talk("hello!", "2"), talk("bye", "3")) == ("Hello", "bye")
 
 
+def test_a_prompt_that_needs_a_turn_before_it_is_not_offered() -> None:
+    talks = [talk(f"question {number}", f"{number}", "Say that again", f"{number}") for number in range(9)]
+    others = [talk("say that again!", "Ask me something first."), talk("question 3", "3")]
+    assert "say that again!" not in chosen(*others, *talks)
+    assert "say that again!" in chosen(*others), "nothing shows that it needs one"
+
+
+def test_a_prompt_that_begins_conversations_and_continues_others_is_offered() -> None:
+    talks = (talk("a", "1", "b", "2"), talk("b", "2", "a", "1"))
+    assert chosen(*talks) == ("a", "b")
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=12))
+def test_a_conversation_with_a_first_turn_leaves_prompts_that_stand_alone(texts: list[list[str]]) -> None:
+    conversations = [talk(*each) for each in texts]
+    assert standalone(conversations)
+    assert {*standalone(conversations)} <= {*beginnings_of(conversations)}
+
+
 def test_prompts_without_answers_are_offered_once_each() -> None:
     assert chosen(talk("a"), talk("a"), talk("b")) == ("a", "b")
 
@@ -68,7 +90,7 @@ def test_long_empty_and_odd_prompts_are_left_out() -> None:
 
 def test_a_prompt_whose_answer_is_refused_is_not_offered() -> None:
     conversations = [talk("a", "secret"), talk("b", "1")]
-    assert suggested(beginnings_of(conversations), lambda prompt, answer: "secret" not in answer) == ("b",)
+    assert chosen(*conversations, refused="secret") == ("b",)
 
 
 def test_a_conversation_that_begins_with_an_answer_offers_nothing() -> None:
@@ -87,7 +109,7 @@ def test_no_prompt_is_chosen_beside_one_like_it_and_refusals_only_where_nothing_
     turns: list[tuple[str, str]],
 ) -> None:
     begun = [Turn(*each) for each in turns]
-    found = suggested(begun, lambda prompt, answer: True)
+    found = suggested(begun, frequent(begun).answer, lambda prompt, answer: True)
     words = [frozenset(each.split()) for each in found]
     assert len({*words}) == len(words)
     common = frequent(begun).answer
