@@ -337,6 +337,36 @@ def test_conversations_are_listed_renamed_found_and_deleted_with_their_drafts(re
     assert [each for each in ada.tab.heard if "404" not in each] == []
 
 
+def test_the_list_covers_a_small_screen_until_a_conversation_is_chosen(reading: Callable[..., Reader]) -> None:
+    ada = reading(width=NARROW)
+    ada.say("first " * 12, ended=1)
+    ada.say("second\n" * 12, ended=2)
+    menu, shelf = ada.page.locator("#menu"), ada.page.locator("#shelf")
+    assert ada.page.evaluate("scrollY") > 0
+    expect(menu).to_be_in_viewport()
+    menu.press("Enter")
+    expect(shelf).to_be_in_viewport(ratio=1)
+    expect(ada.page.locator("#new")).to_be_focused()
+    ada.page.keyboard.press("Escape")
+    expect(shelf).to_be_hidden()
+    expect(menu).to_be_focused()
+    menu.press("Enter")
+    chosen = ada.page.locator("#conversations [aria-current]")
+    cut = ada.box("#conversations [aria-current]")["height"]
+    chosen.focus()
+    assert ada.box("#conversations [aria-current]")["height"] > cut, "the whole title"
+    ada.page.keyboard.press("Enter")
+    expect(shelf).to_be_hidden()
+    expect(ada.page.locator("#turns")).to_be_focused()
+    menu.press("Enter")
+    ada.page.locator("#text").focus()
+    expect(shelf).to_be_hidden()
+    menu.click()
+    ada.page.locator("#shelf-close").click()
+    expect(shelf).to_be_hidden()
+    ada.quiet()
+
+
 def test_two_tabs_of_one_conversation_lose_and_double_nothing(reading: Callable[..., Reader]) -> None:
     ada = reading()
     ada.say("first", ended=1)
@@ -490,7 +520,11 @@ def test_the_page_is_accessible_and_fits(reading: Callable[..., Reader], width: 
         expect(ada.page.locator("#shelf")).to_be_hidden()
         ada.page.locator("#menu").click()
     expect(ada.page.locator("#shelf")).to_be_visible()
+    assert ada.box("#title")["height"] < (30 if width == NARROW else 60), "one line, or two, of a long title"
+    for long in ("#title", "#conversations [aria-current]"):
+        expect(ada.page.locator(long)).to_have_attribute("title", re.compile("^(hello ?){30}$"))
     assert ada.tab.violations() == []
+    ada.page.keyboard.press("Escape")
     ada.page.get_by_role("button", name="Why").click()
     expect(ada.page.locator("#why")).to_be_visible()
     assert ada.tab.violations() == []

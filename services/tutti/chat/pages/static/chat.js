@@ -76,6 +76,7 @@ function atEnd(work) {
 function render() {
   document.title = `${now.title} · Tutti`;
   $("title").replaceChildren(plain(document.createDocumentFragment(), now.title));
+  $("title").title = $("title").textContent;
   if (now.messages.length) atEnd(renderTurns);
   else renderTurns();
   if (running()) following.follow(running());
@@ -211,8 +212,10 @@ async function open(id, { push = true } = {}) {
     const found = await load(id);
     address();
     setInputs(found.settings);
+    const isChosen = $("conversations").contains(document.activeElement);
     turnTo(found);
     await list();
+    if (isChosen) focusChosen();
   };
   await tried(shows, () => {
     address();
@@ -220,13 +223,19 @@ async function open(id, { push = true } = {}) {
   });
 }
 
+// On the conversation in the list, or where the list is closed, on its messages.
+function focusChosen() {
+  const link = $("conversations").querySelector("[aria-current]");
+  link?.focus();
+  if (document.activeElement !== link) $("turns").focus({ preventScroll: true });
+}
+
 function turnTo(conversation) {
   following.stop();
   chosen = new Map();
   editing = null;
   unsent = 0;
-  $("shelf").classList.remove("open");
-  $("menu").setAttribute("aria-expanded", "false");
+  toggle($("menu"), $("shelf"), false);
   explaining.close();
   now = conversation;
   showDraft();
@@ -384,6 +393,16 @@ function toggle(button, part, isOpen) {
   else part.hidden = !isOpen;
 }
 
+// On a small screen the list covers the page while it is open.
+function isShelfOpen() {
+  return $("shelf").classList.contains("open");
+}
+
+function closeShelf() {
+  toggle($("menu"), $("shelf"), false);
+  $("menu").focus();
+}
+
 function save() {
   const text = written(now.title, shown());
   const url = URL.createObjectURL(new Blob([text], { type: "text/markdown" }));
@@ -441,7 +460,11 @@ $("reset").onclick = () => {
 };
 $("keys-open").onclick = () => toggle($("keys-open"), $("keys"), $("keys").hidden);
 $("settings-open").onclick = () => toggle($("settings-open"), $("settings"), $("settings").hidden);
-$("menu").onclick = () => toggle($("menu"), $("shelf"), !$("shelf").classList.contains("open"));
+$("menu").onclick = () => {
+  toggle($("menu"), $("shelf"), true);
+  $("new").focus();
+};
+$("shelf-close").onclick = closeShelf;
 $("model").onchange = renderModel;
 $("new").onclick = () => tried(begin);
 $("search").addEventListener("input", () => tried(list));
@@ -471,10 +494,8 @@ function meant() {
 function escape({ target, isComposing }) {
   if (isComposing) return;
   if (explaining.message) explaining.close({ back: true });
-  else if ($("shelf").classList.contains("open")) {
-    toggle($("menu"), $("shelf"), false);
-    $("menu").focus();
-  } else if (running()) halt();
+  else if (isShelfOpen()) closeShelf();
+  else if (running()) halt();
   else if (editing && target === $("text")) unedit();
   else if (target.closest("input, textarea") && !(target.type === "search" && target.value)) {
     if (meant()) focusIn($("turns"), meant().id);
@@ -497,6 +518,9 @@ addEventListener("keydown", (event) => {
     const answer = meant();
     if (answer) why(answer).then((view) => key === "t" && view?.show());
   }
+});
+addEventListener("focusin", ({ target }) => {
+  if (isShelfOpen() && !$("shelf").contains(target)) toggle($("menu"), $("shelf"), false);
 });
 addEventListener("popstate", () => {
   const id = location.pathname.split("/")[2];

@@ -12,6 +12,7 @@ export function shelf(conversations, current, open) {
   const alike = Map.groupBy(conversations, (each) => each.title);
   return conversations.map(({ id, title, changed_at: changed }) => {
     const link = plain(element("a", { href: `/chat/${id}`, dir: "auto" }), title);
+    link.title = link.textContent;
     const others = alike.get(title);
     if (others.length > 1) link.append(element("small", { class: "soft" }, times(others).format(new Date(changed))));
     if (id === current) link.setAttribute("aria-current", "page");
