@@ -505,7 +505,14 @@ def test_a_hostile_answer_and_title_are_shown_harmlessly(reading: Callable[..., 
     expect(shown).to_contain_text("<script>alert(1)</script>")
     expect(shown).to_contain_text("U+202E")
     expect(ada.page.locator("#title")).to_contain_text("U+202E")
-    assert ada.page.locator("#turns :is(script, img, a, style), #conversations :is(img, script)").count() == 0
+    ada.page.set_viewport_size({"width": NARROW, "height": 640})
+    ada.page.get_by_role("button", name="Why").press("Enter")
+    quote = ada.page.get_by_role("group", name="The answer")
+    expect(quote).to_contain_text("<script>alert(1)</script>")
+    expect(quote).to_be_in_viewport(ratio=1)
+    ada.page.locator("#why summary").focus()
+    assert ada.box("#why-quote")["y"] + ada.box("#why-quote")["height"] <= ada.box("#why summary")["y"]
+    assert ada.page.locator(":is(#turns, #why) :is(script, img, a, style), #conversations :is(img, script)").count() == 0
     ada.quiet()
 
 

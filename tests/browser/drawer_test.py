@@ -18,6 +18,9 @@ from tests.web.hosted import hosted
 from tutti.contracts.chat.v1 import ListReportsRequest
 
 
+TECHNICAL = re.compile(r"\b[a-z]+s/[0-9a-z-]+|\btutti \w+|\bseed\b", re.IGNORECASE)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with hosted(tmp_path_factory.mktemp("platform"), builds=CHAT_BUILDS) as served:
@@ -85,6 +88,22 @@ def test_an_answer_is_continued_with_another_token_by_keyboard_alone(reading: Ca
     ada.say("a b c", ended=1)
     ada.say("d", ended=2)
     before = ada.stored["messages"][1]
+    ada.page.get_by_role("button", name="Why").first.press("Enter")
+    expect(ada.page.locator("#why")).to_be_focused()
+    expect(ada.page.get_by_role("group", name="The answer")).to_be_in_viewport()
+    ada.page.go_back()
+    expect(ada.page.locator("#why")).to_be_hidden()
+    expect(ada.page.get_by_role("button", name="Why").first).to_be_focused()
+    ada.page.go_forward()
+    expect(ada.page.locator("#why")).to_be_focused()
+    assert TECHNICAL.findall(ada.page.locator("#why").inner_text()) == []
+    ada.page.get_by_text("For engineers").last.press("Enter")
+    assert TECHNICAL.findall(ada.page.locator("#why").inner_text())
+    ada.page.get_by_text("For engineers").last.press("Escape")
+    ada.page.wait_for_function("() => !history.state")
+    ada.page.reload()
+    expect(ada.page.locator(ENDED)).to_have_count(2)
+    expect(ada.page.locator("#why")).to_be_hidden()
     ada.page.get_by_role("button", name="Why").first.press("Enter")
     expect(ada.page.locator("#why")).to_be_focused()
     ada.page.keyboard.press("t")

@@ -114,6 +114,8 @@ function renderModel() {
   learnt.show(found?.name);
   for (const key of ["temperature", "top_p"]) $(key).placeholder = found?.sampling[key] ?? 1;
   $("sampling").textContent = found ? drawnBy(found.sampling) : "";
+  $("sampling-source").textContent = found?.sampling.source ?? "";
+  $("sampling-origin").hidden = !found?.sampling.source;
   $("system").disabled = !found?.system;
   $("system-label").textContent = found && !found.system ? "System prompt (this model learnt none)" : "System prompt";
   $("send").disabled = !found || Boolean(running());
@@ -122,8 +124,8 @@ function renderModel() {
 
 function drawnBy({ source, top_k }) {
   const among = top_k ? ` Tokens are drawn from the ${top_k} likeliest.` : "";
-  if (source.startsWith("samples/")) return `Fields that are empty have the values with which the released answers were drawn (${source}).${among}`;
-  return source ? `Fields that are empty have the values of the model's own ${source}.${among}` : "";
+  if (source.startsWith("samples/")) return `Fields that are empty have the values with which the released answers were drawn.${among}`;
+  return source ? `Fields that are empty have the values that the model came with.${among}` : "";
 }
 
 function renderSettings() {
@@ -242,6 +244,15 @@ function turnTo(conversation) {
   render();
   renderModel();
   scrollTo(0, now.messages.length ? document.documentElement.scrollHeight : 0);
+}
+
+// Shows what the entry of the browser's history names: a conversation, and the drawer of an answer if it was open.
+async function arrive() {
+  const id = location.pathname.split("/")[2] ?? "";
+  if (id !== (now.revision ? now.id : "")) await (id ? open(id, { push: false }) : begin({ push: false }));
+  const answer = shown().find((each) => each.id === history.state?.why);
+  if (answer) await why(answer);
+  else explaining.close({ back: true });
 }
 
 async function begin({ push = true } = {}) {
@@ -522,11 +533,7 @@ addEventListener("keydown", (event) => {
 addEventListener("focusin", ({ target }) => {
   if (isShelfOpen() && !$("shelf").contains(target)) toggle($("menu"), $("shelf"), false);
 });
-addEventListener("popstate", () => {
-  const id = location.pathname.split("/")[2];
-  if (id) open(id, { push: false });
-  else tried(() => begin({ push: false }));
-});
+addEventListener("popstate", () => tried(arrive));
 addEventListener("visibilitychange", () => document.hidden || refresh());
 
 // The models that serve now; the chosen one stays chosen.
@@ -549,3 +556,4 @@ if (first) await open(first, { push: false });
 else if (areLoaded) await tried(list);
 render();
 $("text").focus({ preventScroll: true });
+if (history.state?.why) await arrive();

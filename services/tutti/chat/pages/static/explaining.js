@@ -1,5 +1,8 @@
 // The drawer "Why this answer": which answer it is about, and where the focus goes when it closes.
+//
+// While it is open, the newest entry of the browser's history names its message, so the Back button closes it.
 
+import { plain } from "./markdown.js";
 import { focusIn } from "./turnsview.js";
 import { drawer } from "./why.js";
 
@@ -7,6 +10,7 @@ const $ = (id) => document.getElementById(id);
 
 export class Explaining {
   #open = null; // { message, view, opener }
+  #left = null; // resolves once the entry of a drawer that was closed has left the history
 
   // `turns` is the element of the messages; `branch(message, at, token)` continues an answer with another token.
   constructor(calls, turns, branch) {
@@ -23,6 +27,9 @@ export class Explaining {
   // Opens the drawer; one that is open for the answer stays as it is. Returns the view of the tokens. Throws CallFailed.
   async show(message) {
     if (this.message?.id !== message.id) await this.#load(message);
+    await this.#left;
+    const { why } = history.state ?? {};
+    if (why !== message.id) history[why ? "replaceState" : "pushState"]({ why: message.id }, "");
     $("why").hidden = false;
     $("why").focus();
     this.mark();
@@ -35,6 +42,7 @@ export class Explaining {
     this.#open = null;
     $("why").hidden = true;
     this.mark();
+    if (message && history.state?.why === message.id) this.#leave();
     if (!back || !message) return;
     if (opener.isConnected && opener !== document.body && !$("why").contains(opener)) opener.focus();
     else focusIn(this.turns, message.id, "Why");
@@ -43,6 +51,12 @@ export class Explaining {
   // Marks the answer that the drawer is about.
   mark() {
     for (const each of this.turns.querySelectorAll("article")) each.classList.toggle("explained", each.dataset.message === this.message?.id);
+  }
+
+  #leave() {
+    if (history.length === 1) return history.replaceState(null, "");
+    this.#left = new Promise((resolve) => addEventListener("popstate", resolve, { once: true }));
+    history.back();
   }
 
   async #load(message) {
@@ -58,6 +72,9 @@ export class Explaining {
       branch: (at, token) => this.branch(message, at, token),
     });
     $("why-body").replaceChildren(made);
+    $("why-quote").replaceChildren(plain(document.createDocumentFragment(), message.text));
+    $("why-quote").hidden = !message.text;
+    $("why").scrollTop = 0;
     this.#open = { message, view, opener };
   }
 }

@@ -4,46 +4,56 @@ import { CallFailed } from "./calls.js";
 import { said } from "./failures.js";
 import { element, plain } from "./markdown.js";
 
+// `words` can be read without knowing the platform, `details` has names and commands.
 export function overlap(load) {
-  const made = element("div", { "aria-live": "polite" }, note("The training data is searched …"));
+  const words = element("div", { "aria-live": "polite" }, note("The training data is searched …"));
+  const details = element("div");
   load().then(
-    (found) => made.replaceChildren(...shown(found)),
+    (found) => {
+      words.replaceChildren(...inWords(found));
+      details.replaceChildren(...inDetail(found));
+    },
     (failure) => {
       if (!(failure instanceof CallFailed)) throw failure;
-      made.replaceChildren(note(`It could not be searched: ${said(failure)}. Open the drawer again to search again.`));
+      words.replaceChildren(note(`It could not be searched: ${said(failure)}. Open the drawer again to search again.`));
     },
   );
-  return made;
+  return { words, details };
 }
 
-function shown({ checkpoint, datasets, unindexed, unsearched, spans, least, truncated, missing }) {
+function inWords({ checkpoint, unindexed, unsearched, spans, least, truncated, missing }) {
   const made = [];
   if (missing) made.push(note(`It could not be searched: ${missing}. Open the drawer again to search again.`));
-  else if (!checkpoint) made.push(...unsearchable());
-  else if (!spans.length) made.push(...nothing(datasets, least));
+  else if (!checkpoint) made.push(note("Nothing was searched, so the answer may repeat what the model learnt or not: that data has no index."));
+  else if (!spans.length) made.push(...nothing(least));
   else made.push(note("Overlap, not proof of influence: these words occur in what it learnt."), list(spans));
   if (truncated) made.push(note("There are more spans, which are shorter."));
-  for (const name of unindexed) made.push(note(`Not searched: ${name} has no index.`));
-  if (unsearched.length) made.push(reasons(unsearched));
+  const left = unindexed.length + unsearched.length;
+  if (left && checkpoint) made.push(note("A part of what it learnt was not searched: “For engineers” names it."));
   return made;
 }
 
-function unsearchable() {
+function inDetail({ checkpoint, datasets, unindexed, unsearched, spans, missing }) {
+  const made = [];
+  if (datasets.length) made.push(note(`Searched: ${datasets.join(", ")}.`));
+  if (!missing && !checkpoint) made.push(todo());
+  const reasons = unsearched.map(({ checkpoint, reason }) => (reason.includes(checkpoint) ? reason : `${checkpoint}: ${reason}`));
+  for (const each of [...unindexed.map((name) => `${name} has no index.`), ...reasons]) made.push(note(`Not searched: ${each}`));
+  const names = new Set(spans.flatMap(({ documents }) => documents.map(({ name }) => name)));
+  for (const name of names) made.push(element("p", {}, element("code", {}, `tutti trace ${name}`)));
+  return made.length ? made : [note("Nothing was searched.")];
+}
+
+function todo() {
   const command = element("code", {}, "tutti run RECIPE --set index=true");
-  const todo = element("p", { class: "soft" }, "To search the texts of its first training, run its recipe again with an index: ", command);
-  todo.append(". What was done before is reused. Conversations and preferences have no index, nor has data that is not on this platform.");
-  return [note("Nothing was searched, so the answer may repeat what the model learnt or not: that data has no index."), todo];
+  const made = element("p", { class: "soft" }, "To search the texts of its first training, run its recipe again with an index: ", command);
+  made.append(". What was done before is reused. Conversations and preferences have no index, nor has data that is not on this platform.");
+  return made;
 }
 
-function reasons(unsearched) {
-  const count = unsearched.length === 1 ? "1 training was" : `${unsearched.length} trainings were`;
-  const list = unsearched.map(({ checkpoint, reason }) => element("li", {}, reason.includes(checkpoint) ? reason : `${checkpoint}: ${reason}`));
-  return element("details", {}, element("summary", { class: "soft" }, `${count} not searched`), element("ul", { class: "spans soft" }, ...list));
-}
-
-function nothing(datasets, least) {
+function nothing(least) {
   const means = "The answer was not copied from there in long parts. It can still repeat short ones, or say in other words what the model learnt.";
-  return [note(`No ${least} or more tokens in a row occur in ${datasets.join(", ")}.`), note(means)];
+  return [note(`No ${least} or more tokens in a row occur in the data that was searched.`), note(means)];
 }
 
 function list(spans) {
@@ -53,7 +63,7 @@ function list(spans) {
     const item = element("li", {}, words, note(`${tokens} tokens, in ${count.toLocaleString("en")} place${count === 1 ? "" : "s"}`));
     for (const { name, source, steps } of documents) {
       const read = steps ? `, read in ${steps.toLocaleString("en")} step${steps === 1 ? "" : "s"}` : "";
-      item.append(element("p", {}, plain(element("span"), source || name), read, " ", element("code", {}, `tutti trace ${name}`)));
+      item.append(element("p", {}, plain(element("span"), source || name), read));
     }
     made.append(item);
   }

@@ -7,18 +7,55 @@ import { overlap } from "./overlap.js";
 import { TokenView, continued } from "./tokens.js";
 
 const ENDS = {
-  stop: "by itself, or at a stop string",
-  length: "cut: it may not be longer",
-  content_filter: "withheld by the filter",
-  cancelled: "stopped, or failed, before its own end",
+  stop: "It ended by itself.",
+  length: "It was cut: it may not be longer.",
+  content_filter: "The filter withheld it.",
+  cancelled: "It was stopped, or failed, before its own end.",
 };
 const verdicts = new Map(); // of answers that were computed again, the class and the words, as long as the page
 
-// `calls` has `verify()` and `overlap()`, and those of a TokenView. Returns the view of the tokens, and the elements.
+// `calls` has `verify()` and `overlap()`, and those of a TokenView. Returns the view of the tokens, and the elements: first
+// what can be read without knowing the platform, and then names and commands.
 export function drawer(found, message, calls) {
   const made = document.createDocumentFragment();
   const given = message.given || found.given;
   const view = new TokenView(calls, given);
+  const searched = overlap(calls.overlap);
+  if (given) made.append(element("p", { class: "continued" }, continued({ given })));
+  made.append(section("In short", ...inShort(found, message).map((each) => element("p", {}, each))));
+  made.append(section("Overlap with the training data", searched.words));
+  made.append(section("Check it", ...verification(found, calls.verify)));
+  made.append(section("Tokens", ...view.parts));
+  const details = element("details", {}, element("summary", {}, "For engineers"));
+  details.append(section("Record", record(found)));
+  details.append(section(found.release ? "Released" : "An experiment", ...standing(found.release)));
+  details.append(section("Search", searched.details));
+  const command = element("code", {}, `tutti trace ${found.answer}`);
+  details.append(section("What made it", element("p", {}, command, " leads to its checkpoint, and on to documents and people.")));
+  made.append(details);
+  return { made, view };
+}
+
+function inShort(found, { unsent }) {
+  const said = [`The model read ${count(found.prompt_tokens, "token")} and wrote ${count(found.completion_tokens, "token")}: words, or pieces of words. ${ENDS[found.finished] ?? ""}`];
+  said.push(released(found.release));
+  if (found.moved) said.push(`While it was made, it moved ${found.moved === 1 ? "once" : `${found.moved} times`} to another copy of the model, which continued it.`);
+  if (unsent) said.push(`The model did not see the ${unsent} oldest messages: they did not fit.`);
+  return said;
+}
+
+function released(release) {
+  if (!release) return "This model is an experiment: nobody judged it against a rule.";
+  const { standing, missing, findings, people } = release;
+  if (missing) return `Whether the release of this model is active is not known: ${missing}.`;
+  const judgements = [...new Map(findings.map((each) => [each.comparison, each.judgements])).values()].reduce((sum, each) => sum + each, 0);
+  const rules = `${findings.filter((each) => each.passed).length} of ${count(findings.length, "rule")}`;
+  const by = judgements ? `, by ${count(judgements, "judgement")} of ${people}` : "";
+  const begun = standing === "active" ? "This model was released" : `The release of this model is ${standing}`;
+  return findings.length ? `${begun}: it satisfies ${rules}${by}.` : `${begun}.`;
+}
+
+function verification(found, verify) {
   const verdict = element("p", { role: "status" });
   const tell = (look, words) => {
     verdicts.set(found.answer, { look, words });
@@ -30,7 +67,7 @@ export function drawer(found, message, calls) {
     again.disabled = true;
     Object.assign(verdict, { className: "", textContent: "It is computed again …" });
     try {
-      const { equal, differs, bytes } = await calls.verify();
+      const { equal, differs, bytes } = await verify();
       if (equal) tell("same", `Identical, ${bytes} of ${found.bytes} bytes`);
       else tell("differs", `It differs in: ${differs.join(", ")}`);
     } catch (failure) {
@@ -39,14 +76,11 @@ export function drawer(found, message, calls) {
     }
     again.disabled = false;
   };
-  if (given) made.append(element("p", { class: "continued" }, continued({ given })));
-  made.append(verdict, again, section("Tokens", ...view.parts));
-  made.append(section(found.release ? "Released" : "An experiment", ...standing(found.release)));
-  made.append(section("Overlap with the training data", overlap(calls.overlap)));
-  const done = [found.moved ? moves(found) : "It was made by one replica."];
-  if (message.unsent) done.push(`The model did not see the ${message.unsent} oldest messages: they did not fit.`);
-  made.append(section("What was done to it", ...done.map((each) => element("p", {}, each))));
-  const record = {
+  return [element("p", {}, "The model makes the answer once more from its record, and every byte is compared."), again, verdict];
+}
+
+function record(found) {
+  const lines = {
     Model: found.deployment.replace("deployments/", ""),
     Checkpoint: found.checkpoint,
     Answer: found.answer,
@@ -55,20 +89,13 @@ export function drawer(found, message, calls) {
     "Top p": found.top_p ?? "not kept",
     ...(found.top_k ? { "Top k": found.top_k } : {}),
     Tokens: `${found.prompt_tokens} read, ${found.completion_tokens} written`,
-    Ended: ENDS[found.finished] ?? found.finished,
+    Ended: found.finished,
     Mode: found.exact ? "exact: its bits are equal on every replica of this kind" : "inexact",
+    Replicas: found.moved ? `moved ${found.moves.map(({ at }) => `after token ${at}`).join(", ")}` : "one",
   };
-  const list = element("dl");
-  for (const [key, value] of Object.entries(record)) list.append(element("dt", {}, key), element("dd", {}, `${value}`));
-  made.append(section("Record", list));
-  const command = element("code", {}, `tutti trace ${found.answer}`);
-  made.append(section("What made it", element("p", {}, command, " leads to its checkpoint, and on to documents and people.")));
-  return { made, view };
-}
-
-function moves(found) {
-  const places = found.moves.map(({ at }) => `after token ${at}`).join(", ");
-  return `It moved ${found.moved === 1 ? "once" : `${found.moved} times`} to another replica: ${places}.`;
+  const made = element("dl");
+  for (const [key, value] of Object.entries(lines)) made.append(element("dt", {}, key), element("dd", {}, `${value}`));
+  return made;
 }
 
 export function standing(release) {
@@ -84,4 +111,8 @@ export function standing(release) {
 
 function section(title, ...children) {
   return element("section", {}, element("h3", {}, title), ...children);
+}
+
+function count(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
