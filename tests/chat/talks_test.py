@@ -371,6 +371,7 @@ def test_old_turns_leave_and_the_answer_says_how_many(world: World) -> None:
         body = {"conversation": talk["id"], "revision": talk["revision"], "parent": talk["messages"][-1]["id"]}
         counted = world.ada.post("count", **body, text="b " * 40, settings={"model": "toy"}).json
         assert counted["tokens"] <= counted["length"] * 3 / 4
+        assert 0 < counted["typed"] < counted["tokens"]
         talk = world.ada.answered(world.ada.say("b " * 40, talk, max_tokens=1))
     refused = world.ada.say("c " * 300).json["error"]
     assert refused["message"].startswith("text: expected fewer than")

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.chassis.errors import InvalidField
 from tutti.corpus.conversations.conversations import Message, Role
@@ -43,3 +43,15 @@ def fitting(renderer: Renderer, length: int, turns: Sequence[Message], *, system
     if sent >= length:
         raise InvalidField("text", seen=f"{sent} tokens", expected=f"fewer than {length}, the context of the model")
     return Fitting((*head, *turns[begins[chosen] :]), begins[chosen], sent)
+
+
+def typed(renderer: Renderer, fits: Fitting) -> int:
+    """Return the tokens of the last message, without those that the template has for each message.
+
+    A template that refuses an empty message gives no such number: then they are the tokens of all that is sent.
+    """
+    *before, last = fits.messages
+    try:
+        return fits.tokens - len(renderer.open((*before, replace(last, content=""))))
+    except TemplateError:
+        return fits.tokens

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests import talks
 
 from tutti.chassis.errors import InvalidField
-from tutti.chat.fitting import SHARE, fitting
+from tutti.chat.fitting import SHARE, fitting, typed
 from tutti.corpus.conversations.conversations import Message, Role
 from tutti.corpus.conversations.template import CHAT_1
 
@@ -42,3 +42,4 @@ def test_the_most_turns_that_leave_room_are_sent(turns: list[Message], length: i
         return
     found = fitting(RENDERER, length, turns, system=system, answer=answer)
     assert (list(found.messages), found.unsent, found.tokens) == (sent, expected, size(sent))
+    assert typed(RENDERER, found) == len(talks.TOKENIZER.encode(turns[-1].content))

@@ -30,7 +30,7 @@ from tutti.chat.conversations import (
     sendable,
 )
 from tutti.chat.filter.release import Release
-from tutti.chat.fitting import Fitting, fitting
+from tutti.chat.fitting import Fitting, fitting, typed
 from tutti.chat.kinds import is_utf8
 from tutti.chat.leases import RESERVE_SECONDS
 from tutti.chat.live import Live
@@ -82,6 +82,18 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class Count:
+    """The `tokens` of all that a turn sends, of which the person `typed` some, and the `length` of the model's context;
+    `unsent` of the oldest messages do not fit.
+    """
+
+    tokens: int
+    typed: int
+    length: int
+    unsent: int
+
+
+@dataclass(frozen=True)
 class Shown:
     """A conversation with all of its messages."""
 
@@ -112,14 +124,15 @@ class Turns:
         """Raises NotFound."""
         return self._units.run(lambda unit: self._shown(unit, who, ident))
 
-    def count(self, who: Principal, turn: Turn) -> tuple[Fitting, int]:
-        """The messages that a turn would send, and the length of the model's context.
+    def count(self, who: Principal, turn: Turn) -> Count:
+        """The tokens that a turn would send.
 
         Raises InvalidField, NotFound, Unavailable.
         """
         model = self._model(turn)
         path = self._units.run(lambda unit: self._path(unit, who, turn))
-        return self._fitting(model, path, turn), model.served.length
+        fits = self._fitting(model, path, turn)
+        return Count(fits.tokens, typed(model.served.renderer, fits), model.served.length, fits.unsent)
 
     def say(self, who: Principal, turn: Turn) -> Shown:
         """Store a turn and begin its answer. Raises InvalidField, NotFound, Refused, TooMany, Unavailable."""

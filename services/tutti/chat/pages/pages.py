@@ -163,8 +163,7 @@ class ChatPages:
 
     def count(self, visit: Visit) -> object:
         """The tokens of a turn that is not sent yet, and how many of the oldest messages would not fit."""
-        fits, length = self._turns.count(visit.principal, turn_of(_object(visit.body, TURN)))
-        return {"tokens": fits.tokens, "length": length, "unsent": fits.unsent}
+        return asdict(self._turns.count(visit.principal, turn_of(_object(visit.body, TURN))))
 
     def stop(self, visit: Visit) -> object:
         self._turns.stop(visit.principal, *_fields(visit, "answer"))

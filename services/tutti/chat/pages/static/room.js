@@ -1,4 +1,4 @@
-// The tokens of the turn that is typed, of those that the model can read.
+// The tokens of the message that is typed, and those that are left of what the model can read.
 
 import { CallFailed } from "./calls.js";
 import { sentence } from "./failures.js";
@@ -26,8 +26,8 @@ export class Room {
       const found = await this.calls.post("count", turn);
       const { conversation, revision } = this.turn() ?? {};
       if (conversation !== turn.conversation || revision !== turn.revision) return;
-      const left = found.unsent ? `; the ${found.unsent} oldest messages are not sent` : "";
-      this.#show(`${found.tokens} of ${found.length} tokens${left}`, { isFull: false });
+      const unsent = found.unsent ? `; the ${found.unsent} oldest messages are not sent` : "";
+      this.#show(`${typed(found)}${found.length - found.tokens} tokens left${unsent}`, { isFull: false });
       this.told(found);
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
@@ -40,4 +40,8 @@ export class Room {
     this.element.classList.toggle("full", isFull);
     this.element.textContent = words;
   }
+}
+
+function typed({ typed: count }) {
+  return count ? `${count} typed, ` : "";
 }
