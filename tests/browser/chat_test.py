@@ -305,8 +305,13 @@ def test_conversations_are_listed_renamed_found_and_deleted_with_their_drafts(re
     ada.page.locator("#new").click()
     expect(text).to_have_value("")
     text.fill("unsent")
+    temperature = ada.page.locator("#temperature")
+    ada.page.locator("#settings-open").click()
+    temperature.fill("0.5")
     ada.page.reload()
     expect(text).to_have_value("unsent")
+    expect(ada.page.locator("#differences")).to_contain_text("temperature 0.5")
+    expect(temperature).to_have_value("0.5")
     ada.say("about ice", ended=1)
     expect(ada.page.locator("#conversations a", has_text="about ice").locator("small")).to_have_count(2)
     ada.page.get_by_role("searchbox").fill("wool")
@@ -315,6 +320,7 @@ def test_conversations_are_listed_renamed_found_and_deleted_with_their_drafts(re
     expect(ada.page.locator("article.person .raw")).to_have_text("about wool")
     expect(text).to_have_value("unsent wool")
     assert ada.page.url == first
+    expect(temperature).to_have_value("")
     with ada.page.expect_download() as saved:
         ada.page.get_by_role("button", name="Export").click()
     assert "about wool" in saved.value.path().read_text()

@@ -176,7 +176,17 @@ function gone(conversation = now) {
 }
 
 function keepDraft() {
-  if (!drafts.keep(now, editing?.id, $("text").value)) $("status").textContent = "This browser does not keep what you typed.";
+  if (!drafts.keep(now, editing?.id, $("text").value)) notKept();
+}
+
+// A conversation that begins has the defaults without being told.
+function keepSettings() {
+  const isDefault = now.revision === 0 && !differences(inputs()).length;
+  if (!drafts.keepSettings(now, isDefault ? null : inputs())) notKept();
+}
+
+function notKept() {
+  $("status").textContent = "This browser does not keep what you typed.";
 }
 
 // Shows the message that is edited, or what was typed for the conversation.
@@ -213,7 +223,7 @@ async function open(id, { push = true } = {}) {
   const shows = async () => {
     const found = await load(id);
     address();
-    setInputs(found.settings);
+    setInputs(drafts.settingsOf(found) ?? found.settings);
     const isChosen = $("conversations").contains(document.activeElement);
     turnTo(found);
     await list();
@@ -257,7 +267,10 @@ async function arrive() {
 
 async function begin({ push = true } = {}) {
   if (push) history.pushState(null, "", "/chat");
-  turnTo(fresh());
+  const next = fresh();
+  const kept = drafts.settingsOf(next);
+  if (kept) setInputs(kept);
+  turnTo(next);
   $("text").focus({ preventScroll: true });
   await list();
 }
@@ -268,14 +281,17 @@ async function say(turn) {
   const [before, edited] = [now, editing];
   sending = true;
   try {
-    const conversation = await calls.post("say", body(turn));
+    const sent = body(turn);
+    const conversation = await calls.post("say", sent);
     if (turn.text !== undefined) drafts.keep(before, edited?.id, "");
+    drafts.keepSettings(before);
     if (now.id !== before.id) return false; // another one was opened meanwhile
     if (now.revision === 0) history.pushState(null, "", `/chat/${conversation.id}`);
     unsure = "";
     chosen.delete(turn.parent);
     const rest = $("text").value === turn.text ? "" : $("text").value; // what was typed meanwhile
     take(conversation);
+    if (JSON.stringify(inputs()) !== JSON.stringify(sent.settings)) keepSettings(); // what was changed meanwhile
     if (edited && turn.text !== undefined) unedit();
     else $("text").value = rest;
     keepDraft();
@@ -305,6 +321,7 @@ async function changed(turn, failure) {
   if (unsure && mine) {
     unsure = "";
     drafts.keep(before, editing?.id, "");
+    drafts.keepSettings(before);
     unedit();
     return;
   }
@@ -462,9 +479,13 @@ $("text").addEventListener("keydown", (event) => {
     }
   }
 });
-$("settings").addEventListener("input", renderSettings);
+$("settings").addEventListener("input", () => {
+  keepSettings();
+  renderSettings();
+});
 $("reset").onclick = () => {
   reset();
+  keepSettings();
   notice();
   renderModel();
   $("text").focus({ preventScroll: true });
@@ -476,7 +497,10 @@ $("menu").onclick = () => {
   $("new").focus();
 };
 $("shelf-close").onclick = closeShelf;
-$("model").onchange = renderModel;
+$("model").onchange = () => {
+  keepSettings();
+  renderModel();
+};
 $("new").onclick = () => tried(begin);
 $("search").addEventListener("input", () => tried(list));
 $("rename").onclick = rename;
@@ -538,7 +562,7 @@ addEventListener("visibilitychange", () => document.hidden || refresh());
 
 // The models that serve now; the chosen one stays chosen.
 async function loadModels() {
-  const before = $("model").value || now.settings.model;
+  const before = $("model").value || (drafts.settingsOf(now) ?? now.settings).model;
   models = (await calls.get("models")).models;
   $("model").replaceChildren(
     ...models.map(({ name, release }) => element("option", { value: name }, release ? name : `${name} (experiment)`)),
@@ -552,6 +576,8 @@ setInterval(() => model() || document.hidden || loadModels().catch(() => {}), MO
 
 const areLoaded = await tried(async () => (await loadModels(), true));
 showDraft();
+setInputs(drafts.settingsOf(now) ?? {});
+renderModel();
 if (first) await open(first, { push: false });
 else if (areLoaded) await tried(list);
 render();

@@ -1,8 +1,10 @@
-// Unsent texts of one person, by conversation and by message that is edited. They are kept in this browser, over reloads
-// and for all of its tabs, until they are sent, their conversation is deleted, or the person logs out (web/static/kept.js).
+// Unsent texts of one person, by conversation and by message that is edited, and unsent settings by conversation. They are
+// kept in this browser, over reloads and for all of its tabs, until they are sent, their conversation is deleted, or the
+// person logs out (web/static/kept.js).
 
 const PREFIX = "tutti/chat/drafts/"; // in localStorage
 const NEW = "new"; // in place of the id of a conversation that the server does not know
+const SETTINGS = "settings"; // in place of the id of a message
 
 export class Drafts {
   #beginning;
@@ -30,6 +32,20 @@ export class Drafts {
     });
     if (!isStored && text) this.#refused.set(key, text);
     return Boolean(isStored) || !text;
+  }
+
+  // Null where there are none.
+  settingsOf(conversation) {
+    try {
+      return JSON.parse(this.of(conversation, SETTINGS) || "null");
+    } catch {
+      return null;
+    }
+  }
+
+  // Without `settings`, those that were kept are removed. Returns what `keep` returns.
+  keepSettings(conversation, settings = null) {
+    return this.keep(conversation, SETTINGS, settings ? JSON.stringify(settings) : "");
   }
 
   // All drafts of a conversation.
