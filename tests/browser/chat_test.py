@@ -30,6 +30,7 @@ from tutti.chat.live import Live
 from tutti.chat.pages.pages import ChatPages
 from tutti.chat.saying import Piece
 from tutti.chat.turns import Turns
+from tutti.contracts.chat.v1 import Answer
 from tutti.contracts.common.v1 import Training
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 from tutti.web.pages import Follow
@@ -252,6 +253,16 @@ def test_a_conversation_is_held_by_keyboard_alone(reading: Callable[..., Reader]
     ada.quiet()
 
 
+def exported(ada: Reader, choice: str) -> str:
+    """The text of an export by keyboard."""
+    ada.page.get_by_role("button", name="Export").press("Enter")
+    ada.page.get_by_role("radio", name=choice).check()
+    assert ada.tab.violations() == []
+    with ada.page.expect_download() as saved:
+        ada.page.keyboard.press("Enter")
+    return saved.value.path().read_bytes().decode()
+
+
 def test_a_reload_shows_the_branch_that_has_the_newest_message(reading: Callable[..., Reader]) -> None:
     ada = reading()
     ada.say("first", ended=1)
@@ -266,6 +277,16 @@ def test_a_reload_shows_the_branch_that_has_the_newest_message(reading: Callable
     ada.page.reload()
     expect(ada.page.locator("article.person .raw")).to_have_text(["first", "second", "third"])
     expect(ada.page.locator("article.answer .tools").first).to_contain_text("1 of 2")
+    messages = ada.stored["messages"]
+    ada.world.served.plant("chat", Answer(name=messages[1]["answer"], moved=2))
+    once, everything = exported(ada, "What is shown"), exported(ada, "Everything")
+    versions = [[f"version {number} of 2" in text for number in (1, 2)] for text in (once, everything)]
+    assert versions == [[True, False], [True, True]]
+    [other] = [each for each in messages if each["parent"] == messages[0]["id"] and each is not messages[1]]
+    for text, said in ((once, [each for each in messages if each is not other]), (everything, messages)):
+        assert [text.count(f"\n\n{each['text']}") >= 1 for each in said] == [True] * len(said)
+        assert text.count("It was cut") == sum(each["finished"] == "length" for each in said)
+        assert text.count("it moved 2 times") == 1
 
 
 def test_the_empty_page_tells_what_the_model_learnt_and_offers_prompts_of_it(
@@ -519,7 +540,8 @@ def test_a_hostile_answer_and_title_are_shown_harmlessly(reading: Callable[..., 
     expect(quote).to_be_in_viewport(ratio=1)
     ada.page.locator("#why summary").focus()
     assert ada.box("#why-quote")["y"] + ada.box("#why-quote")["height"] <= ada.box("#why summary")["y"]
-    assert ada.page.locator(":is(#turns, #why) :is(script, img, a, style), #conversations :is(img, script)").count() == 0
+    assert ada.page.locator(":is(#turns, #why) :is(script, img, a, style)").count() == 0
+    assert ada.page.locator("#conversations :is(img, script)").count() == 0
     ada.quiet()
 
 

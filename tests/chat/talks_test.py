@@ -167,6 +167,7 @@ def test_the_conversations_of_others_do_not_exist(world: World, name: str) -> No
         other.get(f"why/{ident}"),
         other.get(f"tokens/{ident}"),
         other.get(f"tokens/{ident}/0"),
+        other.get(f"moves/{talk['id']}"),
         branched(other, talk),
     ]
     assert [each.status for each in calls] == [404] * len(calls)

@@ -123,7 +123,8 @@ class Pasts:
 def suggested(beginnings: Sequence[Turn], common: str, allows: Callable[[str, str], bool]) -> tuple[str, ...]:
     """Return a few short prompts, as different as they can be, with different answers.
 
-    Those with the answer `common`, the most frequent one, which is often a refusal, come last, and before them those of one or two words.
+    Those with the answer `common`, the most frequent one, which is often a refusal, come last, and before them those of
+    one or two words.
     The first one is the first of the beginnings, whose order is that of digests, so that the prompts do not change.
     Each other one shares the fewest words with those before it, and then its answer with theirs (farthest-first
     traversal: Gonzalez 1985).

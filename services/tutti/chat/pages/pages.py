@@ -69,6 +69,7 @@ class ChatPages:
             Call("/chat/api/past/{model}", self.past, ROLES),
             Call("/chat/api/conversations", self.list, ROLES),
             Call("/chat/api/conversations/{conversation}", self.get, ROLES),
+            Call("/chat/api/moves/{conversation}", self.moves, ROLES),
             Call("/chat/api/why/{answer}", self.why, ROLES),
             Call("/chat/api/overlap/{answer}", self.overlap, ROLES),
             Call("/chat/api/tokens/{answer}", self.tokens, ROLES),
@@ -164,6 +165,19 @@ class ChatPages:
     def count(self, visit: Visit) -> object:
         """The tokens of a turn that is not sent yet, and how many of the oldest messages would not fit."""
         return asdict(self._turns.count(visit.principal, turn_of(_object(visit.body, TURN))))
+
+    def moves(self, visit: Visit) -> object:
+        """The moves of the answers of a conversation to other replicas: their number by answer, where there are any."""
+        ident, who = visit.path["conversation"], visit.principal
+
+        def look(unit: Unit) -> dict[str, int]:
+            rows = self._tables.conversations
+            rows.get(unit, who, ident)
+            names = (each.answer for each in rows.messages(unit, ident) if each.answer)
+            found = (self._tables.answers.find(unit, name) for name in names)
+            return {each.name: each.moved for each in found if each is not None and each.moved}
+
+        return {"moves": self._units.run(look)}
 
     def stop(self, visit: Visit) -> object:
         self._turns.stop(visit.principal, *_fields(visit, "answer"))

@@ -7,6 +7,7 @@ import { CallFailed, Calls } from "./calls.js";
 import { ask, askWord } from "./dialogs.js";
 import { Drafts } from "./drafts.js";
 import { Explaining } from "./explaining.js";
+import { save } from "./exporting.js";
 import { said, sentence } from "./failures.js";
 import { Following } from "./following.js";
 import { element, plain } from "./markdown.js";
@@ -14,7 +15,7 @@ import { reportRefusal } from "./reporting.js";
 import { Room } from "./room.js";
 import { differences, reset, setInputs, settings } from "./settings.js";
 import { shelf } from "./shelf.js";
-import { path, written } from "./tree.js";
+import { path } from "./tree.js";
 import { focusIn, heldFocus, turns } from "./turnsview.js";
 import { Past } from "./past.js";
 import { standing } from "./why.js";
@@ -23,7 +24,6 @@ const $ = (id) => document.getElementById(id);
 const MODELS_MILLISECONDS = 3000;
 const NEAR_PIXELS = 100; // from the end, where the page follows an answer
 const COPIED_MILLISECONDS = 2000;
-const SAVED_MILLISECONDS = 60_000; // the browser may read a file after the click
 const { conversation: first, formToken, platform, owner } = $("chat").dataset;
 const calls = new Calls(formToken, platform);
 const drafts = new Drafts(`${platform}/${owner}`);
@@ -431,13 +431,6 @@ function closeShelf() {
   $("menu").focus();
 }
 
-function save() {
-  const text = written(now.title, shown());
-  const url = URL.createObjectURL(new Blob([text], { type: "text/markdown" }));
-  element("a", { href: url, download: `conversation-${now.id.slice(0, 8)}.md` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), SAVED_MILLISECONDS);
-}
-
 async function rename() {
   const title = await askWord("Title of the conversation", now.title, "Rename");
   if (title === null) return;
@@ -504,7 +497,7 @@ $("model").onchange = () => {
 $("new").onclick = () => tried(begin);
 $("search").addEventListener("input", () => tried(list));
 $("rename").onclick = rename;
-$("export").onclick = save;
+$("export").onclick = () => save(calls, now, shown());
 $("delete").onclick = remove;
 $("stop").onclick = halt;
 $("why-close").onclick = () => explaining.close({ back: true });

@@ -16,6 +16,17 @@ export function ask(title, words, confirm) {
   return open(title, element("p", {}, words), confirm, () => true, $("dialog-cancel"));
 }
 
+// Resolves with the key of one of `choices`, which have words by key, or null; the first one is chosen at the beginning.
+export function askChoice(title, choices, confirm) {
+  const body = element("div", { role: "radiogroup", "aria-label": title });
+  for (const [key, words] of Object.entries(choices)) {
+    body.append(element("label", { class: "choice" }, element("input", { type: "radio", name: "choice", value: key }), words));
+  }
+  const inputs = [...body.querySelectorAll("input")];
+  inputs[0].checked = true;
+  return open(title, body, confirm, () => inputs.find((each) => each.checked).value, inputs[0]);
+}
+
 // Resolves with a text of several lines, which may be empty, or null.
 export function askText(title, about, label, most, confirm, words) {
   const field = element("textarea", { rows: "4", maxlength: `${most}`, dir: "auto" });

@@ -8,13 +8,6 @@ import { element, plain } from "./markdown.js";
 
 const SPACES = { " ": "␣", "\n": "↵", "\t": "⇥" };
 
-// An answer that continues another one, in words; empty for others.
-export function continued({ given }) {
-  if (!given) return "";
-  const before = given > 1 ? `its first ${given - 1} tokens are those of another version, and ` : "";
-  return `Continued with another token: ${before}token ${given} was chosen by hand.`;
-}
-
 // `calls`: `tokens()`, `place(at)` and `branch(at, token)`, which ends with the page showing the branch. `given` is the number
 // of tokens with which an answer continues another one.
 export class TokenView {

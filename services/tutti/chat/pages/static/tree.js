@@ -43,9 +43,3 @@ export function refused(shown) {
   const answers = shown.filter((each) => each.finished === "content_filter");
   return new Set(answers.flatMap((each) => [each.parent, each.id]));
 }
-
-// The conversation as Markdown text, along one path.
-export function written(title, shown) {
-  const turns = shown.map((each) => `**${each.role === "user" ? "You" : each.model || "Model"}**\n\n${each.text}\n`);
-  return `# ${title}\n\n${turns.join("\n")}`;
-}

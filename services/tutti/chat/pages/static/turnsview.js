@@ -1,13 +1,10 @@
 // The messages of a conversation as elements. Texts of people are shown as they are, those of models as Markdown.
 
+import { continued, ended } from "./endings.js";
 import { Growing } from "./growing.js";
 import { element, markdown, plain } from "./markdown.js";
 import { WORDS } from "./reporting.js";
-import { continued } from "./tokens.js";
 import { hidden, refused, siblings } from "./tree.js";
-
-const LEFT_OUT = "The filter refused this turn: the model will not see it in later ones.";
-const ENDS = { length: "It was cut: it may not be longer.", cancelled: "It was stopped.", content_filter: LEFT_OUT };
 
 // `acts` has a function for each button: copy, again, why, edit, choose, report; and `reported`, a map of words by message.
 export function turns(conversation, shown, unsent, acts) {
@@ -78,11 +75,9 @@ function answer(message, beside, acts) {
   const words = element("div", { class: "words" }, markdown(message.text));
   made.append(words);
   if (isRunning) return made;
-  if (message.state === "failed") {
-    made.append(element("p", { class: "failed" }, `The answer ended with an error and is not whole: ${message.reason}. “Again” asks once more.`));
-  } else if (ENDS[message.finished]) {
-    made.append(element("p", { class: "soft" }, ENDS[message.finished]));
-  }
+  const end = ended(message);
+  if (message.state === "failed") made.append(element("p", { class: "failed" }, `${end} “Again” asks once more.`));
+  else if (end) made.append(element("p", { class: "soft" }, end));
   if (message.finished === "content_filter") made.append(reporting(message, acts));
   const tools = element("div", { class: "tools" }, ...versions(message, beside, acts));
   tools.append(button("Copy", (event) => acts.copy(message, event.currentTarget)), button("Again", () => acts.again(message)));

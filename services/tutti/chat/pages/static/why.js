@@ -1,10 +1,11 @@
 // The drawer "Why this answer": its record, and the comparison with an answer that is computed again.
 
 import { CallFailed } from "./calls.js";
+import { continued, moved, unseen } from "./endings.js";
 import { sentence } from "./failures.js";
 import { element } from "./markdown.js";
 import { overlap } from "./overlap.js";
-import { TokenView, continued } from "./tokens.js";
+import { TokenView } from "./tokens.js";
 
 const ENDS = {
   stop: "It ended by itself.",
@@ -38,10 +39,7 @@ export function drawer(found, message, calls) {
 
 function inShort(found, { unsent }) {
   const said = [`The model read ${count(found.prompt_tokens, "token")} and wrote ${count(found.completion_tokens, "token")}: words, or pieces of words. ${ENDS[found.finished] ?? ""}`];
-  said.push(released(found.release));
-  if (found.moved) said.push(`While it was made, it moved ${found.moved === 1 ? "once" : `${found.moved} times`} to another copy of the model, which continued it.`);
-  if (unsent) said.push(`The model did not see the ${unsent} oldest messages: they did not fit.`);
-  return said;
+  return [...said, released(found.release), moved(found.moved), unseen({ unsent })].filter(Boolean);
 }
 
 function released(release) {
