@@ -553,6 +553,11 @@ def test_the_page_is_accessible_and_fits(reading: Callable[..., Reader], width: 
     if width == NARROW:
         assert ada.box(".top")["height"] < 100, "two lines"
         assert ada.box("#send")["x"] >= ada.box("#text")["x"] + ada.box("#text")["width"]
+        expect(ada.page.locator("#max_tokens")).to_be_in_viewport()
+        ada.page.set_viewport_size({"width": width, "height": 320})
+        ada.page.locator("#text").evaluate("each => each.scrollIntoView({ block: 'center' })")
+        expect(ada.page.locator("#text")).to_be_in_viewport(ratio=1)
+        ada.page.set_viewport_size({"width": width, "height": 640})
         expect(ada.page.locator("#shelf")).to_be_hidden()
         ada.page.locator("#menu").click()
     expect(ada.page.locator("#shelf")).to_be_visible()

@@ -401,6 +401,7 @@ async function branch({ answer, parent }, at, token) {
     explaining.close();
     take(conversation);
     focusIn($("turns"), conversation.messages.at(-1).id);
+    document.activeElement.scrollIntoView({ block: "nearest" });
     await list();
   } catch (failure) {
     if (failure.status === 409) take(await load(now.id)); // another tab was first
@@ -484,7 +485,10 @@ $("reset").onclick = () => {
   $("text").focus({ preventScroll: true });
 };
 $("keys-open").onclick = () => toggle($("keys-open"), $("keys"), $("keys").hidden);
-$("settings-open").onclick = () => toggle($("settings-open"), $("settings"), $("settings").hidden);
+$("settings-open").onclick = () => {
+  toggle($("settings-open"), $("settings"), $("settings").hidden);
+  $("settings").scrollIntoView({ block: "nearest" });
+};
 $("menu").onclick = () => {
   toggle($("menu"), $("shelf"), true);
   $("new").focus();

@@ -75,6 +75,7 @@ export class TokenView {
     const list = element("ol", { class: "likeliest" });
     for (const token of found.likeliest) list.append(this.#likely(token, at, token.id === found.chosen));
     this.place.replaceChildren(list);
+    list.scrollIntoView({ block: "nearest" });
   }
 
   #likely(token, at, isChosen) {
