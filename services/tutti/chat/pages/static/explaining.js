@@ -7,6 +7,7 @@ import { focusIn } from "./turnsview.js";
 import { drawer } from "./why.js";
 
 const $ = (id) => document.getElementById(id);
+const LEFT_MILLISECONDS = 1000;
 
 export class Explaining {
   #open = null; // { message, view, opener }
@@ -24,10 +25,12 @@ export class Explaining {
     return this.#open?.message ?? null;
   }
 
-  // Opens the drawer; one that is open for the answer stays as it is. Returns the view of the tokens. Throws CallFailed.
+  // Opens the drawer; one that is open for the answer stays as it is. Returns the view of the tokens; null
+  // if the drawer was closed meanwhile. Throws CallFailed.
   async show(message) {
     if (this.message?.id !== message.id) await this.#load(message);
     await this.#left;
+    if (this.message?.id !== message.id) return null; // it was closed meanwhile
     const { why } = history.state ?? {};
     if (why !== message.id) history[why ? "replaceState" : "pushState"]({ why: message.id }, "");
     $("why").hidden = false;
@@ -55,7 +58,10 @@ export class Explaining {
 
   #leave() {
     if (history.length === 1) return history.replaceState(null, "");
-    this.#left = new Promise((resolve) => addEventListener("popstate", resolve, { once: true }));
+    this.#left = new Promise((resolve) => {
+      addEventListener("popstate", resolve, { once: true });
+      setTimeout(resolve, LEFT_MILLISECONDS); // a page that is opened meanwhile cancels it
+    });
     history.back();
   }
 
