@@ -34,12 +34,24 @@ def assert_one_line(result: Result, code: int, *words: str) -> None:
         ("train.steps=many", "train.steps: expected a valid integer, got 'many'"),
         ("train.ranks=9", "train.ranks: expected at most train.microbatches (8)"),
         ("train.batch=15", "are both set; or leave one of them out"),
+        ("data.context=1000000", "lower the tokens of a row (data.context"),
         ("input.path=/nowhere/at/all", "input.path"),
         ("nonsense", "KEY=VALUE"),
     ],
 )
 def test_a_wrong_recipe_is_refused_by_field(override: str, words: str, served: Path, pages: Path) -> None:
     assert_one_line(tutti(*tiny(served, pages, override)), 2, words)
+
+
+def test_more_ranks_than_slots_are_refused_on_one_machine_where_no_agent_can_join(served: Path, pages: Path) -> None:
+    wide = ("train.microbatches=1000", "train.ranks=1000")
+    arguments = [each for override in wide for each in ("--set", override)]
+    checked = tutti("recipes", "check", TINY, *arguments, "--set", f"input.path={pages}", "--data-dir", served)
+    assert checked.code == 2
+    assert "train.ranks: expected at most" in checked.out
+    result = tutti(*tiny(served, pages, *wide))
+    assert result.code == 2
+    assert "`tutti up --agents N`" in result.err
 
 
 def test_an_empty_folder_is_refused(served: Path, tmp_path: Path) -> None:

@@ -152,6 +152,8 @@ def show_plan(client: Client, request: CheckRecipeRequest, output: str) -> None:
     """Print which stages would be reused."""
     with patiently(READS):
         checked = client.pipeline.CheckRecipe(request, timeout=READING_SECONDS)
+    for each in checked.warnings:
+        say(f"warning: {each}")
     rows = [plain(stage) for stage in checked.stages]
     if output != JSON:
         rows = [each | {"reason": "" if each["reused"] else each["reason"]} for each in rows]
@@ -180,7 +182,10 @@ def created(platform: Platform, wanted: CreateRunRequest) -> Run:
     """
 
     def create() -> Run:
-        return platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS).run
+        created = platform.client.pipeline.CreateRun(wanted, timeout=READING_SECONDS)
+        for each in created.warnings:
+            say(f"warning: {each}")
+        return created.run
 
     try:
         return create()

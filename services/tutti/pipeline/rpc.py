@@ -38,6 +38,7 @@ from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Result, Sources
 from tutti.pipeline.runs import labels, reruns, transitions
+from tutti.pipeline.runs.capacities import Capacities
 from tutti.pipeline.runs.driver import Driver
 from tutti.pipeline.runs.forecasts import Forecasts
 from tutti.pipeline.runs.references import Earlier
@@ -59,7 +60,7 @@ class PipelineApi:
     ) -> None:
         self._host, self._tables, self._owners, self._driver, self._wake = host, tables, owners, driver, wake
         self._asked = Asked(host, tables, owners, earlier)
-        self._forecasts = Forecasts(host, tables, owners)
+        self._forecasts, self._capacities = Forecasts(host, tables, owners), Capacities(host)
         self._scheduler = SchedulerServiceStub(host.channel("scheduler"))
 
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
@@ -67,6 +68,7 @@ class PipelineApi:
             check_name("runs", request.name)
         recipe, sources = self._asked.read(request, call)
         origin = self._asked.origin(request)
+        warnings = self._capacities.check(recipe, lambda: self._reused(recipe, sources), wait=True)
 
         def create(unit: Unit) -> Run:
             name = request.name or self._tables.run_of_request(unit, request.request_id)
@@ -87,10 +89,10 @@ class PipelineApi:
 
         if request.validate_only:
             made = transitions.created(request.name, recipe, sources, self._host.clock.now(), origin)
-            return CreateRunResponse(run=made)
+            return CreateRunResponse(run=made, warnings=warnings)
         run = self._host.units.run(create)
         self._driver.move(run.name)
-        return CreateRunResponse(run=self._viewed(run, call))
+        return CreateRunResponse(run=self._viewed(run, call), warnings=warnings)
 
     def _viewed(self, run: Run, call: Call) -> Run:
         return self._host.units.run(lambda unit: self._tables.runs.view(unit, run, call.principal))
@@ -166,13 +168,20 @@ class PipelineApi:
 
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
         if request.all_problems:
-            problems, inputs = self._asked.problems(request, call)
+            problems, inputs = self._asked.problems(request, call, self._capacities.problems)
             return CheckRecipeResponse(problems=map(_problem, problems), inputs=inputs)
-        return self._checked(request, call)
-
-    def _checked(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
-        """The stages of a sound recipe, and whether they would be reused. Raises InvalidField."""
         recipe, sources = self._asked.read(request, call)
+        response = self._planned(request, recipe, sources)
+        reused = [stage.name for stage in response.stages if stage.reused]
+        response.warnings.extend(self._capacities.check(recipe, lambda: reused))
+        return response
+
+    def _reused(self, recipe: Recipe, sources: Sources) -> list[str]:
+        """The names of the stages that have a result."""
+        return [stage.name for stage in self._planned(CheckRecipeRequest(), recipe, sources).stages if stage.reused]
+
+    def _planned(self, request: CheckRecipeRequest, recipe: Recipe, sources: Sources) -> CheckRecipeResponse:
+        """The stages of a sound recipe, and whether they would be reused. Raises InvalidField."""
         response = CheckRecipeResponse(recipe=recipe.canonical(), recipe_digest=recipe.digest())
         response.inputs.extend(reports(recipe, sources))
         if "" in sources:
@@ -206,10 +215,12 @@ class PipelineApi:
         every = sorted(self._host.units.run(whole), key=lambda run: run.started_at.ToNanoseconds())
         datasets = list_all(Client.of_channels(self._host.channel), "datasets", fields=("name", "tokenizer"))
         tokenizers = {each.name: each.tokenizer for each in datasets}
-        planned = reruns.plans(
-            every, request, tokenizers, lambda name: self._checked(CheckRecipeRequest(again=name), call)
-        )
-        return PlanRerunsResponse(reruns=planned)
+
+        def planned(name: str) -> CheckRecipeResponse:
+            again = CheckRecipeRequest(again=name)
+            return self._planned(again, *self._asked.read(again, call))
+
+        return PlanRerunsResponse(reruns=reruns.plans(every, request, tokenizers, planned))
 
 
 def _problem(problem: InvalidField) -> RecipeProblem:

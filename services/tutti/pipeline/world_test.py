@@ -76,6 +76,8 @@ from tutti.contracts.scheduler.v1 import (
     JOB_STATE_QUEUED,
     CreateJobResponse,
     Job,
+    ListNodesResponse,
+    Node,
 )
 from tutti.contracts.tokenization.v1 import (
     CreateTokenizationResponse,
@@ -259,7 +261,13 @@ class SamplingOwner(DataOwner):
 
 
 class TrainOwner(Owner):
-    """The scheduler and the committer in one."""
+    """The scheduler and the committer in one; `nodes` are registered at it."""
+
+    nodes: tuple[Node, ...] = ()
+
+    def ListNodes(self, request: ListRequest, call: Call) -> ListNodesResponse:
+        self.check("list")
+        return ListNodesResponse(nodes=self.nodes)
 
     def CreateJob(self, request: Any, call: Call) -> CreateJobResponse:
         job = Job(name=request.name, spec=request.spec, state=JOB_STATE_QUEUED, reason="pending because")

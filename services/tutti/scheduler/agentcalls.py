@@ -166,6 +166,7 @@ class AgentCalls:
             return
         if request.event == RANK_EVENT_LOST:
             cause = clipped(request.cause or "its agent gave no cause")
+            _check_length("reason", request.reason, MAX_WORD_BYTES)
             if request.HasField("audit"):
                 self._epochs.fail_audit(unit, job, request.audit, cause)
                 return
@@ -175,7 +176,14 @@ class AgentCalls:
             stop = request.stop if request.HasField("stop") else None
             for row in rows:
                 lost = LostRank(
-                    row.rank, request.node, request.step, cause, request.final, stop, consequence=request.consequence
+                    row.rank,
+                    request.node,
+                    request.step,
+                    cause,
+                    request.final,
+                    stop,
+                    consequence=request.consequence,
+                    reason=request.reason,
                 )
                 job = self._epochs.lose_rank(unit, job, lost)
             return

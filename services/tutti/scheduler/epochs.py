@@ -32,6 +32,7 @@ from tutti.contracts.scheduler.v1 import (
 )
 from tutti.scheduler import gangs, jobs, spikes, topology
 from tutti.scheduler.convictions import Judged
+from tutti.scheduler.endings import ending_of
 from tutti.scheduler.jobrows import seats_of
 from tutti.scheduler.tables import Tables
 from tutti.scheduler.trainings import last_audit
@@ -51,6 +52,8 @@ class LostRank:
     stop: PolicyStop | None = None
     consequence: bool = False
     """It ended because of ranks on other nodes."""
+    reason: str = ""
+    """For machines; empty if its agent gave none."""
 
     def __str__(self) -> str:
         return f"rank {self.rank} on {self.node} lost ({self.cause}) after step {self.step}"
@@ -136,7 +139,8 @@ class Epochs:
             if lost.stop is not None:
                 unit.fact(job.name, _stopped(after, lost.step, lost.stop))
         else:
-            after = self.fail(unit, job, str(lost))
+            ending = ending_of(job, lost.reason, lost.cause, lost.step)
+            after = self.fail(unit, job, str(lost), ending)
         unit.fact(
             job.name,
             RankLost(job=job.name, epoch=after.epoch, rank=lost.rank, node=lost.node, step=lost.step, cause=lost.cause),
@@ -211,7 +215,7 @@ class Epochs:
             return self.stop(unit, after, what)
         return self._tables.jobs.put(unit, jobs.also(after, what))
 
-    def fail(self, unit: Unit, job: Job, what: str) -> Job:
+    def fail(self, unit: Unit, job: Job, what: str, ending: jobs.Ending | None = None) -> Job:
         """The attempt failed: stop its ranks; the next one follows, or the job gives up."""
         attempt = self._tables.attempt(unit, job)
         resume_step = attempt.resume_step if attempt else job.decided_step
@@ -221,6 +225,7 @@ class Epochs:
             resume_step=resume_step,
             attempts=job.spec.attempts or self._attempts,
             now=unit.now,
+            ending=ending,
         )
         return self._stopped(unit, after)
 

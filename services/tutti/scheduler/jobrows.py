@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     delete,
+    func,
     select,
     update,
 )
@@ -69,6 +70,11 @@ class Jobs(Resource[Job]):
         """The newest lines, the newest last."""
         rows = select(self.lines.c.line).where(self.lines.c.job == job.name).order_by(self.lines.c.number)
         return [*unit.tx.execute(rows).scalars(), *job.history]
+
+    def newest_line(self, unit: Unit, job: Job) -> int:
+        """Return the time of the newest line of a job's history, in microseconds; 0 for none."""
+        newest = select(func.max(self.lines.c.at)).where(self.lines.c.job == job.name)
+        return unit.tx.execute(newest).scalar() or 0
 
     def with_history(self, unit: Unit, job: Job) -> Job:
         """Return the job with its history, and the times of its lines."""

@@ -73,6 +73,18 @@ class Crossed:
     skipped_in_a_row: int
 
 
+@dataclass(frozen=True)
+class Ending:
+    """The end of an attempt that the next one is likely to have too: equal keys are equal ends.
+
+    A job ends after `most` of them in a row without a new checkpoint; `words` say what they are, and what to do.
+    """
+
+    key: str
+    most: int
+    words: str
+
+
 def created(name: str, spec: JobSpec, now: datetime) -> Job:
     job = Job(name=name, spec=spec, state=JOB_STATE_QUEUED, reason="waits for its turn")
     job.started_at.FromDatetime(now)
@@ -217,13 +229,21 @@ def uncommitted(job: Job, step: int) -> Job:
     return after
 
 
-def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime) -> Job:
-    """The attempt failed: stop it, and go on or give up. `resume_step` is where this attempt began."""
+def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime, ending: Ending | None = None) -> Job:
+    """The attempt failed: stop it, and go on or give up. `resume_step` is where this attempt began.
+
+    With an `ending` that the attempts before had too, it gives up earlier.
+    """
     after = _copy(job)
     after.state, after.reason = JOB_STATE_STOPPING, clipped(what)
     after.fruitless = 0 if covered(job) > resume_step else job.fruitless + 1
     after.retry_at.FromDatetime(now + timedelta(seconds=BACKOFF.longest(after.fruitless)))
+    after.ending = ending.key if ending and after.fruitless else ""
+    after.alike = 0 if not after.ending else job.alike + 1 if after.ending == job.ending else 1
     _remember(after, f"epoch {job.epoch}: {what}")
+    if ending is not None and after.alike >= min(ending.most, attempts):
+        times = "the attempt" if after.alike == 1 else f"{after.alike} attempts in a row"
+        return failed(after, f"{times} ended in the same way, {ending.words}; the last: {what}", now)
     if after.fruitless >= attempts:
         return failed(
             after,

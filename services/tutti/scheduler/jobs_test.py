@@ -37,6 +37,7 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.model.training import RoleModel, Training, WeightedDataset
 from tutti.scheduler.jobrows import placed
 from tutti.scheduler.jobs import HISTORY_LINES
+from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.world_test import CALL, Agent, World, request
 
 
@@ -49,7 +50,92 @@ def test_a_job_waits_for_slots_and_says_how_many(world: World) -> None:
     Agent(world, slots=1)
     world.create(ranks=3)
     assert world.job().state == JOB_STATE_QUEUED
-    assert world.job().reason == "waiting for 2 more free slots: it needs 3, one a rank"
+    assert world.job().reason.startswith("waiting for 2 more free slots: it needs 3, one a rank; ")
+
+
+def test_a_gang_that_no_registered_nodes_could_hold_says_so_at_once_and_waits_for_a_limited_time(world: World) -> None:
+    agent, limit = Agent(world, slots=2), SchedulerSettings().capacity_seconds
+    world.create(ranks=5)
+    assert all(words in world.job().reason for words in ("together have 2", "tutti up --agents"))
+    world.pass_time(2)
+    world.clock.advance(limit - 10)
+    agent.heartbeat()
+    world.start()  # it was away: agents may come that it has not heard of
+    world.pass_time(10)
+    assert world.job().state == JOB_STATE_QUEUED
+    Agent(world, "b", slots=3)
+    assert world.job().state == JOB_STATE_STARTING
+
+
+def test_a_gang_for_which_no_more_nodes_register_fails_with_what_is_missing(world: World) -> None:
+    Agent(world, slots=2)
+    world.create(ranks=5)
+    world.create("jobs/b", ranks=2)
+    assert world.job("jobs/b").state == JOB_STATE_STARTING
+    world.pass_time(SchedulerSettings().capacity_seconds - 60)
+    assert world.job().state == JOB_STATE_QUEUED
+    world.pass_time(120)
+    assert world.job().state == JOB_STATE_FAILED
+    assert all(words in world.job().reason for words in ("5 free slots", "together have 2", "none came within"))
+
+
+OOM, ERROR = {"reason": "OUT_OF_MEMORY"}, {"reason": "RANK_ERROR"}
+
+
+def test_a_job_that_runs_out_of_memory_twice_fails_with_what_it_needs_and_what_to_lower(world: World) -> None:
+    agent = Agent(world, slots=2)
+    world.create(ranks=2)
+    agent.lose(1, "rank 1 was killed by the kernel", 0, **OOM)
+    agent.release()
+    assert world.job().state == JOB_STATE_STARTING
+    agent.lose(0, "rank 0: an allocation failed", 3, **OOM)
+    job = world.job()
+    assert (job.state, job.fruitless) == (JOB_STATE_FAILED, 2)
+    assert all(words in job.reason for words in ("out of memory", "at least", "for each of 2 ranks", "an estimate"))
+
+
+def test_an_error_of_a_rank_that_repeats_itself_at_the_same_step_is_no_lost_machine(world: World) -> None:
+    agent = Agent(world, slots=2)
+    world.create(ranks=2)
+    for rank in (0, 1, 0):
+        assert world.job().state != JOB_STATE_FAILED
+        agent.lose(rank, f"rank {rank}: ValueError: x (RANK_ERROR)", 3, **ERROR)
+        agent.release()
+    assert world.job().state == JOB_STATE_FAILED
+    assert "3 attempts in a row ended in the same way" in world.job().reason
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [("out of memory", 3, OOM), ("killed", 3, {}), ("out of memory", 3, OOM), ("killed", 3, {})],
+        [("rank 0: E", step, ERROR) for step in range(4)],
+        [(f"rank 0: {step}", 3, ERROR) for step in range(4)],
+        [("killed by signal 9", 3, {})] * 4,
+    ],
+)
+def test_attempts_that_end_in_different_ways_all_count(
+    ends: list[tuple[str, int, dict[str, str]]], world: World
+) -> None:
+    agent = Agent(world, slots=2)
+    world.create(ranks=2)
+    for cause, step, more in ends:
+        agent.lose(0, cause, step, **more)
+        agent.release()
+    assert (world.job().state, world.job().fruitless) == (JOB_STATE_STARTING, 4)
+
+
+def test_a_checkpoint_between_two_ends_for_memory_lets_the_job_go_on(world: World) -> None:
+    agent = Agent(world, slots=2)
+    world.create(ranks=2)
+    agent.lose(0, "out of memory", 3, **OOM)
+    agent.release()
+    agent.run()
+    agent.progress(10)
+    world.hear(world.committer.commit(world.job(), 10))
+    agent.lose(0, "out of memory", 12, **OOM)
+    agent.release()
+    assert world.job().state == JOB_STATE_STARTING
 
 
 def test_no_words_keep_a_job_from_going_on(world: World) -> None:
@@ -71,9 +157,9 @@ def test_a_gang_is_not_spread_over_two_kernel_signatures(world: World) -> None:
     assert first.node.kernel == "old"
     world.create(ranks=3)
     assert world.job().state == JOB_STATE_QUEUED
-    assert world.job().reason == (
+    assert world.job().reason.startswith(
         "waiting for 1 more free slot: it needs 3, one a rank; "
-        "kernel signatures differ: 2 among the nodes, and a gang has one"
+        "kernel signatures differ: 2 among the nodes, and a gang has one; "
     )
     Agent(world, "c", slots=1, kernel="old")
     assert world.nodes() == {"nodes/a", "nodes/c"}

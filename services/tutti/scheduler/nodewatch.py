@@ -62,6 +62,10 @@ class NodeWatch:
         heard = self._tables.heard_since(unit, micros(self._up_since))
         return [node for node in nodes if node.name in heard]
 
+    def up_since(self, unit: Unit) -> int:
+        """The time since which the scheduler is up without a gap, in microseconds."""
+        return micros(self._up_since or unit.now)
+
     def has_heard(self, unit: Unit, node: str) -> bool:
         """True if the agent of this node sent a heartbeat since the scheduler is up."""
         agent = self._tables.agent(unit, node) if self._up_since else None

@@ -36,5 +36,14 @@ def waits_for(*, ranks: int, missing: int, without: Mapping[str, Sequence[str]],
     return reason
 
 
+def too_large(job: str, *, slots: int) -> str:
+    """A text about a gang that all registered nodes together cannot hold."""
+    fewer = f", or `tutti jobs reshape {job.removeprefix('jobs/')} --dp {slots}`" if slots else ""
+    return (
+        f"registered agents that can run together have {slots}: add agents (`tutti up --agents N`, or `python -P -m "
+        f"tutti.trainer` on another machine){fewer}"
+    )
+
+
 def _slots(number: int, which: str) -> str:
     return f"{number} {which} {'slot' if number == 1 else 'slots'}"

@@ -9,6 +9,12 @@ class SchedulerSettings(Section):
     node_ttl_seconds: float = Field(
         default=15.0, gt=0, description="time without a heartbeat after which a node is lost"
     )
+    capacity_seconds: float = Field(
+        default=3600.0,
+        gt=0,
+        description="time that a job waits for more agents, if all registered nodes together have fewer slots than it "
+        "has ranks; then it fails",
+    )
     staging_seconds: float = Field(
         default=600.0, gt=0, description="timeout for staging the data and starting all ranks"
     )

@@ -1,8 +1,10 @@
 """Memory that ran out is told from other failures of an allocation or a library."""
 
+from pathlib import Path
+
 import pytest
 
-from tutti.chassis.config.memory import ran_out
+from tutti.chassis.config.memory import kernel_kills, machine_bytes, ran_out
 
 
 @pytest.mark.parametrize(
@@ -18,3 +20,17 @@ from tutti.chassis.config.memory import ran_out
 )
 def test_only_a_failed_allocation_is_memory_that_ran_out(error: Exception, expected: bool) -> None:
     assert ran_out(error) is expected
+
+
+def test_a_container_with_a_limit_has_no_more_memory_than_that(tmp_path: Path) -> None:
+    limit, whole = tmp_path / "memory.max", machine_bytes(tmp_path / "none")
+    for text, expected in (("1048576\n", 1 << 20), ("max\n", whole), (f"{2 * whole}\n", whole)):
+        limit.write_text(text)
+        assert machine_bytes(limit) == expected
+
+
+def test_the_kernel_counts_the_processes_that_it_killed_for_memory(tmp_path: Path) -> None:
+    counters = tmp_path / "vmstat"
+    assert kernel_kills(counters) == 0
+    counters.write_text("pgfault 7\noom_kill 3\nswap_ra 0\n")
+    assert kernel_kills(counters) == 3

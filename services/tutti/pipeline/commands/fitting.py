@@ -35,8 +35,10 @@ class Memory(click.ParamType[int]):
 
 
 def largest(client: Client) -> tuple[int, str]:
-    """The memory of the largest registered node in bytes, and its name; 0 and "" where none is known."""
+    """The memory of the largest registered node in bytes, and its name; 0 and "" where that of a node is not known."""
     nodes = [node for page in kind_of(Node).pages(client.channel("scheduler")) for node in page]
+    if not all(node.memory_bytes for node in nodes):
+        return 0, ""
     return max(((node.memory_bytes, node.name) for node in nodes), default=(0, ""))
 
 

@@ -19,6 +19,7 @@ from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.pipeline.v1 import RunFigures
+from tutti.model.footprint import Footprint
 from tutti.pipeline.definitions.blobchecks import Checked
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.sections import FileKeys
@@ -261,6 +262,14 @@ class StageDef:
     def rank_memory(self, view: View) -> int | None:
         """Bytes that each training process of the stage holds at least, where they follow from the recipe."""
         return None
+
+    def footprint(self, view: View) -> Footprint | None:
+        """The memory of the training processes of the stage on processors, where it follows from the recipe."""
+        return None
+
+    def slots(self, view: View) -> int:
+        """The slots of nodes that the training processes of the stage take at the same time."""
+        return 0
 
     def unforeseeable(self, view: View) -> str:
         """The reason why there is no forecast; "" if there is one."""

@@ -17,8 +17,6 @@ from tutti.pipeline.recipes.sections import ModelPart, TrainPart
 from tutti.pipeline.recipes.sizes import SIZES
 from tutti.pipeline.recipes.view import View
 
-NUMBER_BYTES = 4  # parameters, gradients, moments and logits are float32
-STATE_NUMBERS = 3  # of a parameter in a checkpoint: itself and two moments
 ANY = "blake3:" + "0" * 64
 """The dataset of a training of which only the model matters."""
 PLACES: Mapping[type, str] = {ModelSpec: "model", RopeScaling: "model.rope_scaling"}

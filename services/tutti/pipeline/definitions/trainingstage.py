@@ -34,7 +34,9 @@ from tutti.model.training import Training
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import StageDef
 from tutti.pipeline.recipes.instance import Keys
+from tutti.pipeline.recipes.sections import JobKeys
 from tutti.pipeline.recipes.values import Result, WorkStatus
+from tutti.pipeline.recipes.view import View
 from tutti.records.figures import NEWEST_STEPS, newest_loss
 from tutti.web import curves
 
@@ -77,6 +79,10 @@ def misfits(keys: Keys, train: Any) -> Iterator[InvalidField]:
 class TrainingStage(StageDef):
     work = Job
     makes = Checkpoint
+
+    def slots(self, view: View) -> int:
+        ranks: int = view.section(JobKeys).ranks
+        return ranks
 
     def seen(self, work: Any) -> WorkStatus:
         """The status of a job; the result of a done one lacks its manifest, which the committer has."""

@@ -16,7 +16,6 @@ from tutti.pipeline.plans.reading import read
 from tutti.pipeline.plans.registry import definitions
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.sections import TrainPart
-from tutti.pipeline.recipes.sizes import SIZES
 from tutti.pipeline.recipes.values import Measure, Source
 
 FIRST_RUN = Path(__file__).parents[4] / "docs" / "first-run.md"
@@ -55,16 +54,6 @@ def test_a_training_writes_whole_checkpoints_and_needs_no_measure_for_that(recip
     assert found.disk_bytes == 4 * 12 * model
     assert found.memory_bytes > 12 * model
     assert "make run" in found.basis
-
-
-def test_each_rank_of_a_training_needs_memory_for_the_sum_of_the_output_matrixs_gradient(recipe: Recipe) -> None:
-    view = graph.node_of(recipe, "train").view
-    train = view.section(TrainPart)
-    assert train.rows is not None
-    one, two = (told(with_key(recipe, "ranks", ranks), "train", 0).memory_bytes for ranks in (1, 2))
-    vocabulary, width = view.tokens.vocabulary, SIZES[recipe.size].width
-    logits = train.rows * view.tokens.context * vocabulary
-    assert two - one == 4 * (3 * parameters(view) + 2 * logits + vocabulary * width)
 
 
 def test_a_rank_needs_memory_for_its_share_of_the_state_and_all_ranks_for_what_they_need_together(

@@ -7,7 +7,7 @@ seen before.
 import contextlib
 import json
 import os.path
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -70,10 +70,16 @@ class Asked:
             return ""
         return origin(self._host.units.run(lambda unit: self._tables.runs.get(unit, request.again)))
 
-    def problems(self, request: CheckRecipeRequest, call: Call) -> tuple[list[InvalidField], list[InputReport]]:
-        """Everything that is wrong with a recipe, and samples of its folders, whose content is not read whole."""
+    def problems(
+        self, request: CheckRecipeRequest, call: Call, fit: Callable[[Recipe], Iterable[InvalidField]]
+    ) -> tuple[list[InvalidField], list[InputReport]]:
+        """Everything that is wrong with a recipe, and samples of its folders, whose content is not read whole.
+
+        `fit` judges whether the machines can hold a recipe that is not wrong in itself.
+        """
         required(request, "recipe")
         recipe, found = reading.examine(request.recipe, request.overrides)
+        whole = recipe is not None
         recipe = recipe or reading.remains(request.recipe, request.overrides)
         if recipe is None:
             return found, []
@@ -94,6 +100,8 @@ class Asked:
         found += dropped(recipe, sources)
         with _kept(found):
             self._owners.foreseen(recipe)
+        if whole:
+            found += fit(recipe)
         return found, reports(recipe, sources)
 
     def files(self, request: ListRecipeFilesRequest) -> ListRecipeFilesResponse:

@@ -141,11 +141,14 @@ class GrpoStage(FinetuningStage):
             yield view.refused("rollout.workers", seen=rollout.workers, expected=expected)
 
     def request(self, asked: StageContext) -> JobSpec:
-        spec, rollout = super().request(asked), _section(asked.view).rollout
-        if rollout is not None and rollout.placement == "split":
+        spec, workers = super().request(asked), _workers(_section(asked.view))
+        if workers:
             spec.groups.add(role=RANK_ROLE_ACTOR, program=self.name)
-            spec.groups.add(role=RANK_ROLE_ROLLOUT, program=self.name, ranks=rollout.workers or 1)
+            spec.groups.add(role=RANK_ROLE_ROLLOUT, program=self.name, ranks=workers)
         return spec
+
+    def slots(self, view: View) -> int:
+        return super().slots(view) + _workers(_section(view))
 
     def program_parameters(self, view: View) -> GrpoParameters:
         section = _section(view)
@@ -210,6 +213,12 @@ def _judged(section: GrpoSection) -> dict[str, Any]:
     if crowd is None:
         return {}
     return {"crowd": crowd.simulated, "annotators": crowd.annotators, "gap_every": section.gap_every}
+
+
+def _workers(section: GrpoSection) -> int:
+    """Ranks that only generate answers."""
+    rollout = section.rollout
+    return rollout.workers or 1 if rollout is not None and rollout.placement == "split" else 0
 
 
 def _every(section: GrpoSection) -> int:

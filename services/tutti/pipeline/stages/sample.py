@@ -9,9 +9,10 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Conversations
 from tutti.contracts.sampling.v1 import PromptSet, Sample, SampleSpec
 from tutti.corpus.conversations.conversationset import Lines
+from tutti.model.footprint import NUMBER_BYTES
 from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext, StageDef, resource_of
-from tutti.pipeline.definitions.pretraining import NUMBER_BYTES, goes_on_with_import, parameters
+from tutti.pipeline.definitions.pretraining import goes_on_with_import, parameters
 from tutti.pipeline.definitions.tokenized import UNKNOWN, dataset_row, lengths
 from tutti.pipeline.recipes.sections import SamplePart
 from tutti.pipeline.recipes.values import Measure, Result

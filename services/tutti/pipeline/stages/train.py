@@ -16,7 +16,7 @@ from tutti.contracts.scheduler.v1 import (
     MixedDataset,
 )
 from tutti.contracts.tokenization.v1 import Dataset, Tokenizer
-from tutti.model.chunks import Layout
+from tutti.model.footprint import FEWEST_BYTES, NUMBER_BYTES, STATE_NUMBERS, Footprint, footprint
 from tutti.model.spec import ModelSpec, SpecError
 from tutti.model.training import Initial, Training, WeightedDataset
 from tutti.pipeline.definitions.checkpoints import begun_of, tokenizer_of
@@ -24,8 +24,6 @@ from tutti.pipeline.definitions.definition import MAKE_RUN, Role, StageContext
 from tutti.pipeline.definitions.mixing import weighted
 from tutti.pipeline.definitions.pretraining import (
     ANY,
-    NUMBER_BYTES,
-    STATE_NUMBERS,
     goes_on_with_import,
     parameters,
     training,
@@ -38,8 +36,6 @@ from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.sections import TrainPart
 from tutti.pipeline.recipes.values import Inputs, Measure, Result
 from tutti.pipeline.recipes.view import View
-
-SNAPSHOTS = 2  # that a node keeps of what its ranks hold
 
 
 class TrainStage(TrainingStage):
@@ -134,46 +130,29 @@ class TrainStage(TrainingStage):
         return count * STATE_NUMBERS * NUMBER_BYTES * parameters(view) or None
 
     def memory(self, view: View) -> int | None:
-        """At least: the numbers that each rank computes with, the state, its snapshots."""
-        if goes_on_with_import(view):
-            return None
-        ranks: int = _part(view).ranks
-        return NUMBER_BYTES * (ranks * _computing(view) + _kept(view))
+        """At least: what each rank holds, and the snapshots of the state."""
+        found = _footprint(view, FEWEST_BYTES)
+        return found.gang if found else None
 
     def rank_memory(self, view: View) -> int | None:
-        """The numbers that a rank computes with, its share of the state and of the snapshots.
+        """At least; temporary results, and torch itself, come on top."""
+        found = _footprint(view, FEWEST_BYTES)
+        return found.rank if found else None
 
-        Activations, and torch itself, come on top.
-        """
-        if goes_on_with_import(view):
-            return None
-        share: int = -(-_kept(view) // _part(view).ranks)
-        return NUMBER_BYTES * (_computing(view) + share)
+    def footprint(self, view: View) -> Footprint | None:
+        return _footprint(view, NUMBER_BYTES)
 
 
 def _part(view: View) -> TrainPart:
     return view.section(TrainPart)
 
 
-def _computing(view: View) -> int:
-    """The numbers that a rank computes with: parameters and gradient, a second gradient for audits, logits of a
-    microbatch with theirs, the gradient of the output matrix while it is added up.
-
-    A rank that keeps its share of the parameters alone has one unit of the model beside it.
-    """
-    train, made, whole = _part(view), training(view, ANY).model, parameters(view)
-    logits, head = train.rows * made.context * made.vocabulary, made.vocabulary * made.width
-    own: int = whole
-    if train.sharded:
-        own = -(-whole // train.ranks) + max(unit.length for unit in Layout(made).units)
-    gradients = (2 if train.audit_every else 1) * whole
-    found: int = own + gradients + 2 * logits + head
-    return found
-
-
-def _kept(view: View) -> int:
-    """The numbers of the state, and of the snapshots that a node keeps of it."""
-    return (1 + SNAPSHOTS) * STATE_NUMBERS * parameters(view)
+def _footprint(view: View, activation_bytes: int) -> Footprint | None:
+    """The memory of the training; None where it follows from an import."""
+    if goes_on_with_import(view):
+        return None
+    train = _part(view)
+    return footprint(training(view, ANY), train.ranks, train.sharded, activation_bytes=activation_bytes)
 
 
 def _training(asked: StageContext) -> Training:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tutti.backbone.clock import Clock
+from tutti.chassis.config.memory import kernel_kills
 from tutti.checkpoints.errors import CheckpointError
 from tutti.checkpoints.writer import plan_of
 from tutti.contracts.scheduler.v1 import (
@@ -51,6 +52,7 @@ from tutti.trainer.agent.localranks import LocalRank, Loss, all_ended, first_los
 from tutti.trainer.agent.ports import AgentSettings, Launcher, LaunchError, RankProcess
 from tutti.trainer.agent.stalls import StallWatch
 from tutti.trainer.agent.stepprogress import StepProgress
+from tutti.trainer.failures import Reason
 
 if TYPE_CHECKING:
     from tutti.checkpoints import curve
@@ -218,7 +220,7 @@ class Attempt:
         if self.phase is Phase.BUFFERS:
             rank = self._ranks_of_requests[answer.id]
             if answer.error:
-                self.lose(Loss((rank,), answer.error))
+                self.lose(Loss((rank,), answer.error, reason=Reason.OUT_OF_MEMORY))
                 return True
             self._buffers[rank] = tuple(answer.paths)
             if len(self._buffers) == len(self._actors):
@@ -306,7 +308,7 @@ class Attempt:
                 return
             now = self._clock.monotonic()
             self._local_ranks[rank] = LocalRank(
-                rank, process, heard=now, buffers=self._buffers.get(rank, ()), worked_at=now
+                rank, process, heard=now, buffers=self._buffers.get(rank, ()), worked_at=now, kills=kernel_kills()
             )
             process.send(
                 messages.start(

@@ -19,7 +19,8 @@ from tutti.trainer.lifeline import Exit
 class LocalRank:
     """One rank. Times are monotonic seconds; `heard` is when it last said anything, `met` whether it ever did.
 
-    `work` is the count of its newest heartbeat, `worked_at` the time since which it has not changed.
+    `work` is the count of its newest heartbeat, `worked_at` the time since which it has not changed. `kills` is how
+    many processes the kernel had killed for memory when it was started.
     """
 
     rank: int
@@ -35,13 +36,15 @@ class LocalRank:
     record: FlightRecord | None = None
     work: int = 0
     worked_at: float = 0.0
+    kills: int = 0
 
 
 @dataclass(frozen=True)
 class Loss:
     """Ranks that end the attempt, and why; `final` if every other attempt would end so too, `stop` if the policy
     reached a stop rule, `audit` if that failed: it names the guilty, `ranks` is then who reports it; `spike` if the
-    training goes back before it; `consequence` if ranks on other nodes are the cause.
+    training goes back before it; `consequence` if ranks on other nodes are the cause. `reason`: for machines, empty if
+    there is none.
     """
 
     ranks: tuple[int, ...]
@@ -51,6 +54,7 @@ class Loss:
     audit: AuditFailure | None = None
     spike: Spike | None = None
     consequence: bool = False
+    reason: str = ""
 
 
 def first_loss(local_ranks: Sequence[LocalRank], *, now: float, settle: float) -> Loss | None:
@@ -68,16 +72,18 @@ def first_loss(local_ranks: Sequence[LocalRank], *, now: float, settle: float) -
                 return Loss((local.rank,), cause, spike=local.failed.spike)
             stop = local.failed.stop if local.failed.HasField("stop") else None
             final, elsewhere = local.failed.reason in FINAL, bool(local.failed.ranks) and not own
-            return Loss(own or (local.rank,), cause, final, stop, consequence=elsewhere)
+            reason = local.failed.reason
+            return Loss(own or (local.rank,), cause, final, stop, consequence=elsewhere, reason=reason)
     for local in ends:
         code = local.process.exit_code
         if local.failed is None and code != Exit.STOPPED:
             if code is None and not _settled(local, now, settle):
                 return None
-            return Loss(
-                (local.rank,),
-                f"rank {local.rank} {_ending(code, local.process.server_exit_code)} after step {local.step}",
-            )
+            server = local.process.server_exit_code
+            killed = -signal.SIGKILL in (code, server) and memory.kernel_kills() > local.kills
+            words = f"was killed by the kernel: {memory.TOO_LITTLE}" if killed else _ending(code, server)
+            cause, reason = f"rank {local.rank} {words} after step {local.step}", Reason.OUT_OF_MEMORY if killed else ""
+            return Loss((local.rank,), cause, reason=reason)
     for local in ends:
         if local.failed is not None and _settled(local, now, settle):
             # Had another rank here ended otherwise, it would have been reported: the cause is on another node.

@@ -1,8 +1,12 @@
 """Places: a loss is charged to the node of the rank that caused it."""
 
+import signal
+from pathlib import Path
+
 import pytest
 
 from tutti.backbone import ManualClock
+from tutti.chassis.config import memory
 from tutti.contracts.scheduler.v1 import Spike
 from tutti.contracts.trainer.v1 import Failed
 from tutti.trainer.agent.localranks import LocalRank, first_loss
@@ -31,6 +35,28 @@ def test_a_loss_whose_cause_is_on_another_node_is_marked(
     loss = first_loss([local], now=2.0, settle=0.5)
     assert loss is not None
     assert (loss.ranks, loss.consequence) == ((0,), consequence)
+
+
+@pytest.mark.parametrize(("kills", "reason"), [(2, Reason.OUT_OF_MEMORY), (3, "")])
+def test_a_kill_of_the_kernel_for_memory_is_told_from_another_kill(
+    kills: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters = tmp_path / "vmstat"
+    counters.write_text("oom_kill 3\n")
+    monkeypatch.setattr(memory.kernel_kills, "__defaults__", (counters,))
+    process = SimulatedRank(Gangs(), ManualClock())
+    process.exit_code = -signal.SIGKILL
+    loss = first_loss([LocalRank(0, process, heard=0.0, buffers=(), kills=kills)], now=1.0, settle=0.5)
+    assert loss is not None
+    assert loss.reason == reason
+    assert not loss.final
+
+
+def test_the_reason_that_a_rank_gave_goes_with_its_loss() -> None:
+    process, failed = SimulatedRank(Gangs(), ManualClock()), Failed(reason=Reason.RANK_ERROR, message="E: x")
+    loss = first_loss([LocalRank(1, process, heard=0.0, buffers=(), failed=failed)], now=1.0, settle=0.5)
+    assert loss is not None
+    assert loss.reason == Reason.RANK_ERROR
 
 
 def test_a_training_that_goes_back_is_no_fault_of_a_rank() -> None:

@@ -1,8 +1,10 @@
-"""The machine of a node: in words, for people who read figures of it, and the size of its memory."""
+"""The machine of a node in words, for people who read figures of it."""
 
 import os
 import platform
 from pathlib import Path
+
+from tutti.chassis.config import memory
 
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -10,12 +12,7 @@ CPUINFO = Path("/proc/cpuinfo")
 def machine() -> str:
     """Return processor, cores that this process may use, and memory, such as "2 cores of AMD EPYC 7B13, 8 GiB"."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return f"{cores} {'core' if cores == 1 else 'cores'} of {_processor()}, {memory_bytes() / 2**30:.0f} GiB"
-
-
-def memory_bytes() -> int:
-    """Return the bytes of memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{cores} {'core' if cores == 1 else 'cores'} of {_processor()}, {memory.machine_bytes() / 2**30:.0f} GiB"
 
 
 def _processor() -> str:

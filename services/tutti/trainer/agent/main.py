@@ -17,6 +17,7 @@ from pydantic import Field
 from tutti.backbone import SystemClock, SystemRandomness, uuid7
 from tutti.backbone.files import RealFiles, make_folders
 from tutti.backbone.ours import close_to_others
+from tutti.chassis.config import memory
 from tutti.chassis.config.arguments import add_overrides, add_places
 from tutti.chassis.config.datadir import DataDir, tokens_at
 from tutti.chassis.config.exits import FAILED, say
@@ -47,7 +48,7 @@ from tutti.trainer.agent.backgroundcalls import ThreadedCalls
 from tutti.trainer.agent.iolink import ProcessIoLink
 from tutti.trainer.agent.journal import Journal
 from tutti.trainer.agent.launcher import ProcessLauncher
-from tutti.trainer.agent.machine import machine, memory_bytes
+from tutti.trainer.agent.machine import machine
 from tutti.trainer.agent.ports import AgentSettings
 from tutti.trainer.io.buffers import buffer_folder, own, remove, sweep
 from tutti.trainer.io.iosettings import IoSettings
@@ -246,7 +247,7 @@ def _settings(given: argparse.Namespace, loaded: Loaded) -> AgentSettings:
         address=address,
         kernel=machine_signature(devices).digest(),
         machine=machine(),
-        memory_bytes=memory_bytes() if all(device == "cpu" for device in devices) else 0,
+        memory_bytes=memory.machine_bytes() if all(device == "cpu" for device in devices) else 0,
         silence=values.rank.watchdog_seconds,
         rendezvous=values.rank.rendezvous_seconds,
         staging=own.staging_seconds,

@@ -158,6 +158,7 @@ def rank_report(
         stop=loss.stop,
         audit=loss.audit,
         consequence=loss.consequence,
+        reason=loss.reason,
         spike=spike or loss.spike,
         step=step,
     )

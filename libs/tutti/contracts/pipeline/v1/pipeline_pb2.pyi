@@ -134,18 +134,24 @@ class CreateRunResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _events_pb2.Run:
         """run as stored."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """warnings: what the run may wait for or lack on the registered nodes."""
 
     def __init__(
         self,
         *,
         run: _events_pb2.Run | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -455,6 +461,7 @@ class CheckRecipeResponse(_message.Message):
     INPUT_BYTES_FIELD_NUMBER: _builtins.int
     FORECASTS_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     """recipe as canonical JSON with all defaults."""
     recipe_digest: _builtins.str
@@ -479,6 +486,10 @@ class CheckRecipeResponse(_message.Message):
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputReport]:
         """inputs: the folders of the recipe, each with a sample of its records."""
 
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """warnings: what a run may wait for or lack on the registered nodes; no error."""
+
     def __init__(
         self,
         *,
@@ -490,10 +501,11 @@ class CheckRecipeResponse(_message.Message):
         input_bytes: _builtins.int = ...,
         forecasts: _abc.Iterable[Global___Forecast] | None = ...,
         inputs: _abc.Iterable[Global___InputReport] | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecasts", b"forecasts", "input_bytes", b"input_bytes", "input_files", b"input_files", "inputs", b"inputs", "problems", b"problems", "recipe", b"recipe", "recipe_digest", b"recipe_digest", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecasts", b"forecasts", "input_bytes", b"input_bytes", "input_files", b"input_files", "inputs", b"inputs", "problems", b"problems", "recipe", b"recipe", "recipe_digest", b"recipe_digest", "stages", b"stages", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -405,6 +405,8 @@ class Job(_message.Message):
     RETRY_AT_FIELD_NUMBER: _builtins.int
     STRAGGLERS_FIELD_NUMBER: _builtins.int
     CONTINUES_FIELD_NUMBER: _builtins.int
+    ENDING_FIELD_NUMBER: _builtins.int
+    ALIKE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name of the resource."""
     revision: _builtins.int
@@ -463,6 +465,10 @@ class Job(_message.Message):
     """
     covered_step: _builtins.int
     """covered_step: the newest committed step that a passed audit covers."""
+    ending: _builtins.str
+    """ending: what ended the last attempt, if the next one is likely to end in the same way; empty for another cause."""
+    alike: _builtins.int
+    """alike: how many of the newest attempts in a row ended so, without a new checkpoint."""
     @_builtins.property
     def spec(self) -> Global___JobSpec:
         """spec of the job."""
@@ -554,10 +560,12 @@ class Job(_message.Message):
         retry_at: _timestamp_pb2.Timestamp | None = ...,
         stragglers: _abc.Iterable[Global___Straggler] | None = ...,
         continues: Global___Continuation | None = ...,
+        ending: _builtins.str = ...,
+        alike: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "continues", b"continues", "ended_at", b"ended_at", "retry_at", b"retry_at", "seconds_left", b"seconds_left", "shape", b"shape", "spec", b"spec", "started_at", b"started_at", "steps_per_second", b"steps_per_second", "tokens_per_second", b"tokens_per_second", "trusted_step", b"trusted_step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "bits_per_byte", b"bits_per_byte", "continues", b"continues", "covered_step", b"covered_step", "decided_step", b"decided_step", "ended_at", b"ended_at", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "stragglers", b"stragglers", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "trusted_step", b"trusted_step", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte", "_seconds_left", b"_seconds_left", "_steps_per_second", b"_steps_per_second", "_tokens_per_second", b"_tokens_per_second", "_trusted_step", b"_trusted_step", "alike", b"alike", "bits_per_byte", b"bits_per_byte", "continues", b"continues", "covered_step", b"covered_step", "decided_step", b"decided_step", "ended_at", b"ended_at", "ending", b"ending", "epoch", b"epoch", "fruitless", b"fruitless", "history", b"history", "history_lines", b"history_lines", "history_times", b"history_times", "line", b"line", "loss", b"loss", "losses", b"losses", "model_digest", b"model_digest", "name", b"name", "placement", b"placement", "placement_version", b"placement_version", "reason", b"reason", "rendezvous", b"rendezvous", "resume_checkpoint", b"resume_checkpoint", "resume_digest", b"resume_digest", "resume_manifest_key", b"resume_manifest_key", "retry_at", b"retry_at", "revision", b"revision", "seconds_left", b"seconds_left", "shape", b"shape", "skipped", b"skipped", "skipped_in_a_row", b"skipped_in_a_row", "spec", b"spec", "started_at", b"started_at", "state", b"state", "state_digest", b"state_digest", "step", b"step", "steps_per_second", b"steps_per_second", "stragglers", b"stragglers", "tokens_per_second", b"tokens_per_second", "topology_version", b"topology_version", "trusted_step", b"trusted_step", "wanted_data_parallel", b"wanted_data_parallel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bits_per_byte: _TypeAlias = _typing.Literal["bits_per_byte"]  # noqa: Y015
     _WhichOneofArgType__bits_per_byte: _TypeAlias = _typing.Literal["_bits_per_byte", b"_bits_per_byte"]  # noqa: Y015

@@ -603,6 +603,7 @@ class ReportRankRequest(_message.Message):
     AUDIT_FIELD_NUMBER: _builtins.int
     CONSEQUENCE_FIELD_NUMBER: _builtins.int
     SPIKE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """job of the rank."""
     epoch: _builtins.int
@@ -623,6 +624,8 @@ class ReportRankRequest(_message.Message):
     """final, with LOST: another attempt would end in the same way, so the job fails."""
     consequence: _builtins.bool
     """consequence, with LOST: the rank ended because of ranks on other nodes, so the loss is not counted against its own."""
+    reason: _builtins.str
+    """reason of the loss, with LOST, such as OUT_OF_MEMORY or RANK_ERROR; empty if the agent knows none."""
     @_builtins.property
     def more_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """more_ranks of the same node with the same event."""
@@ -658,10 +661,11 @@ class ReportRankRequest(_message.Message):
         audit: _events_pb2.AuditFailure | None = ...,
         consequence: _builtins.bool = ...,
         spike: _events_pb2.Spike | None = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "spike", b"spike", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "audit", b"audit", "cause", b"cause", "consequence", b"consequence", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "spike", b"spike", "step", b"step", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "audit", b"audit", "cause", b"cause", "consequence", b"consequence", "epoch", b"epoch", "event", b"event", "final", b"final", "job", b"job", "more_ranks", b"more_ranks", "node", b"node", "rank", b"rank", "reason", b"reason", "spike", b"spike", "step", b"step", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
