@@ -25,6 +25,7 @@ from tutti.pipeline.commands.sizes import duration, size
 from tutti.report import verdict
 
 COLUMNS = ("stage", "what", "time", "disk", "memory", "why")
+NOT_CHECKED = "Not checked: texts after the sample, and the results of its stages, such as enough tokens for a sequence"
 LEAST = ("train", "sample")
 """Stages of which a lower bound of the memory is known; of others what they took elsewhere."""
 
@@ -97,7 +98,7 @@ def check(
     if problems:
         count = len(problems)
         raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; fix these and check again", MISUSE)
-    say(f"{what} can be run; `tutti recipes plan` says what that takes")
+    say(f"{what} can be run; `tutti recipes plan` says what that takes. {NOT_CHECKED}")
 
 
 def names_resources(found: CheckRecipeResponse) -> bool:
@@ -172,7 +173,7 @@ def plan(
         ranks, vocabulary, cores = train["ranks"], filled["tokenizer"]["vocabulary"], os.cpu_count() or 1
         for line in verdict.foreseen(tokens, found.input_bytes, vocabulary=vocabulary, ranks=ranks, cores=cores):
             say(line)
-    for line in inputsamples.warnings(found.inputs):
+    for line in (*inputsamples.warnings(found.inputs), *(f"warning: {each}" for each in found.warnings)):
         say(line)
     fitting.check(found, available, where)
 

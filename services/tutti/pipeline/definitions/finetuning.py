@@ -5,17 +5,19 @@ that does not reserve the role tokens of the recipe's template is refused then.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from tutti.backbone.blobs import BlobMissing
-from tutti.chassis.errors import InvalidField
+from tutti.chassis.errors import InvalidField, NotFound
+from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
 from tutti.checkpoints.keys import checkpoint_of
-from tutti.contracts.committer.v1 import GetCurveRequest
+from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import RoleModel as WireModel
 from tutti.contracts.scheduler.v1 import JobSpec
@@ -35,10 +37,10 @@ from tutti.pipeline.definitions.definition import StageContext
 from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
 from tutti.pipeline.recipes.begun import Begun
 from tutti.pipeline.recipes.declared import declares, values
-from tutti.pipeline.recipes.imports import INITIAL
+from tutti.pipeline.recipes.imports import INITIAL, TOKENIZER
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.keytypes import Positive
-from tutti.pipeline.recipes.sections import JobKeys, ShardKeys
+from tutti.pipeline.recipes.sections import JobKeys, ShardKeys, TokenizationSection
 from tutti.pipeline.recipes.values import Inputs, Result, WorkStatus
 from tutti.pipeline.recipes.view import View
 from tutti.records.errors import CorpusError, InvalidManifest
@@ -142,6 +144,37 @@ class FinetuningStage(TrainingStage):
             known = ", ".join((*TEMPLATES, OWN))
             expected = f"one of {known} at the top of the recipe, as {self.name} trains on conversations"
             yield InvalidField("template", seen="nothing", expected=expected)
+        elif view.recipe.template != OWN:
+            yield from self._without_tokens(view)
+
+    def _without_tokens(self, view: View) -> Iterator[InvalidField]:
+        """The error of a tokenizer of the same recipe that will lack the role tokens of the template."""
+        back = list(view.back())
+        made = next((each for each in back if isinstance(each.instance.section, TokenizationSection)), None)
+        if made is None or TOKENIZER in made.instance.inputs or any(map(_converts, back)):
+            return
+        section = made.section(TokenizationSection)
+        if not (section.reserve or section.of):
+            seen, name = f"false, and {self.name} without convert", view.recipe.template
+            expected = f"true, or a stage sft with convert: the tokenizer needs the role tokens of {name}"
+            yield InvalidField(made.key("reserve"), seen=seen, expected=expected)
+
+    def lookups(self, view: View, host: Host) -> Iterator[Callable[[], object]]:
+        for name in view.instance.inputs.get(INITIAL, ()):
+            if name.startswith("checkpoints/") and view.recipe.template is not None and not _converts(view):
+                yield partial(self._look_up, view, name, host)
+
+    def _look_up(self, view: View, name: str, host: Host) -> None:
+        """Refuse a checkpoint whose tokenizer cannot render the template. Raises InvalidField."""
+        try:
+            found: Checkpoint = kind_of(Checkpoint).get(host.channel("committer"), name)
+        except (NotFound, InvalidField):
+            return  # it is refused as a resource
+        initial = Result(name, found.manifest_key, "")
+        begun = begun_of(view, INITIAL, initial, host)
+        if version := tokenizer_of(begun, host):
+            initial = replace(initial, begun=replace(begun, tokenizer=version))
+            self._template(StageContext(view, {INITIAL: (initial,)}), host)
 
     def problems(self, view: View, filled: Collection[str]) -> Iterator[InvalidField]:
         section = _section(view)
@@ -317,6 +350,11 @@ class Rhythm:
 def role_model(role: str, checkpoint: Result) -> RoleModel:
     """A checkpoint in a role of the program."""
     return RoleModel(role, checkpoint_of(checkpoint.manifest_key), checkpoint.content_digest)
+
+
+def _converts(view: View) -> bool:
+    """True if a stage extends the tokenizer of the checkpoint that it begins with."""
+    return getattr(view.instance.section, "convert", None) is not None
 
 
 def _section(view: View) -> FinetuningSection:

@@ -11,7 +11,7 @@ from tutti.checkpoints.keys import checkpoint_of
 from tutti.contracts.annotation.v1 import Preferences
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED, CheckpointState
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING
-from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run
 from tutti.contracts.scheduler.v1 import Job
 from tutti.corpus.conversations.template import CHAT_1
 from tutti.corpus.tokens.tokenizer_test import of_bytes
@@ -205,6 +205,24 @@ def test_a_tokenizer_that_has_the_role_tokens_is_not_extended(world: World) -> N
 def test_keys_that_do_not_fit_are_refused_before_anything_starts(change: str, words: str) -> None:
     with pytest.raises(InvalidField, match=words):
         read(TEXT, [change])
+
+
+def test_a_tokenizer_of_the_recipe_that_will_lack_the_role_tokens_is_refused_before_anything_starts() -> None:
+    changes = ["tokenizer.reserve=false"]
+    with pytest.raises(InvalidField, match=r"tokenizer\.reserve: expected true, or a stage sft with convert"):
+        read(TEXT, changes)
+    assert read(TEXT, [*changes, "stages.tuned.convert=reserved@1"])
+
+
+def test_a_checkpoint_without_the_role_tokens_is_refused_before_anything_starts(world: World) -> None:
+    world.artefact = of_bytes().artefact
+    run, _ = finished(world, BASE.replace("template: chat@1\n", ""))
+    name = checkpoint_of(run.stages[-1].manifest_key)
+    stages = f"stages: {{next: {{kind: reward, from: {{initial: {name}, preferences: preferences/p}}}}}}"
+    request = CheckRecipeRequest(recipe=f"{BASE}{stages}", directory=str(world.folder), all_problems=True)
+    found = world.api.CheckRecipe(request, CALL).problems
+    assert [each.key for each in found if each.key.startswith("stages.next")] == ["stages.next.from.initial"]
+    assert "role tokens" in found[-1].expected
 
 
 def test_a_recipe_without_a_template_cannot_tune(world: World) -> None:
