@@ -34,6 +34,7 @@ def assert_one_line(result: Result, code: int, *words: str) -> None:
         ("train.steps=many", "train.steps: expected a valid integer, got 'many'"),
         ("train.ranks=9", "train.ranks: expected at most train.microbatches (8)"),
         ("train.batch=15", "are both set; or leave one of them out"),
+        ("train.threads=100000", "train.threads: expected"),
         ("data.context=1000000", "lower the tokens of a row (data.context"),
         ("input.path=/nowhere/at/all", "input.path"),
         ("nonsense", "KEY=VALUE"),

@@ -23,6 +23,8 @@ SCHEDULES = ("cosine", "wsd")
 LLAMA3, YARN = "llama3", "yarn"
 MAX_LEAVES = 1 << 16
 """Every one is a leaf of every step's plan; ten thousand ranks need as many."""
+MAX_THREADS = 1024
+"""A rank with far more crashes, or takes hours for a step."""
 REGISTER = 16
 """Float32 numbers in the widest vector register: sums over a multiple of so many positions have one order."""
 
@@ -261,7 +263,7 @@ class StepSpec(Recorded):
         le=MAX_LEAVES,
     )
     rows: int = parameter(2, "rows per microbatch; default: 2, or derived from batch", ge=1, lt=MOST)
-    threads: int = parameter(1, "threads of a rank; another number may give different bits", ge=1, lt=MOST)
+    threads: int = parameter(1, "threads of a rank; another number may give different bits", ge=1, le=MAX_THREADS)
     compile: bool = False
     seed: int = parameter(0, "seed of initial parameters and of the order of sequences or samples", ge=0, lt=2**53)
     exact: bool = True

@@ -4,6 +4,8 @@ Pure. Promises: a machine or a network that was lost is never one of them; a job
 ended by them.
 """
 
+import re
+
 from tutti.contracts.scheduler.v1 import Job
 from tutti.model.footprint import footprint
 from tutti.model.training import Training
@@ -15,6 +17,7 @@ OUT_OF_MEMORY, RANK_ERROR = "OUT_OF_MEMORY", "RANK_ERROR"
 MOST_FOR_MEMORY = 2
 """Another process may have had the memory in the first attempt."""
 MOST_ERRORS = 3
+RANK = re.compile(r"^rank \d+\b")
 
 
 def ending_of(job: Job, reason: str, cause: str, step: int) -> Ending | None:
@@ -30,8 +33,7 @@ def ending_of(job: Job, reason: str, cause: str, step: int) -> Ending | None:
 
 def _without_rank(cause: str) -> str:
     """The same error may come first from another rank."""
-    first, _, rest = cause.partition(": ")
-    return rest if first.startswith("rank ") else cause
+    return RANK.sub("", cause, count=1)
 
 
 def _needs(job: Job) -> str:

@@ -14,6 +14,9 @@ from tutti.trainer.agent.ports import RankProcess
 from tutti.trainer.failures import FINAL, Reason
 from tutti.trainer.lifeline import Exit
 
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+"""The signals by which a process ends itself."""
+
 
 @dataclass
 class LocalRank:
@@ -82,8 +85,8 @@ def first_loss(local_ranks: Sequence[LocalRank], *, now: float, settle: float) -
             server = local.process.server_exit_code
             killed = -signal.SIGKILL in (code, server) and memory.kernel_kills() > local.kills
             words = f"was killed by the kernel: {memory.TOO_LITTLE}" if killed else _ending(code, server)
-            cause, reason = f"rank {local.rank} {words} after step {local.step}", Reason.OUT_OF_MEMORY if killed else ""
-            return Loss((local.rank,), cause, reason=reason)
+            reason = Reason.OUT_OF_MEMORY if killed else Reason.RANK_ERROR if -(code or 0) in CRASHES else ""
+            return Loss((local.rank,), f"rank {local.rank} {words} after step {local.step}", reason=reason)
     for local in ends:
         if local.failed is not None and _settled(local, now, settle):
             # Had another rank here ended otherwise, it would have been reported: the cause is on another node.

@@ -52,6 +52,18 @@ def test_a_kill_of_the_kernel_for_memory_is_told_from_another_kill(
     assert not loss.final
 
 
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGSEGV, Reason.RANK_ERROR), (signal.SIGKILL, ""), (signal.SIGTERM, "")]
+)
+def test_a_crash_is_an_error_of_the_rank_and_a_signal_of_others_is_not(number: signal.Signals, reason: str) -> None:
+    process = SimulatedRank(Gangs(), ManualClock())
+    process.exit_code = -number
+    rank = LocalRank(0, process, heard=0.0, buffers=(), kills=memory.kernel_kills())
+    loss = first_loss([rank], now=1.0, settle=0.5)
+    assert loss is not None
+    assert loss.reason == reason
+
+
 def test_the_reason_that_a_rank_gave_goes_with_its_loss() -> None:
     process, failed = SimulatedRank(Gangs(), ManualClock()), Failed(reason=Reason.RANK_ERROR, message="E: x")
     loss = first_loss([LocalRank(1, process, heard=0.0, buffers=(), failed=failed)], now=1.0, settle=0.5)
