@@ -173,7 +173,7 @@ class Decisions:
         begun = micros(job.started_at.ToDatetime(unit.now.tzinfo))
         since = max(begun, self._tables.jobs.newest_line(unit, job), self._watch.up_since(unit))
         left = self._left(unit, since, limit)
-        what = f"{reason}; {queue.too_large(job.name, slots=slots)}"
+        what = f"{reason}; {queue.too_large(job.name, slots=slots, workers=topology.workers(job))}"
         if left <= 0:
             self._epochs.end(unit, jobs.failed(job, f"{what}; none came within {limit:g} s", unit.now))
             return Rest()

@@ -376,3 +376,29 @@ def test_a_node_is_not_blamed_for_losses_that_followed_from_those_of_other_nodes
         victim.release()
         guilty.release()
     assert [(each.node, each.losses) for each in world.job().losses] == [("nodes/b", 2)]
+
+
+def test_a_gang_that_no_registered_nodes_could_hold_says_so_at_once_and_waits_for_a_limited_time(world: World) -> None:
+    agent, limit = Agent(world, slots=2), SchedulerSettings().capacity_seconds
+    world.create(ranks=5)
+    assert all(words in world.job().reason for words in ("together have 2", "tutti up --agents"))
+    world.pass_time(2)
+    world.clock.advance(limit - 10)
+    agent.heartbeat()
+    world.start()  # it was away: agents may come that it has not heard of
+    world.pass_time(10)
+    assert world.job().state == JOB_STATE_QUEUED
+    Agent(world, "b", slots=3)
+    assert world.job().state == JOB_STATE_STARTING
+
+
+def test_a_gang_for_which_no_more_nodes_register_fails_with_what_is_missing(world: World) -> None:
+    Agent(world, slots=2)
+    world.create(ranks=5)
+    world.create("jobs/b", ranks=2)
+    assert world.job("jobs/b").state == JOB_STATE_STARTING
+    world.pass_time(SchedulerSettings().capacity_seconds - 60)
+    assert world.job().state == JOB_STATE_QUEUED
+    world.pass_time(120)
+    assert world.job().state == JOB_STATE_FAILED
+    assert all(words in world.job().reason for words in ("5 free slots", "together have 2", "none came within"))

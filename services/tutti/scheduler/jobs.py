@@ -242,8 +242,8 @@ def lost(job: Job, what: str, *, resume_step: int, attempts: int, now: datetime,
     after.alike = 0 if not after.ending else job.alike + 1 if after.ending == job.ending else 1
     _remember(after, f"epoch {job.epoch}: {what}")
     if ending is not None and after.alike >= min(ending.most, attempts):
-        times = "the attempt" if after.alike == 1 else f"{after.alike} attempts in a row"
-        return failed(after, f"{times} ended in the same way, {ending.words}; the last: {what}", now)
+        times = "the attempt ended" if after.alike == 1 else f"{after.alike} attempts in a row ended in the same way"
+        return failed(after, f"{times}, {ending.words}; the last: {what}", now)
     if after.fruitless >= attempts:
         return failed(
             after,

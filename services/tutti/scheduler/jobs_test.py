@@ -37,7 +37,6 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.model.training import RoleModel, Training, WeightedDataset
 from tutti.scheduler.jobrows import placed
 from tutti.scheduler.jobs import HISTORY_LINES
-from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.world_test import CALL, Agent, World, request
 
 
@@ -51,32 +50,6 @@ def test_a_job_waits_for_slots_and_says_how_many(world: World) -> None:
     world.create(ranks=3)
     assert world.job().state == JOB_STATE_QUEUED
     assert world.job().reason.startswith("waiting for 2 more free slots: it needs 3, one a rank; ")
-
-
-def test_a_gang_that_no_registered_nodes_could_hold_says_so_at_once_and_waits_for_a_limited_time(world: World) -> None:
-    agent, limit = Agent(world, slots=2), SchedulerSettings().capacity_seconds
-    world.create(ranks=5)
-    assert all(words in world.job().reason for words in ("together have 2", "tutti up --agents"))
-    world.pass_time(2)
-    world.clock.advance(limit - 10)
-    agent.heartbeat()
-    world.start()  # it was away: agents may come that it has not heard of
-    world.pass_time(10)
-    assert world.job().state == JOB_STATE_QUEUED
-    Agent(world, "b", slots=3)
-    assert world.job().state == JOB_STATE_STARTING
-
-
-def test_a_gang_for_which_no_more_nodes_register_fails_with_what_is_missing(world: World) -> None:
-    Agent(world, slots=2)
-    world.create(ranks=5)
-    world.create("jobs/b", ranks=2)
-    assert world.job("jobs/b").state == JOB_STATE_STARTING
-    world.pass_time(SchedulerSettings().capacity_seconds - 60)
-    assert world.job().state == JOB_STATE_QUEUED
-    world.pass_time(120)
-    assert world.job().state == JOB_STATE_FAILED
-    assert all(words in world.job().reason for words in ("5 free slots", "together have 2", "none came within"))
 
 
 OOM, ERROR = {"reason": "OUT_OF_MEMORY"}, {"reason": "RANK_ERROR"}

@@ -36,9 +36,10 @@ def waits_for(*, ranks: int, missing: int, without: Mapping[str, Sequence[str]],
     return reason
 
 
-def too_large(job: str, *, slots: int) -> str:
-    """A text about a gang that all registered nodes together cannot hold."""
-    fewer = f", or `tutti jobs reshape {job.removeprefix('jobs/')} --dp {slots}`" if slots else ""
+def too_large(job: str, *, slots: int, workers: int) -> str:
+    """A text about a gang that all registered nodes together cannot hold; `workers` are ranks that do not train."""
+    ranks = slots - workers
+    fewer = f", or `tutti jobs reshape {job.removeprefix('jobs/')} --dp {ranks}`" if ranks > 0 else ""
     return (
         f"registered agents that can run together have {slots}: add agents (`tutti up --agents N`, or `python -P -m "
         f"tutti.trainer` on another machine){fewer}"

@@ -52,7 +52,8 @@ def test_workers_take_slots_beside_the_ranks_of_the_shape(world: World) -> None:
     agent = Agent(world, slots=3)
     create(world, ranks=2, rollouts=2)
     assert world.job().state == JOB_STATE_QUEUED
-    assert world.job().reason == "waiting for 1 more free slot: it needs 4, one a rank"
+    assert world.job().reason.startswith("waiting for 1 more free slot: it needs 4, one a rank; ")
+    assert "`tutti jobs reshape a --dp 1`" in world.job().reason
     other = Agent(world, "b", slots=1)
     world.settle()
     assert [(list(each.ranks), each.rollouts) for each in agent.assignments] == [([0, 1, 2], 2)]

@@ -160,6 +160,28 @@ def test_the_last_fruitless_attempt_fails_the_job() -> None:
     assert list(after.history) == ["epoch 3: rank 0 lost", "epoch 3: failed"]
 
 
+def end(before: Job, key: str = "a", attempts: int = 5) -> Job:
+    ending = jobs.Ending(key, 2, "for a cause")
+    return jobs.lost(before, "rank 0 lost", resume_step=5, attempts=attempts, now=NOW, ending=ending)
+
+
+def test_attempts_in_a_row_that_end_in_the_same_way_fail_the_job_early() -> None:
+    once = end(job(decided_step=5))
+    assert (once.state, once.ending, once.alike) == (JOB_STATE_STOPPING, "a", 1)
+    twice = end(once)
+    assert (twice.state, twice.alike) == (JOB_STATE_FAILED, 2)
+    assert twice.reason == "2 attempts in a row ended in the same way, for a cause; the last: rank 0 lost"
+    assert end(job(decided_step=5), attempts=1).reason.startswith("the attempt ended, for a cause; ")
+
+
+def test_another_end_and_a_checkpoint_begin_the_count_anew() -> None:
+    once = end(job(decided_step=5))
+    assert (end(once, "b").ending, end(once, "b").alike) == ("b", 1)
+    assert (lose(once).ending, lose(once).alike) == ("", 0)
+    fruitful = end(job(decided_step=6, ending="a", alike=1))
+    assert (fruitful.state, fruitful.ending, fruitful.alike) == (JOB_STATE_STOPPING, "", 0)
+
+
 @pytest.mark.parametrize(
     ("step", "changed"),
     [
