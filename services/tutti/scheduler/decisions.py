@@ -162,23 +162,8 @@ class Decisions:
             },
             kernels=len({node.kernel for node in ready}),
         )
-        if (slots := gangs.registered(others)) < seats:
-            return self._too_large(unit, job, reason, slots)
         self._tables.jobs.put(unit, jobs.waiting(job, reason))
         return Rest()
-
-    def _too_large(self, unit: Unit, job: Job, reason: str, slots: int) -> Next:
-        """The gang is larger than all registered nodes together: it waits for other agents, for a limited time."""
-        limit = self._settings.capacity_seconds
-        begun = micros(job.started_at.ToDatetime(unit.now.tzinfo))
-        since = max(begun, self._tables.jobs.newest_line(unit, job), self._watch.up_since(unit))
-        left = self._left(unit, since, limit)
-        what = f"{reason}; {queue.too_large(job.name, slots=slots, workers=topology.workers(job))}"
-        if left <= 0:
-            self._epochs.end(unit, jobs.failed(job, f"{what}; none came within {limit:g} s", unit.now))
-            return Rest()
-        self._tables.jobs.put(unit, jobs.waiting(job, f"{what}; it fails if none comes within {limit:g} s"))
-        return Rest(left)
 
     def _backs_off(self, unit: Unit, job: Job) -> float:
         """Seconds until the next attempt may start, which the job then says; it keeps its place in the queue."""

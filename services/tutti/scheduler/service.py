@@ -28,6 +28,7 @@ from tutti.scheduler.rpc import SchedulerApi
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.stalls import Stalls
 from tutti.scheduler.tables import Tables
+from tutti.scheduler.toolarge import TooLarge
 
 declare(
     {
@@ -55,7 +56,8 @@ def build(host: Host) -> Service:
     watch = NodeWatch(host, tables, epochs, settings.node_ttl_seconds)
     stalls = Stalls(tables, epochs, settings.stall_seconds)
     decisions = Decisions(tables, epochs, watch, stalls, settings)
-    driver = Driver(host, tables, epochs, decisions, settings)
+    too_large = TooLarge(tables, epochs, watch, settings.capacity_seconds)
+    driver = Driver(host, tables, epochs, decisions, too_large, settings)
     api = SchedulerApi(host, tables, epochs, watch, stalls, decisions, settings)
     kept = (
         standard.Stored(host.units, tables.jobs, tables.with_progress),
