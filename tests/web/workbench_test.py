@@ -82,7 +82,7 @@ def test_the_list_and_the_commands_agree(served: Hosted, visitor: Visitor) -> No
     beside = visitor.get("/compare.json?run=planted-2&run=planted-3&run=under-way").json
     assert {each["what"]: each["values"] for each in beside["figures"]}.items() <= told.items()
     listed = tutti(served, "runs", "ls", "--sort", "-bits_per_byte")
-    assert listed[-1]["name"] == "runs/under-way"
+    assert (listed[-1]["name"], listed[-1]["step"]) == ("runs/under-way", 7)
     assert {each["bits_per_byte"] for each in listed} == {2.5, None}
 
 

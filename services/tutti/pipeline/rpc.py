@@ -4,7 +4,7 @@ Promises: a recipe is checked whole, its folder included, before anything is rec
 once; what is recorded goes on without the caller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tutti.chassis.errors import CorruptRow, InvalidField, Problem
@@ -16,7 +16,7 @@ from tutti.chassis.store.resources import check_name
 from tutti.chassis.store.unit import Unit
 from tutti.client import Client
 from tutti.client.resources import list_all
-from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_PENDING, CancelRequest, GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import (
     CheckRecipeRequest,
     CheckRecipeResponse,
@@ -24,6 +24,7 @@ from tutti.contracts.pipeline.v1 import (
     CreateRunResponse,
     ListRecipeFilesRequest,
     ListRecipeFilesResponse,
+    ListRunsResponse,
     PlanRerunsRequest,
     PlanRerunsResponse,
     RecipeProblem,
@@ -37,7 +38,7 @@ from tutti.pipeline.plans import graph
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Result, Sources
-from tutti.pipeline.runs import labels, reruns, transitions
+from tutti.pipeline.runs import labels, progress, reruns, transitions
 from tutti.pipeline.runs.capacities import Capacities
 from tutti.pipeline.runs.driver import Driver
 from tutti.pipeline.runs.forecasts import Forecasts
@@ -133,15 +134,29 @@ class PipelineApi:
 
     def _tell_training(self, name: str, run: Run) -> None:
         """Add how far the newest training of a run is; nothing where there is none, or nobody answers."""
-        whole = self._host.units.run(lambda unit: self._tables.runs.get(unit, name))
-        jobs = [stage.resource for stage in whole.stages if stage.resource.startswith("jobs/")]
-        if not jobs:
+        job = progress.job_of(self._host.units.run(lambda unit: self._tables.runs.get(unit, name)))
+        if not job:
             return
         try:
-            job = self._scheduler.GetJob(GetRequest(name=jobs[-1]), timeout=TRAINING_SECONDS)
+            found = self._scheduler.GetJob(GetRequest(name=job), timeout=TRAINING_SECONDS)
         except Problem:
             return
-        run.training.CopyFrom(progress_of(job))
+        run.training.CopyFrom(progress_of(found))
+
+    def ListRuns(self, request: ListRequest, call: Call) -> ListRunsResponse:
+        whole = not request.read_mask.paths
+        told = self._tell_trainings if whole or "training" in request.read_mask.paths else lambda runs: None
+        return crud.list_page(self._host.units, self._tables.runs, request, ListRunsResponse, call.principal, told)
+
+    def _tell_trainings(self, runs: Sequence[Run]) -> None:
+        """Add how far the runs are that train; nothing where none does, or nobody answers."""
+        if not progress.going(runs):
+            return
+        try:
+            jobs = self._scheduler.ListJobs(progress.GOING, timeout=TRAINING_SECONDS).jobs
+        except Problem:
+            return
+        progress.add(runs, jobs)
 
     def CancelRun(self, request: CancelRequest, call: Call) -> Run:
         check_name("runs", request.name)

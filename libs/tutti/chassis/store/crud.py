@@ -4,7 +4,7 @@ Promises: a name of another kind is an InvalidField, one that does not exist for
 under writes; a mask returns the fields that it names and no other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -34,11 +34,20 @@ def get(
 
 
 def list_page(
-    units: Units, resource: Resource[Any], request: ListRequest, response: type[R], principal: Principal
+    units: Units,
+    resource: Resource[M],
+    request: ListRequest,
+    response: type[R],
+    principal: Principal,
+    told: Callable[[Sequence[M]], object] = lambda found: None,
 ) -> R:
-    """The response has a field named as the kind, for the resources, `next_page_token` and `damaged`."""
+    """The response has a field named as the kind, for the resources, `next_page_token` and `damaged`.
+
+    `told` adds to the resources of a page, after their transaction, so that it may ask another service.
+    """
     _check_mask(resource.message, request.read_mask)
     page = units.run(lambda unit: resource.page(unit, request, principal))
+    told(page.found)
     found = [_masked(each, request.read_mask) for each in page.found]
     return response(**{resource.kind: found, "next_page_token": page.token, "damaged": page.damaged})
 

@@ -25,6 +25,7 @@ from tutti.pipeline.definitions.trainingstage import progress_of
 from tutti.pipeline.pages import comparison, labelling, views, workbench
 from tutti.pipeline.pages.statuspage import ROLES, StatusPage
 from tutti.pipeline.pages.views import Training
+from tutti.pipeline.runs import progress
 from tutti.pipeline.runs.tables import Tables
 from tutti.records.figures import NEWEST_STEPS
 from tutti.report.comparing import LETTERS, training_of
@@ -33,11 +34,6 @@ from tutti.web.curves import curves as curves_of
 from tutti.web.pages import Entry, Get, Page, Post, Redirect, Site, Visit
 
 T = TypeVar("T")
-GOING = ListRequest(
-    filter="state=running",
-    page_size=1000,
-    read_mask=FieldMask(paths=["name", "step", "loss", "bits_per_byte", "line", "decided_step", "spec.steps"]),
-)
 CURVE_POINTS = 400
 CHECKPOINTS = 500
 SECONDS = 3.0  # for one question to another service, so that a page is shown before its own deadline
@@ -71,9 +67,9 @@ class RunPages:
     def runs(self, visit: Visit) -> Page:
         asked, missing = workbench.Question.of(visit.query), list[str]()
         listed = self._host.units.run(lambda unit: self._tables.runs.readable(unit, visit.principal))
-        if workbench.going(listed.found):
-            jobs = self._asked("scheduler", missing, self._scheduler.ListJobs, GOING)
-            workbench.with_progress(listed.found, jobs.jobs if jobs else ())
+        if progress.going(listed.found):
+            jobs = self._asked("scheduler", missing, self._scheduler.ListJobs, progress.GOING)
+            progress.add(listed.found, jobs.jobs if jobs else ())
         found = workbench.runs_view(listed.found, self._host.clock.now(), asked, listed.damaged, missing)
         return Page("runs.html", "Runs", found)
 

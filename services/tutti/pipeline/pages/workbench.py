@@ -14,8 +14,6 @@ from tutti.chassis.errors import InvalidField
 from tutti.client import titles
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.pipeline.v1 import Run, RunTraining
-from tutti.contracts.scheduler.v1 import Job
-from tutti.pipeline.definitions.trainingstage import progress_of
 from tutti.pipeline.pages.times import moment_of, seconds_of
 from tutti.pipeline.runs.labels import tags_of
 from tutti.report.comparing import Change, changes, training_of
@@ -188,20 +186,6 @@ class RunsView:
     chips: Mapping[str, str]
 
 
-def going(runs: Iterable[Run]) -> bool:
-    """True if a run trains, so that its progress is worth a question to the scheduler."""
-    return any(run.state == STATE_RUNNING and _job_of(run) for run in runs)
-
-
-def with_progress(runs: Sequence[Run], jobs: Iterable[Job]) -> Sequence[Run]:
-    """The runs, those that train with the progress of their job."""
-    by_name = {job.name: job for job in jobs}
-    for run in runs:
-        if run.state == STATE_RUNNING and (job := by_name.get(_job_of(run))):
-            run.training.CopyFrom(progress_of(job))
-    return runs
-
-
 def runs_view(
     runs: Sequence[Run], now: datetime, asked: Question, damaged: Sequence[str] = (), missing: Sequence[str] = ()
 ) -> RunsView:
@@ -314,8 +298,3 @@ def _before(runs: Iterable[Run]) -> dict[str, Run]:
             found[run.name] = before
         newest[run.spec.title] = run
     return found
-
-
-def _job_of(run: Run) -> str:
-    """The newest training of a run that has begun; "" without one."""
-    return next((stage.resource for stage in reversed(run.stages) if stage.resource.startswith("jobs/")), "")

@@ -13,7 +13,8 @@ from tutti.chassis.errors import InvalidField
 from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, RunFigures, RunSpec, RunTraining, Stage
 from tutti.contracts.scheduler.v1 import Job, JobSpec
-from tutti.pipeline.pages.workbench import COLUMNS, ROWS, Question, going, ordered, runs_view, with_progress
+from tutti.pipeline.pages.workbench import COLUMNS, ROWS, Question, ordered, runs_view
+from tutti.pipeline.runs import progress
 from tutti.report.comparing import training_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -80,11 +81,11 @@ def test_a_row_has_the_keys_that_changed_since_the_run_of_the_same_title_before(
 
 def test_a_run_that_trains_has_the_progress_of_its_newest_job() -> None:
     found = run(1, state=STATE_RUNNING)
-    assert not going([found])
+    assert not progress.going([found])
     found.stages.extend([Stage(name="train", resource="jobs/a"), Stage(name="tuned", resource="jobs/b")])
-    assert going([found])
+    assert progress.going([found])
     job = Job(name="jobs/b", spec=JobSpec(steps=9), step=4, loss=2.5)
-    (row,) = runs_view(with_progress([found], [Job(name="jobs/a"), job]), NOW, Question()).runs
+    (row,) = runs_view(progress.add([found], [Job(name="jobs/a"), job]), NOW, Question()).runs
     assert (row.step, row.steps, row.loss, row.parameters) == (4, 9, 2.5, None)
 
 

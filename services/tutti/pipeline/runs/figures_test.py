@@ -1,14 +1,17 @@
-"""The figures of a run are kept with it, so that a list of runs asks no other service."""
+"""The figures of a run are kept with it; a list asks for those of runs that train, and for no others."""
 
 from pathlib import Path
 
+from google.protobuf.field_mask_pb2 import FieldMask
+
 from tutti.chassis.errors import Unavailable
-from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED
+from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, ListRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
-from tutti.contracts.scheduler.v1 import Job
+from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Job
 from tutti.model.chunks import Layout
 from tutti.model.training import Training
 from tutti.pipeline.world_test import CALL, World
+from tutti.report.comparing import training_of
 
 
 def kept(world: World, name: str) -> Run:
@@ -48,3 +51,37 @@ def test_a_run_whose_training_failed_keeps_how_far_it_was(tmp_path: Path) -> Non
     found = kept(world, name)
     assert (found.state, found.figures.training.step, found.figures.training.loss) == (STATE_FAILED, 7, 42.0)
     assert found.figures.HasField("tokens")
+
+
+def listed(world: World, *fields: str) -> list[Run]:
+    request = ListRequest(read_mask=FieldMask(paths=fields))
+    runs: list[Run] = list(world.api.ListRuns(request, CALL).runs)
+    return runs
+
+
+def test_a_list_has_the_progress_of_runs_that_train_by_one_call_for_all_of_them(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    names = [world.create().name]
+    world.finish("ingest", "filter", "dedup", "tokenization")
+    names.append(world.create("train.learning_rate=0.001").name)  # it reuses the texts
+    jobs = [each for each in world.train.made.values() if isinstance(each, Job)]
+    for step, job in enumerate(jobs, 3):
+        job.state, job.step, job.loss = JOB_STATE_RUNNING, step, 10.0 - step
+        world.hear(job)
+    world.train.calls.clear()
+    found = {each.name: training_of(each) for each in listed(world)}
+    assert sorted((found[name].step, found[name].loss) for name in names) == [(3, 7.0), (4, 6.0)]
+    assert [each.training.step for each in listed(world, "name")] == [0, 0]
+    assert {each.training.step for each in listed(world, "training")} == {3, 4}
+    assert world.train.calls.count("list jobs") == len(world.train.calls) == 2
+    world.train.down = Unavailable("not now")
+    assert [each.HasField("training") for each in listed(world)] == [False, False]
+
+
+def test_a_list_of_runs_that_ended_asks_no_other_service(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create()
+    world.finish()
+    world.train.calls.clear()
+    (found,) = listed(world)
+    assert (found.state, training_of(found).steps, world.train.calls) == (STATE_DONE, 20, [])

@@ -224,8 +224,8 @@ class Run(_message.Message):
 
     @_builtins.property
     def training(self) -> Global___RunTraining:
-        """training: the progress of the newest training of the run; only GetRun returns it, and only if the scheduler
-        answers.
+        """training: the progress of the newest training of the run; GetRun returns it, and ListRuns for a run that trains, if
+        the scheduler answers. Not in an event.
         """
 
     @_builtins.property
