@@ -59,6 +59,7 @@ def row(noun: Kind, message: Any, titled: Mapping[str, str]) -> Plain:
     if noun.plural == "jobs":
         value["ranks"] = message.shape.data_parallel or message.spec.data_parallel
         value["steps"] = message.spec.steps
+        value["loss"] = value["loss"] if message.step else None
         version = message.topology_version
         value["topology"] = f"topologies/{message.name.removeprefix('jobs/')}/{version}" if version else ""
         value["title"] = titled.get(message.name, "")

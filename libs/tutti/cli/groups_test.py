@@ -53,6 +53,15 @@ def test_runs_are_sorted_by_a_figure_of_their_training_and_those_without_it_are_
         sorted_by(rows, "bits")
 
 
+def test_a_job_has_no_loss_before_its_first_step(capsys: pytest.CaptureFixture[str]) -> None:
+    noun, spec = BY_PLURAL["jobs"], JobSpec(steps=9, training="{}")
+    jobs = [Job(name="jobs/a", spec=spec), Job(name="jobs/b", spec=spec, step=1, loss=2.5)]
+    rows = [row(noun, each, {}) for each in jobs]
+    assert [each["loss"] for each in rows] == [None, 2.5]
+    print_list(rows, ("name", "loss"), TEXT, nothing="")
+    assert capsys.readouterr().out.splitlines()[1:] == ["jobs/a     -", "jobs/b   2.5"]
+
+
 def test_the_recipe_of_a_run_is_a_line_a_key_for_people_and_as_it_was_for_scripts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -147,4 +147,6 @@ def _head(column: str) -> str:
 
 
 def _numeric(rows: Sequence[Plain], column: str) -> bool:
-    return all(isinstance(row[column], int | float) and not isinstance(row[column], bool) for row in rows)
+    """Return whether a column has numbers, and nothing else but missing ones."""
+    known = [row[column] for row in rows if row[column] is not None]
+    return bool(known) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in known)

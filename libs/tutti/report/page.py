@@ -186,7 +186,7 @@ def _figures(found: Plain, curve: GetCurveResponse) -> list[Figure]:
         rows.append(Figure("Parameters", f"{job['parameters']:,}", read))
     if job:
         rows.append(figures.steps(job["step"], f"on {figures.ranks(job['shape']['data_parallel'])}"))
-        rows.append(_loss(job, curve))
+        rows += [_loss(job, curve)] if job["step"] else []
         rows += figures.skips(job["skipped"], job["skipped_in_a_row"])
         if (gap := _gap(curve)) is not None:
             rows.append(Figure("Gap", f"{gap:+.3f}", "nats, held-out text less training, smoothed"))

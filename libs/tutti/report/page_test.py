@@ -182,6 +182,14 @@ def test_a_run_of_which_little_is_known_has_a_short_report() -> None:
     assert not outline.every("dl")
 
 
+def test_a_training_without_a_step_has_no_loss() -> None:
+    told = facts()
+    told.summary["train"] |= {"step": 0, "loss": 0.0, "newest_loss": None, "newest_steps": 0}
+    top = Outline(page(told)).text.partition("What became")[0]
+    assert "Steps0" in top.replace("\n", "")
+    assert "Loss" not in top
+
+
 def test_a_run_that_failed_says_why_and_nothing_of_what_was_not_done() -> None:
     told = facts().summary
     failed: Plain = {key: [] if isinstance(value, list) else None for key, value in told.items()}

@@ -60,13 +60,13 @@ class CheckpointRow:
 
 @dataclass(frozen=True)
 class Training:
-    """A job of the run. `curves` reach to its newest checkpoint; `loss_of` says which steps `loss` is of."""
+    """A job of the run. `curves` reach to its newest checkpoint; `loss_of` says which steps `loss` is of, if any."""
 
     job: str
     state: str
     step: int
     steps: int
-    loss: float
+    loss: float | None
     loss_of: str
     bits_per_byte: float | None
     tokens_per_second: float | None
@@ -145,7 +145,7 @@ def training(
         state=word(JobState.DESCRIPTOR, JobState.Name(job.state)),
         step=job.step,
         steps=job.spec.steps,
-        loss=loss,
+        loss=loss if job.step else None,
         loss_of=loss_of,
         bits_per_byte=job.bits_per_byte if job.HasField("bits_per_byte") else None,
         tokens_per_second=job.tokens_per_second if job.HasField("tokens_per_second") else None,
@@ -182,7 +182,7 @@ def _figures(trainings: Sequence[Training], datasets: Sequence[Dataset]) -> list
     for each in trainings:
         rows.append(figures.steps(each.step, f"of {each.steps:,}, {figures.ranks(each.ranks)}"))
         rows += figures.skips(each.skipped, each.skipped_in_a_row)
-        if each.step:
+        if each.loss is not None:
             rows.append(figures.loss(each.loss, each.loss_of))
         if each.bits_per_byte is not None:
             bigram = datasets[0].bigram_bits_per_byte if len(datasets) == 1 else 0.0

@@ -15,3 +15,7 @@ def test_a_training_shows_the_mean_it_reports_while_it_runs_and_that_of_its_curv
     found = training(job, None, [], newest)
     assert found.loss == pytest.approx(2.5)
     assert found.loss_of == "mean of the last 4 steps"
+
+
+def test_a_training_without_a_step_has_no_loss() -> None:
+    assert training(Job(name="jobs/a", state=JOB_STATE_RUNNING), None, []).loss is None
