@@ -105,6 +105,7 @@ def test_pages_that_cannot_be_read_are_left_out_with_their_reasons(served: Path,
         (("--site", "docs"), "expected a URL"),
         (("--site", "https://docs.example/"), "give --contact too"),
         (("recipes/tiny.yaml", "--data", "recipes"), "give a RECIPE, or --data"),
+        (("recipes/tiny.yaml", "train.steps=5"), "type `tutti run recipes/tiny.yaml --set train.steps=5 --data-dir"),
     ],
 )
 def test_what_a_run_reads_is_said_once(arguments: tuple[str, ...], words: str, served: Path) -> None:

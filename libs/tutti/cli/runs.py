@@ -18,6 +18,7 @@ from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_cancelled, print_json, print_list, say
+from tutti.cli.overrides import Overridable, set_option
 from tutti.cli.platform import Platform, put_down
 from tutti.cli.progress import follow
 from tutti.cli.recipes import recipe_for, source_options
@@ -86,10 +87,10 @@ def naming(recipe: str) -> Iterator[None]:
         raise Failure(f"{recipe}: {error.message.removeprefix('recipe: ')}", MISUSE) from error
 
 
-@click.command("run", short_help="Run a recipe, or the default one over a folder or a site.")
+@click.command("run", cls=Overridable, short_help="Run a recipe, or the default one over a folder or a site.")
 @click.argument("recipe", type=click.Path(path_type=Path), required=False)
 @source_options
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4.")
+@set_option
 @dry_run_option
 @detach_option
 @output_option

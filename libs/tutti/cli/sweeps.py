@@ -13,6 +13,7 @@ from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.overrides import Overridable
 from tutti.cli.platform import Platform
 from tutti.cli.runs import created, detach_option, dry_run_option, naming, read_recipe
 from tutti.cli.waiting import ENDED, answers
@@ -83,7 +84,7 @@ def _parts(value: str) -> Iterator[str]:
     yield value[begin:]
 
 
-@click.command("sweep", short_help="Run a recipe with several values of some keys, the best on top.")
+@click.command("sweep", cls=Overridable, short_help="Run a recipe with several values of some keys, the best on top.")
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option(
     "--set", "overrides", multiple=True, required=True, metavar="KEY=V1,V2",

@@ -10,6 +10,7 @@ from tutti.cli.access import reached
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, resolved
 from tutti.cli.output import JSON, output_option, print_json, print_list, say
+from tutti.cli.overrides import Overridable
 from tutti.client.plain import Plain, plain
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.ingest.v1 import Classifier
@@ -21,7 +22,7 @@ RIGHT = "told right"
 def extend(group: click.Group) -> None:
     """Add the verbs of a classifier to the group `classifiers`."""
 
-    @group.command("train", short_help="Train a classifier on labelled folders, by a recipe.")
+    @group.command("train", cls=Overridable, short_help="Train a classifier on labelled folders, by a recipe.")
     @click.argument("source", metavar="RECIPE|FOLDER", type=click.Path(exists=True, path_type=Path))
     @click.option("--name", help="With a FOLDER: name of the classifier and prefix of its rules NAME.LABEL.")
     @click.option("--keeps", metavar="LABEL", help="With a FOLDER: label of the texts to keep.")

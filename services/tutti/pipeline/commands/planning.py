@@ -14,6 +14,7 @@ from tutti.cli.access import consulted, consulted_soon
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
+from tutti.cli.overrides import Overridable, set_option
 from tutti.cli.platform import Platform
 from tutti.cli.recipes import recipe_for, source_options
 from tutti.cli.runs import READS, naming, read_recipe
@@ -29,9 +30,6 @@ NOT_CHECKED = "Not checked: texts after the sample, and the results of its stage
 LEAST = ("train", "sample")
 """Stages of which a lower bound of the memory is known; of others what they took elsewhere."""
 
-set_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key, such as train.ranks=4."
-)
 recipe_argument = click.argument("recipe", type=click.Path(path_type=Path), required=False)
 
 
@@ -48,7 +46,7 @@ def asked(
     return CheckRecipeRequest(recipe=text, overrides=overrides, directory=str(directory)), what
 
 
-@click.command("check", short_help="List all errors of a recipe.")
+@click.command("check", cls=Overridable, short_help="List all errors of a recipe.")
 @recipe_argument
 @source_options
 @set_option
@@ -106,7 +104,9 @@ def names_resources(found: CheckRecipeResponse) -> bool:
     return any(each.seen.strip("'").partition("/")[0] in owners() for each in found.problems if "/" in each.seen)
 
 
-@click.command("plan", short_help="Show the stages of a recipe, and the time, disk and memory they need.")
+@click.command(
+    "plan", cls=Overridable, short_help="Show the stages of a recipe, and the time, disk and memory they need."
+)
 @recipe_argument
 @source_options
 @set_option
