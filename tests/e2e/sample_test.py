@@ -90,6 +90,11 @@ def test_a_text_follows_its_prompt_and_its_end_has_a_reason(up: None, data_dir: 
     assert result.code == 0, result.err
     assert result.out.startswith("The ")
     assert "[5 tokens; ended by: length limit (--tokens)]" in result.err
+    assert f"takes {checkpoint}" not in result.err
+    newest = tutti("sample", "--prompt", "The ", "--tokens", "5", "--no-spans", "--data-dir", data_dir)
+    assert (newest.code, newest.out) == (0, result.out)
+    assert f"takes {checkpoint}" in newest.err
+    assert sampled(data_dir, "latest", "--no-spans")["spec"]["checkpoint"] == checkpoint
 
 
 def test_continued_texts_are_no_answers_to_judge(up: None, data_dir: Path, checkpoint: str, tmp_path: Path) -> None:

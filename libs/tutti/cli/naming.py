@@ -13,7 +13,7 @@ from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.rpc import kinds
 from tutti.cli.failures import MISUSE, Failure
 from tutti.cli.nouns import BY_PLURAL
-from tutti.cli.output import say_damaged
+from tutti.cli.output import say, say_damaged
 from tutti.client import Client
 from tutti.client.resources import full_name, get_one, list_all
 from tutti.client.titles import title_of
@@ -53,6 +53,14 @@ def resolved(client: Client, plural: str, text: str = LATEST) -> str:
         if plural == "runs" or not runs:
             raise
         return _made_by(client, plural, max(runs, key=lambda each: each.order).name)
+
+
+def chosen(client: Client, plural: str, text: str = LATEST) -> str:
+    """Return the full name that a text means, and say which where the text is not the name. Raises Failure, Problem."""
+    name = resolved(client, plural, text)
+    if name != full_name(plural, text):
+        say(f"takes {name}")
+    return name
 
 
 def choose(plural: str, text: str, candidates: Sequence[Candidate]) -> str:

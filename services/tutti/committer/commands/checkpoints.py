@@ -7,7 +7,7 @@ import click
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
-from tutti.cli.naming import LATEST, resolved
+from tutti.cli.naming import LATEST, chosen, resolved
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
 from tutti.client import READING_SECONDS, Client
 from tutti.client.plain import plain
@@ -41,9 +41,9 @@ def every(client: Client) -> list[str]:
 @connection_options
 def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
     with connected(**where) as client:
-        chosen = [resolved(client, "checkpoints", name) for name in names] or every(client)
+        wanted = [resolved(client, "checkpoints", name) for name in names] or every(client)
         results = []
-        for name in chosen:
+        for name in wanted:
             request = VerifyCheckpointRequest(name=name)
             with patiently(f"reads every byte of {name}"):
                 answer = client.committer.VerifyCheckpoint(request, timeout=READING_SECONDS)
@@ -77,7 +77,7 @@ def verify(names: tuple[str, ...], output: str, **where: Any) -> None:
 @connection_options
 def curve(name: str, points: int, after: int, output: str, **where: Any) -> None:
     with connected(**where) as client:
-        found = resolved(client, "checkpoints", name)
+        found = chosen(client, "checkpoints", name)
         request = GetCurveRequest(name=found, after_step=after, max_points=points)
         answer = client.committer.GetCurve(request, timeout=READING_SECONDS)
     if output == JSON:

@@ -12,7 +12,7 @@ from tutti.cli import waiting
 from tutti.cli.access import reached
 from tutti.cli.connection import connection_options
 from tutti.cli.identity import fresh_id
-from tutti.cli.naming import LATEST, resolved
+from tutti.cli.naming import LATEST, chosen
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
 from tutti.cli.targets import written_to
 from tutti.cli.waiting import cancelling
@@ -128,7 +128,7 @@ def sample(
     )
     with reached(**where) as platform:
         client = platform.client
-        spec.checkpoint = resolved(client, "checkpoints", checkpoint)
+        spec.checkpoint = chosen(client, "checkpoints", checkpoint)
         client.committer.GetCheckpoint(GetRequest(name=spec.checkpoint))
         wanted = fresh_id()
         request = CreateSampleRequest(request_id=wanted, name=f"samples/{wanted}", spec=spec)
@@ -187,7 +187,7 @@ def extend(group: click.Group) -> None:
             reached(**where) as platform,
         ):
             client = platform.client
-            checkpoint = resolved(client, "checkpoints", name)
+            checkpoint = chosen(client, "checkpoints", name)
             spec = ExportSpec(checkpoint=checkpoint, format=FORMATS[wanted], dtype=dtype)
             client.committer.GetCheckpoint(GetRequest(name=spec.checkpoint))
             request_id = fresh_id()
