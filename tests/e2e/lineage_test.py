@@ -153,6 +153,32 @@ def test_a_page_is_found_by_its_path(client: Client, pages: Path) -> None:
     assert {each.kind for each in up.vertices} >= {"document", "document-shard", "ingest", "run"}
 
 
+def test_a_page_is_found_by_the_path_of_its_file(
+    client: Client, data_dir: Path, pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = min(pages.iterdir())
+    (tmp_path / "link").symlink_to(pages)
+
+    def traced(path: Path | str) -> str:
+        found = tutti("trace", path, "-o", "json", "--data-dir", data_dir)
+        assert found.code == 0, found.err
+        return str(found.json()["vertices"][0]["name"])
+
+    wanted = traced(page.name)
+    assert traced(page) == traced(tmp_path / "link" / page.name) == wanted
+    monkeypatch.chdir(pages.parent)
+    assert traced(f"{pages.name}/../{pages.name}/{page.name}") == wanted
+    shown = tutti("documents", "show", page, "-o", "json", "--data-dir", data_dir).json()
+    assert (shown["name"], shown["source"]) == (wanted, page.name)
+    elsewhere = tmp_path / "pages" / page.name
+    elsewhere.parent.mkdir()
+    elsewhere.write_bytes(page.read_bytes())  # which no run read
+    refused = tutti("trace", elsewhere, "--data-dir", data_dir)
+    assert refused.code == 1
+    assert f"{elsewhere} does not exist; the nearest" in refused.err
+    assert page.name in refused.err.partition("the nearest")[2].partition("[NOT_FOUND]")[0]
+
+
 def test_a_step_names_the_pages_that_it_saw(client: Client, data_dir: Path, slow: Slow, pages: Path) -> None:
     until(lambda: caught_up(client, slow), seconds=30, what="lineage")
     name, read = next((name, slow.read(name)) for name in slow.checkpoints)

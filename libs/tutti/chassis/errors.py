@@ -4,7 +4,7 @@ Promises: every Problem has a code and an UPPER_SNAKE reason of the catalogue; a
 raised; what is transient says so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -49,8 +49,10 @@ class NotFound(Problem):
     code = "NOT_FOUND"
     default_reason = "NOT_FOUND"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"{name} does not exist", metadata={"name": name})
+    def __init__(self, name: str, *, nearest: Sequence[str] = ()) -> None:
+        """`nearest`: similar names that exist."""
+        near = f"; the nearest {'is' if len(nearest) == 1 else 'are'} {', '.join(nearest)}" if nearest else ""
+        super().__init__(f"{name} does not exist{near}", metadata={"name": name})
         self.name = name
 
 

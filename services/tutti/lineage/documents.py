@@ -93,7 +93,8 @@ class Documents:
             return list(begun.values())
         source = naming.meant(wanted, (row.source for row in every))
         if not source:
-            raise gone[0] if gone else NotFound(wanted)
+            near = () if wanted.startswith(PREFIX) else naming.near(wanted, (row.source for row in every))
+            raise gone[0] if gone else NotFound(wanted, nearest=near)
         return self._newest_first([row for row in every if row.source == source])
 
     def _newest_first(self, rows: list[DocumentRow]) -> list[DocumentRow]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tutti.chassis.errors import InvalidField
-from tutti.lineage.naming import is_beginning, meant
+from tutti.lineage.naming import is_beginning, meant, near
 
 PAGES = ("http://a.example/docs/os.html", "http://a.example/docs/os.path.html", "os.html.en", "docs/re.html")
 
@@ -29,6 +29,13 @@ def test_of_several_pages_none_is_meant_and_some_are_named() -> None:
         meant("docs/", PAGES)
     with pytest.raises(InvalidField, match=r"2\.html, 3\.html, 4\.html and 2 more"):
         meant(".html", [f"{number}.html" for number in range(7)])
+
+
+def test_pages_with_a_similar_last_part_are_near() -> None:
+    assert near("/home/a/docs/osx.html", PAGES)[0] == "http://a.example/docs/os.html"
+    assert near("re.htm", PAGES)[0] == "docs/re.html"
+    assert near("zzzzzz", PAGES) == []
+    assert len(near("os.html", [f"os{number}.html" for number in range(9)])) == 3
 
 
 def test_the_beginning_of_an_id_is_eight_digits_or_more() -> None:

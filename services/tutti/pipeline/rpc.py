@@ -126,14 +126,18 @@ class PipelineApi:
         return run
 
     def _with_input(self, unit: Unit, run: Run) -> Run:
-        """Add the path of the folder, which neither the recipe nor an event has."""
-        read = self._tables.sources_of(unit, run.name).get("")
-        if read is not None and not any(stage.kind == "crawl" for stage in run.stages):
-            run.input_path = read.path
+        self._add_inputs(unit, [run])
         return run
 
+    def _add_inputs(self, unit: Unit, runs: Sequence[Run]) -> None:
+        """Add the paths of the folders, which neither the recipes nor an event have."""
+        paths = self._tables.paths_of(unit, [run.name for run in runs])
+        for run in runs:
+            if run.name in paths and not any(stage.kind == "crawl" for stage in run.stages):
+                run.input_path = paths[run.name]
+
     def _tell_training(self, name: str, run: Run) -> None:
-        """Add how far the newest training of a run is; nothing where there is none, or nobody answers."""
+        """Add the progress of the newest training of a run; nothing if it has none, or if the scheduler does not answer."""
         job = progress.job_of(self._host.units.run(lambda unit: self._tables.runs.get(unit, name)))
         if not job:
             return
@@ -144,12 +148,18 @@ class PipelineApi:
         run.training.CopyFrom(progress_of(found))
 
     def ListRuns(self, request: ListRequest, call: Call) -> ListRunsResponse:
-        whole = not request.read_mask.paths
-        told = self._tell_trainings if whole or "training" in request.read_mask.paths else lambda runs: None
-        return crud.list_page(self._host.units, self._tables.runs, request, ListRunsResponse, call.principal, told)
+        fields = set(request.read_mask.paths)
 
-    def _tell_trainings(self, runs: Sequence[Run]) -> None:
-        """Add how far the runs are that train; nothing where none does, or nobody answers."""
+        def add(runs: Sequence[Run]) -> None:
+            if not fields or "training" in fields:
+                self._add_progress(runs)
+            if "input_path" in fields:
+                self._host.units.run(lambda unit: self._add_inputs(unit, runs))
+
+        return crud.list_page(self._host.units, self._tables.runs, request, ListRunsResponse, call.principal, add)
+
+    def _add_progress(self, runs: Sequence[Run]) -> None:
+        """Add the progress of runs that train; nothing if none does, or if the scheduler does not answer."""
         if not progress.going(runs):
             return
         try:

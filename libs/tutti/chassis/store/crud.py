@@ -39,15 +39,15 @@ def list_page(
     request: ListRequest,
     response: type[R],
     principal: Principal,
-    told: Callable[[Sequence[M]], object] = lambda found: None,
+    add: Callable[[Sequence[M]], object] = lambda found: None,
 ) -> R:
     """The response has a field named as the kind, for the resources, `next_page_token` and `damaged`.
 
-    `told` adds to the resources of a page, after their transaction, so that it may ask another service.
+    `add` completes the resources of a page after their transaction, so it may call another service.
     """
     _check_mask(resource.message, request.read_mask)
     page = units.run(lambda unit: resource.page(unit, request, principal))
-    told(page.found)
+    add(page.found)
     found = [_masked(each, request.read_mask) for each in page.found]
     return response(**{resource.kind: found, "next_page_token": page.token, "damaged": page.damaged})
 

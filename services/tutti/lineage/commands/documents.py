@@ -14,6 +14,7 @@ from tutti.client import Client
 from tutti.client.plain import Plain, plain
 from tutti.client.resources import list_all
 from tutti.contracts.lineage.v1 import ShowDocumentRequest
+from tutti.lineage.commands import pagefiles
 from tutti.report.documents import listed
 from tutti.report.values import shown
 
@@ -53,7 +54,11 @@ def show(document: str, output: str, **where: Any) -> None:
     was rejected before its text was extracted, the reason is shown.
     """
     with connected(**where) as client:
-        found = plain(client.lineage.ShowDocument(ShowDocumentRequest(document=document)))
+
+        def of_page(page: str) -> Plain:
+            return plain(client.lineage.ShowDocument(ShowDocumentRequest(document=page)))
+
+        found = pagefiles.asked(client, document, of_page)
         found["fate"] = found["fate"] or retracted(client, found)
     if output == JSON:
         print_one(found, output)

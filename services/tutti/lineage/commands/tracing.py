@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,9 +27,12 @@ from tutti.contracts.lineage.v1 import (
     TraceRequest,
     TraceStepRequest,
 )
+from tutti.lineage.commands import pagefiles
 from tutti.report import passages
 from tutti.report.values import brief, printable
 
+REUSED = "reused"
+"""Relation of a run to a result that it found made."""
 COLUMNS = ("step", "leaf", "row", "sample", "document", "source")
 """Columns of the places where a document was read."""
 
@@ -42,9 +46,9 @@ def hinted(resource: str) -> Iterator[None]:
         if error.name != resource:
             raise
         raise Failure(
-            f"{resource} does not exist [{error.reason}]; expected checkpoints/JOB/LINE/STEP or datasets/NAME "
-            f"(`tutti checkpoints ls`, `tutti datasets ls`), documents/ID, or the URL or path of a page, or a part "
-            f"that no other has, such as array.html (`tutti documents find`)"
+            f"{error.message} [{error.reason}]; expected checkpoints/JOB/LINE/STEP or datasets/NAME "
+            f"(`tutti checkpoints ls`, `tutti datasets ls`), documents/ID, the path of a file that a run read, "
+            f"or the URL of a page, or a part that no other has, such as array.html (`tutti documents find`)"
         ) from error
 
 
@@ -98,6 +102,7 @@ def trace(
     tutti trace checkpoints/JOB/0/800                # its pages
     tutti trace https://docs.example/os.html --down  # the steps that used it
     tutti trace os.html --down                       # the same, if no other page has this ending
+    tutti trace ./texts/training.md                  # a file in a folder that a run read
     tutti trace jobs/JOB --step 3                    # the pages that a step used
     tutti trace --text "Return a copy"
 
@@ -125,7 +130,8 @@ def trace(
             newest = client.scheduler.GetJob(GetRequest(name=job)).line if line is None else line
             answer = plain(client.lineage.TraceStep(TraceStepRequest(job=job, line=newest, step=step)))
         else:
-            answer = walked(client, named(client, resource), direction, limit)
+            name = named(client, resource)
+            answer = pagefiles.asked(client, name, lambda page: walked(client, page, direction, limit))
     if output == JSON:
         print_json(answer)
     else:
@@ -168,7 +174,7 @@ def named(client: Client, resource: str) -> str:
     plural = resource.partition("/")[0]
     if plural == LATEST:
         return resolved(client, "checkpoints")
-    return resolved(client, plural, resource) if plural in BY_PLURAL else resource
+    return resolved(client, plural, resource) if plural in BY_PLURAL and not os.path.isfile(resource) else resource
 
 
 def walked(client: Client, resource: str, direction: str, limit: int) -> Plain:
@@ -217,8 +223,10 @@ def show_sightings(sightings: list[Plain]) -> None:
 
 
 def show(answer: Plain) -> None:
+    relations = {each["parent"]: each["relation"] for each in answer.get("edges", [])}
     for vertex in in_order(answer.get("vertices", [])):
         label = f"  {printable(vertex['label'])}" if vertex["label"] else ""
+        label += "  (reused it)" if relations.get(vertex["name"]) == REUSED else ""
         click.echo(f"{vertex['kind']:16} {brief(vertex['name'])}{label}")
     show_sightings(answer.get("sightings", []))
     say_versions(answer.get("versions", []))

@@ -27,6 +27,12 @@ def test_a_terminal_obeys_no_name_of_a_page(capsys: pytest.CaptureFixture[str]) 
     assert list(passages.lines(passage))[1] == f"    {SHOWN}"
 
 
+def test_a_run_that_reused_a_resource_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [{"kind": "run", "name": f"runs/{name}", "label": ""} for name in "ab"]
+    edges = [{"parent": "runs/a", "relation": "made"}, {"parent": "runs/b", "relation": "reused"}]
+    assert ["reused" in line for line in shown(capsys, vertices=runs, edges=edges)] == [False, True]
+
+
 def test_blobs_that_are_gone_are_named_as_far_as_they_are_few(capsys: pytest.CaptureFixture[str]) -> None:
     said = "blobs are gone, so what they hold of it is not told: "
     assert shown(capsys, gone=["a", "b"]) == [f"{said}a, b"]

@@ -3,6 +3,8 @@
 Promises: a folder's path stays here and reaches no event.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, insert, or_, select, update
 
 from tutti.chassis.errors import NotFound
@@ -84,6 +86,11 @@ class Tables:
             row.run.removeprefix(run).removeprefix("/"): Source(row.path, row.input_digest, row.logic_version)
             for row in rows
         }
+
+    def paths_of(self, unit: Unit, runs: Sequence[str]) -> dict[str, str]:
+        """The path of the folder of each run that reads one, by run."""
+        rows = unit.tx.execute(select(self.sources).where(self.sources.c.run.in_(runs))).all()
+        return {row.run: row.path for row in rows}
 
     def keep_sources(self, unit: Unit, run: str, sources: Sources) -> None:
         for place, source in sources.items():

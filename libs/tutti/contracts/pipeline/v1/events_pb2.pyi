@@ -205,7 +205,9 @@ class Run(_message.Message):
     reason: _builtins.str
     """reason as text."""
     input_path: _builtins.str
-    """input_path of the folder that it reads, at the service ingest; only GetRun returns it. Empty for a crawl."""
+    """input_path of the folder that it reads, at the service ingest; GetRun returns it, and ListRuns if its mask has it.
+    Empty for a crawl, and in events.
+    """
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """spec of the run."""
